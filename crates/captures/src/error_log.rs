@@ -30,7 +30,11 @@ const DID_NOT_RUN: &str = "the page cleaner wrote nothing";
 const STOPPED_MS: u64 = 60_000;
 
 /// What lines about trouble hold, in lower case, and what that means. The first that fits counts.
-const TROUBLES: [(&str, &str); 37] = [
+const TROUBLES: [(&str, &str); 41] = [
+    ("out of memory: killed process", "the kernel killed a server because no memory was left"),
+    ("out of memory: kill process", "the kernel killed a server because no memory was left"),
+    ("cgroup out of memory: kill", "the kernel killed a server because no memory was left"),
+    ("redo log writer is waiting", "the redo log was too small for what was written"),
     (DID_NOT_RUN, "the server's threads did not run for a while: the machine or the process was stopped"),
     (
         "deadlock of threads detected",
@@ -150,6 +154,10 @@ fn kind_of(sign: &str) -> Option<TroubleKind> {
         "too many connections" => TroubleKind::TooManyConnections,
         "difficult to find free blocks in the buffer pool" => TroubleKind::NoFreePage,
         DID_NOT_RUN => TroubleKind::DidNotRun,
+        "out of memory: killed process" | "out of memory: kill process" | "cgroup out of memory: kill" => {
+            TroubleKind::KilledForMemory
+        }
+        "redo log writer is waiting" | "age of the last checkpoint" => TroubleKind::RedoLogFull,
         "page_cleaner" | "page cleaner took " => TroubleKind::SlowFlush,
         "transaction deadlock" | "transactions deadlock" => TroubleKind::Deadlock,
         "semaphore wait has lasted >"
@@ -191,10 +199,19 @@ pub(crate) fn begins(line: &str) -> Option<usize> {
     last.filter(|at| *at <= LONGEST_PREFIX)
 }
 
+/// True for the kernel's line that says that it killed a server for want of memory (mm/oom_kill.c): `Out of memory: Killed process 4711
+/// (mysqld) total-vm:...`, `Memory cgroup out of memory: Kill process 4711 (mariadbd) score ...`.
+fn is_kill_for_memory(line: &str) -> bool {
+    line.to_ascii_lowercase()
+        .split_once("out of memory: kill")
+        .is_some_and(|(_, rest)| ["(mysqld)", "(mariadbd)"].iter().any(|server| rest.contains(server)))
+}
+
 /// True for a line that an error log has and nothing else.
 pub(crate) fn is_of_log(line: &str) -> bool {
     let has_level = LEVELS.iter().any(|level| line.find(level).is_some_and(|at| at <= 60));
-    (has_level && line.starts_with(|c: char| c.is_ascii_digit()) && clock::time(line).is_some())
+    is_kill_for_memory(line)
+        || (has_level && line.starts_with(|c: char| c.is_ascii_digit()) && clock::time(line).is_some())
         || line.starts_with("InnoDB: ")
         || line.starts_with("DEADLOCK of threads detected")
         || line.starts_with("Version: '") && line.contains("socket:")
@@ -238,6 +255,9 @@ pub(crate) fn read(text: &str) -> ErrorLog {
         let lower = line.get(..line.floor_char_boundary(600)).unwrap_or(line).to_ascii_lowercase();
         let has = |sign: &str| match sign {
             DID_NOT_RUN => wrote_nothing(&lower),
+            sign if sign.contains("out of memory: kill") => {
+                has_sign(&lower, sign) && is_kill_for_memory(&lower)
+            }
             sign => has_sign(&lower, sign),
         };
         if let Some(at) = TROUBLES.iter().position(|(sign, _)| has(sign)) {

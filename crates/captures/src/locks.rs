@@ -1,8 +1,10 @@
 //! Who waits for whose row lock, as `sys` lists it: the server's own list needs more than one result set.
 
+use std::collections::BTreeMap;
+
 use spindoctor_collect::mysql::Rows;
 use spindoctor_collect::mysql::rows::Row;
-use spindoctor_model::mysql::{RowLockWait, Transaction};
+use spindoctor_model::mysql::{MetadataLock, RowLockWait, ServerThread, Transaction};
 
 /// `sys.innodb_lock_waits`, `information_schema.INNODB_LOCK_WAITS`, `performance_schema.data_lock_waits`
 pub(crate) fn lock_waits(rows: &Rows) -> Vec<RowLockWait> {
@@ -30,6 +32,95 @@ pub(crate) fn lock_waits(rows: &Rows) -> Vec<RowLockWait> {
         })
         .collect()
 }
+
+/// `sys.schema_table_lock_waits`: the locks of those who wait and of those who block, and who waits for how long.
+pub(crate) fn table_lock_waits(rows: &Rows) -> (Vec<MetadataLock>, Vec<ServerThread>) {
+    let lock = |row: &Row<'_>, who: &str, granted: bool| MetadataLock {
+        object_type: "TABLE".to_owned(),
+        schema: row.string("object_schema"),
+        name: row.string("object_name"),
+        lock_type: row.string(&format!("{who}_lock_type")),
+        granted,
+        owner_internal_id: row.number(&format!("{who}_thread_id")),
+        owner_connection_id: row.number(&format!("{who}_pid")),
+    };
+    let thread = |row: &Row<'_>, who: &str| {
+        let account = row.string(&format!("{who}_account"));
+        let (user, host) = account.rsplit_once('@').unwrap_or((&account, ""));
+        ServerThread {
+            internal_id: row.number(&format!("{who}_thread_id")),
+            connection_id: row.number(&format!("{who}_pid")),
+            user: user.to_owned(),
+            host: host.to_owned(),
+            is_connection: true,
+            ..ServerThread::default()
+        }
+    };
+    let mut locks: Vec<MetadataLock> = Vec::new();
+    let mut threads: BTreeMap<Option<u64>, ServerThread> = BTreeMap::new();
+    for row in rows.iter() {
+        let waiting = ServerThread {
+            command: "Query".to_owned(),
+            state: "Waiting for table metadata lock".to_owned(),
+            time_s: row.number("waiting_query_secs").unwrap_or(0.0),
+            statement: row.text("waiting_query").map(str::to_owned),
+            ..thread(&row, "waiting")
+        };
+        // What the holder does, this list does not say.
+        let blocking = ServerThread { command: "Sleep".to_owned(), ..thread(&row, "blocking") };
+        for new in [lock(&row, "blocking", true), lock(&row, "waiting", false)] {
+            if !locks.contains(&new) {
+                locks.push(new);
+            }
+        }
+        threads.entry(blocking.connection_id).or_insert(blocking);
+        threads.insert(waiting.connection_id, waiting);
+    }
+    (locks, threads.into_values().collect())
+}
+
+/// `performance_schema.data_locks`: who waits for a record that another has, by table, index and record.
+/// The transactions of both stand beside it; the list has no connections.
+pub(crate) fn data_locks(rows: &Rows) -> (Vec<RowLockWait>, Vec<Transaction>) {
+    let place = |row: &Row<'_>| {
+        ["object_schema", "object_name", "index_name", "lock_data"].map(|column| row.string(column))
+    };
+    let is = |row: &Row<'_>, status: &str| row.text("lock_status") == Some(status);
+    let granted: Vec<Row<'_>> =
+        rows.iter().filter(|row| is(row, "GRANTED") && row.text("lock_type") == Some("RECORD")).collect();
+    let mut waits: Vec<RowLockWait> = Vec::new();
+    for row in rows.iter().filter(|row| is(row, "WAITING")).take(MOST_WAITS) {
+        let of = |row: &Row<'_>| first(*row, ["engine_transaction_id", "thread_id"]);
+        let holders = granted.iter().filter(|holder| place(holder) == place(&row) && of(holder) != of(&row));
+        let [schema, name, index, record] = place(&row);
+        let table = if schema.is_empty() { name } else { format!("{schema}.{name}") };
+        waits.extend(holders.take(MOST_HOLDERS).map(|holder| RowLockWait {
+            waiting_transaction: of(&row),
+            blocking_transaction: of(holder),
+            table: table.clone(),
+            index: index.clone(),
+            record: record.clone(),
+            mode: row.string("lock_mode"),
+            ..RowLockWait::default()
+        }));
+    }
+    let mut states: BTreeMap<&str, &str> = BTreeMap::new();
+    for wait in &waits {
+        states.entry(&wait.blocking_transaction).or_insert("RUNNING");
+        states.insert(&wait.waiting_transaction, "LOCK WAIT");
+    }
+    let transaction = |(id, state): (&str, &str)| Transaction {
+        id: id.to_owned(),
+        state: state.to_owned(),
+        ..Transaction::default()
+    };
+    let transactions = states.into_iter().map(transaction).collect();
+    (waits, transactions)
+}
+
+/// Waits of one list, and holders of one record, that are kept.
+const MOST_WAITS: usize = 2_000;
+const MOST_HOLDERS: usize = 20;
 
 /// The first of these columns that the row has.
 fn first<const N: usize>(row: Row<'_>, columns: [&str; N]) -> String {

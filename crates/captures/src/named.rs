@@ -6,7 +6,11 @@ use spindoctor_model::ServerVersion;
 use spindoctor_model::mysql::NamedValues;
 
 /// Beginnings of names that `SHOW STATUS` has and `SHOW VARIABLES` has not, in lower case.
-const STATUS: [&str; 35] = [
+const STATUS: [&str; 39] = [
+    "wsrep_cluster_",
+    "wsrep_flow_control_",
+    "wsrep_local_",
+    "wsrep_ready",
     "aborted_",
     "acl_",
     "binlog_cache_disk",

@@ -180,3 +180,63 @@ fn a_list_of_latches_is_ranked_and_not_refused() {
     assert_eq!(parts[0].kind, Kind::Latches);
     assert!(parts[0].says[0].contains("REDO_RSEG 1464"), "{parts:?}");
 }
+
+#[test]
+fn every_list_of_locks_names_who_waits_and_who_blocks() {
+    let row = "*************************** 1. row ***************************\n";
+    let of_tables = format!(
+        "{row}               object_schema: shop\n                 object_name: orders\n           waiting_thread_id: 71\n\
+         \x20                waiting_pid: 31\n             waiting_account: app@10.0.0.4\n           waiting_lock_type: EXCLUSIVE\n\
+         \x20              waiting_query: ALTER TABLE orders ADD COLUMN note TEXT\n          waiting_query_secs: 205\n\
+         \x20         blocking_thread_id: 69\n                blocking_pid: 29\n            blocking_account: report@10.0.0.9\n\
+         \x20         blocking_lock_type: SHARED_READ\nsql_kill_blocking_connection: KILL 29\n"
+    );
+    let of_mariadb = "| THREAD_ID | LOCK_MODE | LOCK_DURATION | LOCK_TYPE | TABLE_SCHEMA | TABLE_NAME |\n\
+                      | 29 | MDL_SHARED_READ | NULL | Table metadata lock | shop | orders |\n\
+                      | Id | User | Host | db | Command | Time | State | Info |\n| 29 | report | h | shop | Sleep | 400 | | NULL |\n\
+                      | 31 | app | h | shop | Query | 205 | Waiting for table metadata lock | ALTER TABLE orders ADD COLUMN a INT |\n";
+    for text in [of_tables.as_str(), of_mariadb] {
+        let findings = spindoctor_rules::diagnose(&window(&parts(text))).findings;
+        assert_eq!(findings[0].cause, "metadata-lock-pileup", "{text}");
+        let root = findings[0].root.as_ref().and_then(|root| root.connection_id);
+        assert_eq!(root, Some(29), "{findings:#?}");
+    }
+    let of_rows = "| ENGINE | THREAD_ID | OBJECT_NAME | LOCK_TYPE | LOCK_MODE | LOCK_STATUS | LOCK_DATA |\n\
+                   | INNODB | 69 | orders | RECORD | X,REC_NOT_GAP | GRANTED | 5 |\n\
+                   | INNODB | 70 | orders | RECORD | X,REC_NOT_GAP | GRANTED | 6 |\n\
+                   | INNODB | 71 | orders | RECORD | X,REC_NOT_GAP | WAITING | 5 |\n";
+    assert_eq!(first(of_rows), "row-lock-pileup");
+    // A list of transactions without their connections says nothing of who has none.
+    let transactions = "| TRX_ID | TRX_STATE | trx_rows_locked |\n| 2291 | LOCK WAIT | 1 |\n| 2290 | LOCK WAIT | 1 |\n| 2288 | RUNNING | 5 |\n";
+    assert_eq!(found(transactions).first().map(|(cause, _)| cause.as_str()), Some("row-lock-pileup"));
+    let read = window(&parts(of_rows));
+    let waits = read.latest(|sample| &sample.server.row_lock_waits).expect("waits");
+    assert_eq!((waits.len(), waits[0].blocking_transaction.as_str()), (1, "69"));
+}
+
+#[test]
+fn what_the_kernel_and_the_redo_log_say_is_a_finding() {
+    let killed = "May  2 10:06:51 db1 kernel: [12345.678] Out of memory: Killed process 4711 (mysqld) total-vm:38912345kB\n";
+    assert_eq!(found(killed), [("memory-pressure".to_owned(), Severity::Warning)]);
+    let other = parts(&killed.replace("mysqld", "java"));
+    assert!(other.iter().all(|part| part.kind == Kind::Unknown), "{other:?}");
+    let full = "2023-05-02T10:06:51.797484Z 0 [Warning] [MY-013865] [InnoDB] Redo log writer is waiting for a new redo log file.\n";
+    assert_eq!(first(full), "checkpoint-stall");
+}
+
+#[test]
+fn names_and_values_without_their_head_are_a_list() {
+    let list = "| wsrep_local_recv_queue_avg | 45.123 |\n| wsrep_flow_control_paused | 0.71 |\n| wsrep_cluster_status | Primary |\n";
+    assert_eq!(parts(list)[0].kind, Kind::GlobalStatus);
+    assert!(parts("| apple | 3 |\n| pear | 4 |\n").iter().all(|part| part.kind == Kind::Unknown));
+}
+
+#[test]
+fn a_few_sessions_that_do_the_same_are_not_met_with_silence() {
+    let commit = "MYSQL_BIN_LOG::ordered_commit\n#3  0x5 ha_commit_trans\n#4  0x5 mysql_execute_command\n#5  0x5 dispatch_command\n#6  0x5 do_command\n";
+    let text = format!(
+        "PID 4711 - process\nTID 4799:\n#0  0x7 __lll_lock_wait\n#1  0x7 pthread_mutex_lock\n#2  0x5 {commit}\
+         TID 4800:\n#0  0x7 fsync\n#1  0x5 MYSQL_BIN_LOG::sync_binlog_file\n#2  0x5 {commit}"
+    );
+    assert_eq!(found(&text), [("unnamed-wait".to_owned(), Severity::Note)]);
+}

@@ -1,7 +1,7 @@
 //! A text to its documents: where each begins and ends, and what it is. By content alone.
 
 use jiff::civil::DateTime;
-use spindoctor_collect::mysql::{Rows, perf_schema_metadata_locks, replica_status};
+use spindoctor_collect::mysql::{Rows, metadata_lock_info, perf_schema_metadata_locks, replica_status};
 use spindoctor_collect::source::Answer;
 use spindoctor_model::{ServerSample, ServerVersion};
 
@@ -461,6 +461,21 @@ fn table_parts(
                 (Kind::Transactions, Said::Transactions(transactions::transactions(&rows)))
             }
             TableKind::LockWaits => (Kind::LockWaits, Said::LockWaits(locks::lock_waits(&rows))),
+            TableKind::MetadataLockInfo => {
+                (Kind::MetadataLocks, Said::MetadataLocks(metadata_lock_info::listed(&rows)))
+            }
+            TableKind::DataLocks => {
+                let (waits, transactions) = locks::data_locks(&rows);
+                let said = vec![Said::LockWaits(waits), Said::Transactions(transactions)];
+                parts.push(Part { moments: vec![Moment { time, said }], ..part(Kind::LockWaits, time) });
+                continue;
+            }
+            TableKind::TableLockWaits => {
+                let (locks, threads) = locks::table_lock_waits(&rows);
+                let said = vec![Said::MetadataLocks(locks), Said::SomeThreads(threads)];
+                parts.push(Part { moments: vec![Moment { time, said }], ..part(Kind::MetadataLocks, time) });
+                continue;
+            }
             TableKind::MetadataLocks => {
                 (Kind::MetadataLocks, Said::MetadataLocks(perf_schema_metadata_locks::listed(&rows)))
             }

@@ -4,6 +4,8 @@
 
 use spindoctor_collect::mysql::Rows;
 
+use crate::named;
+
 /// Rows of one result set that are kept.
 pub(crate) const MOST_ROWS: usize = 20_000;
 /// Columns of one.
@@ -284,7 +286,8 @@ const COMMANDS: [&str; 20] = [
     "Slave_worker",
 ];
 
-/// Process lists whose head was not copied with them get one. A row is known by its command and the time behind it.
+/// Lists whose head was not copied with them get one. A row of a process list is known by its command and the time behind it, one of
+/// status or variables by its name.
 pub(crate) fn with_heads(lines: Vec<String>) -> Vec<String> {
     let has_head = |line: &String| line.contains('|') && header_of(line).is_some();
     if !lines.iter().any(|line| head_of_row(line).is_some()) || lines.iter().any(has_head) {
@@ -304,8 +307,22 @@ pub(crate) fn with_heads(lines: Vec<String>) -> Vec<String> {
     whole
 }
 
-/// The head that a row of a process list has lost.
+/// The head of a list of variables or of status whose row this is.
+fn head_of_pair(line: &str) -> Option<String> {
+    let is_framed = line.trim_start().starts_with('|') && line.trim_end().ends_with('|');
+    match framed(line)[..] {
+        [name, value] if is_framed && named::is_known(name) && is_name(name) && !value.is_empty() => {
+            Some("| Variable_name | Value |".to_owned())
+        }
+        _ => None,
+    }
+}
+
+/// The head that a row of a process list, or of a list of names and values, has lost.
 fn head_of_row(line: &str) -> Option<String> {
+    if let Some(head) = head_of_pair(line) {
+        return Some(head);
+    }
     /// What stands in a list before the command, and behind it.
     const BEFORE: [&str; 4] = ["Id", "User", "Host", "db"];
     const FROM: [&str; 4] = ["Command", "Time", "State", "Info"];
@@ -524,6 +541,12 @@ pub(crate) enum TableKind {
     LockWaits,
     /// `performance_schema.metadata_locks`
     MetadataLocks,
+    /// MariaDB's `information_schema.METADATA_LOCK_INFO`
+    MetadataLockInfo,
+    /// `sys.schema_table_lock_waits`
+    TableLockWaits,
+    /// `performance_schema.data_locks`
+    DataLocks,
 }
 
 /// What a table of these columns, in lower case, is; None for one that is not known.
@@ -536,6 +559,12 @@ pub(crate) fn kind(columns: &[String]) -> Option<TableKind> {
         Some(TableKind::Replica)
     } else if has("trx_id") && has("trx_state") {
         Some(TableKind::Transactions)
+    } else if has("waiting_lock_type") && has("blocking_lock_type") && has("waiting_pid") {
+        Some(TableKind::TableLockWaits)
+    } else if has("lock_status") && has("lock_type") && has("lock_data") {
+        Some(TableKind::DataLocks)
+    } else if has("lock_mode") && has("lock_type") && has("thread_id") && has("table_name") {
+        Some(TableKind::MetadataLockInfo)
     } else if (has("waiting_pid") && has("blocking_pid"))
         || any(&["blocking_trx_id", "blocking_engine_transaction_id"])
     {

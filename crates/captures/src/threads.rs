@@ -10,8 +10,10 @@ use crate::locks;
 /// Characters of a statement that are kept: as many as of a live server's.
 const LONGEST: usize = 1_280;
 
-/// How `performance_schema.threads` names what a process list has.
-const OTHER_NAMES: [(&str, &str); 9] = [
+/// How `performance_schema.threads` and `sys.processlist` name what a process list has.
+const OTHER_NAMES: [(&str, &str); 11] = [
+    ("conn_id", "id"),
+    ("current_statement", "info"),
     ("processlist_id", "id"),
     ("processlist_user", "user"),
     ("processlist_host", "host"),

@@ -37,6 +37,10 @@ pub enum TroubleKind {
     SlowFlush,
     /// The server's threads did not run for a while: the page cleaner's second took minutes in which it wrote nothing.
     DidNotRun,
+    /// The redo log had no room left.
+    RedoLogFull,
+    /// The kernel killed the server because no memory was left.
+    KilledForMemory,
     /// A transaction was rolled back as the victim of a deadlock.
     Deadlock,
 }

@@ -110,6 +110,11 @@ const EARLY: f64 = 0.7;
 pub type Series = Vec<(f64, f64)>;
 
 impl Window {
+    /// True for the window of what somebody captured: nobody connected to a server.
+    pub fn is_given(&self) -> bool {
+        self.server.no_pid.as_ref().is_some_and(|missing| missing.because == NOT_GIVEN)
+    }
+
     /// Seconds from the first sample to the last.
     pub fn seconds(&self) -> f64 {
         match (self.samples.first(), self.samples.last()) {

@@ -36,12 +36,13 @@ pub const SOURCE: Source = Source {
     },
     parse: |rows, answer, sample| {
         note_if_cut("information_schema.METADATA_LOCK_INFO", rows, LIMIT, sample);
-        sample.metadata_locks = answer.reading(metadata_locks(rows));
+        sample.metadata_locks = answer.reading(listed(rows));
     },
     reading: ServerSample::field("metadata_locks"),
 };
 
-fn metadata_locks(rows: &Rows) -> Vec<MetadataLock> {
+/// The locks of a list of `information_schema.METADATA_LOCK_INFO`, which has those alone that are held.
+pub fn listed(rows: &Rows) -> Vec<MetadataLock> {
     rows.iter()
         .map(|row| MetadataLock {
             object_type: object_type(row.text("LOCK_TYPE").unwrap_or_default()),
@@ -80,7 +81,7 @@ mod tests {
 
     #[test]
     fn speaks_the_words_of_performance_schema() {
-        let locks = metadata_locks(&fixture::tabbed(HELD));
+        let locks = listed(&fixture::tabbed(HELD));
         assert_eq!(
             (locks[0].object_type.as_str(), locks[0].lock_type.as_str()),
             ("BACKUP", "BACKUP_ALTER_COPY")

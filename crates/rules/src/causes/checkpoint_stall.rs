@@ -3,9 +3,13 @@
 use spindoctor_model::mysql::ServerSample;
 use spindoctor_model::number::bytes;
 use spindoctor_model::window::Series;
-use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window, redo_log, window};
+use spindoctor_model::{
+    Evidence, Finding, Remedy, TimeClass, TroubleKind, Unavailable, Window, redo_log, window,
+};
 
 use crate::draft::Draft;
+use crate::logged;
+use crate::rank::WARNING_FROM;
 use crate::sessions::mean;
 use crate::stall::{LATCH_WAITS, Look, Stall, nobody};
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
@@ -35,7 +39,7 @@ pub const CAUSE: Cause = Cause {
                that wait for a page, while the stacks show the page cleaner in the middle of writing one, are the \
                same stall. The estimate is the share of the sessions at work that wait for room or for such a page, or \
                half the share of samples at the limit where that is more: an estimate, because a thread that is \
-               stopped blocks others elsewhere.",
+               stopped blocks others elsewhere. An error log that was given and ends with a full redo log is enough.",
     looks_alike: "Innodb_log_waits counts waits for the log buffer in memory, another thing: raise \
                   innodb_log_buffer_size for that. Commits that wait for fsync are commit-sync-bound. A high age \
                   that does not change on a server that writes little is a lazy checkpoint, not a stall. Threads \
@@ -69,7 +73,7 @@ pub const CAUSE: Cause = Cause {
         "buf_flush_wait_flushed",
         "log_buffer_reserve",
     ]),
-    rule: Rule::Readings(evaluate),
+    rule: Rule::ReadingsOrLog(evaluate, of_log),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,
@@ -148,6 +152,27 @@ const MIB: f64 = 1024.0 * 1024.0;
 
 fn evaluate(window: &Window) -> Outcome {
     examine(window).into()
+}
+
+/// What an error log ends with: `Redo log writer is waiting for a new redo log file` (MySQL 8.0.30), `The age of the last checkpoint
+/// is ...` (to 5.7, MariaDB). How long writers stood it does not say.
+fn of_log(window: &Window) -> Option<Finding> {
+    let (trouble, times) = logged::at_the_end(window, TroubleKind::RedoLogFull)?;
+    Some(
+        Draft::new(&CAUSE, WARNING_FROM, "The redo log had no room left for what was written")
+            .why("Who changes something waits until pages are on disk and a part of the log can be written again.")
+            .evidence_all(logged::evidence(trouble, times).into_iter())
+            .remedy(Remedy {
+                statement: "A larger redo log: innodb_redo_log_capacity (MySQL 8.0.30 and later), innodb_log_file_size elsewhere".into(),
+                why: "Room for an hour of writing lets the flushing even out.".into(),
+                dynamic: true,
+                risk: "It takes disk space, and crash recovery reads more; before MySQL 8.0.30 and MariaDB 10.9 the server has to be \
+                       restarted."
+                    .into(),
+                undo: "The size before, the same way.".into(),
+            })
+            .finding(),
+    )
 }
 
 /// How full the redo log is, and how fast it fills.

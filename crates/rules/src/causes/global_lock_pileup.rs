@@ -118,7 +118,10 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
                 flush.connection_id.map_or_else(|| "(unknown)".to_owned(), |id| id.to_string()),
                 number::duration(flush.time_s)
             ),
-            None => format!("{} sessions wait for a lock of the whole server", waiting.most()),
+            None => format!(
+                "{} for a lock of the whole server",
+                number::counted(waiting.most().round() as u64, "session waits", "sessions wait")
+            ),
         },
     };
     let before = match (&culprit, alone) {

@@ -2,11 +2,13 @@
 
 use spindoctor_model::host::{MemoryStat, ProcessStat};
 use spindoctor_model::number::bytes;
-use spindoctor_model::{Evidence, Finding, TimeClass, Unavailable, Window};
+use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, TroubleKind, Unavailable, Window};
 
 use super::server_stopped;
 use super::swapping::{self, Short, pressure, smaller_pool};
 use crate::draft::Draft;
+use crate::logged;
+use crate::rank::WARNING_FROM;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 /// The catalogue entry.
@@ -51,7 +53,7 @@ pub const CAUSE: Cause = Cause {
         TimeClass::Other,
     ],
     stacks: Stacks::Nothing,
-    rule: Rule::Readings(evaluate),
+    rule: Rule::ReadingsOrLog(evaluate, of_log),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,
@@ -68,6 +70,27 @@ const NOTE: f64 = 0.04;
 
 fn evaluate(window: &Window) -> Outcome {
     examine(window).into()
+}
+
+/// What a log ends with: the kernel ended a server because no memory was left (mm/oom_kill.c). It is over when it is logged.
+fn of_log(window: &Window) -> Option<Finding> {
+    let (trouble, times) = logged::at_the_end(window, TroubleKind::KilledForMemory)?;
+    let of = if trouble.line.contains("emory cgroup") { "its control group" } else { "the host" };
+    Some(
+        Draft::new(&CAUSE, WARNING_FROM, format!("The kernel killed the server: {of} had no memory left"))
+            .why("It kills the process with the most memory. Every connection was lost, and the server had to recover.")
+            .evidence_all(logged::evidence(trouble, times).into_iter())
+            .remedy(Remedy {
+                statement: "Lower innodb_buffer_pool_size by what is missing, or give the group or host more memory; look at who else \
+                            has some (the kernel's list of tasks above that line)"
+                    .into(),
+                why: "What buffers, connections and others take together must fit, with a tenth to spare.".into(),
+                dynamic: true,
+                risk: "A smaller pool reads more from disk.".into(),
+                undo: "SET GLOBAL innodb_buffer_pool_size to what it was".into(),
+            })
+            .finding(),
+    )
 }
 
 fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {

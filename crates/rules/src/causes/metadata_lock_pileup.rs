@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use spindoctor_model::mysql::{MetadataLock, ServerSample, ServerThread};
 use spindoctor_model::wait_graph::LockKind;
-use spindoctor_model::{Evidence, Finding, Remedy, Severity, TimeClass, Unavailable, Window};
+use spindoctor_model::{Evidence, Finding, Remedy, Severity, TimeClass, Unavailable, Window, number};
 
 use super::{connections_exhausted, thread_pool_starved};
 use crate::draft::Draft;
@@ -101,8 +101,10 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             waiting.most(),
             sessions::doing(root)
         ),
-        _ if waiting.most() < 1.5 => format!("1 session waits for the metadata lock{on}"),
-        _ => format!("{} sessions wait for the metadata lock{on}", waiting.most()),
+        _ => format!(
+            "{} for the metadata lock{on}",
+            number::counted(waiting.most().round() as u64, "session waits", "sessions wait")
+        ),
     };
     let unlock = window.missing(|s| &s.server.metadata_locks).and_then(|missing| missing.unlock);
     let frees = |id: &u64| killing::frees(&sample.server, *id);

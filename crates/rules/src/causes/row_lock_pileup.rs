@@ -122,7 +122,9 @@ fn examine<'w>(window: &'w Window) -> Result<Option<Finding>, Unavailable> {
         .map(|wait| wait.waited_s)
         .fold(0.0, f64::max);
 
-    let single = mean_waiters >= WAITERS && longest_s >= LONG_WAIT_S;
+    // Who gives one wait without its length gives it because it was long.
+    let is_long = longest_s >= LONG_WAIT_S || longest_s == 0.0 && window.is_given();
+    let single = mean_waiters >= WAITERS && is_long;
     let few = if single || at_work.is_none() { QUEUE } else { WAITERS };
     let queue = mean_waiters >= few && ratio >= WAITING_RATIO;
     if !queue && !single {

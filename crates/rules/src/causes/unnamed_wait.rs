@@ -3,7 +3,6 @@
 //! A rule looks for what it knows. What is left over is looked at here, so that a diagnosis may be unable to name a wait and
 //! is never silent about it.
 
-use spindoctor_model::window::NOT_GIVEN;
 use spindoctor_model::{Evidence, Finding, Remedy, SessionTime, Severity, TimeClass, TimeShare, Window};
 
 use crate::draft::Draft;
@@ -66,6 +65,9 @@ const ORDINARY_FROM: f64 = 0.5;
 /// And from so many sessions at work: one client that commits all the time waits for commits.
 const ORDINARY_SESSIONS: f64 = 4.0;
 
+/// And of what somebody captured, who does so because something is wrong: two that do the same.
+const GIVEN_SESSIONS: f64 = 2.0;
+
 /// Waits of microseconds that every server under load has some of.
 const COMMON: &[TimeClass] = &[TimeClass::Latch, TimeClass::Mutex];
 
@@ -90,10 +92,11 @@ pub(crate) fn evaluate(window: &Window, time: &SessionTime, findings: &[Finding]
         return Outcome::Fired(late(window, own));
     }
     let explained = explained(time, findings);
+    let least = if window.is_given() { GIVEN_SESSIONS } else { ORDINARY_SESSIONS };
     let ordinary = time.classes.iter().find(|one| ORDINARY.contains(&one.class));
     match ordinary.filter(|one| {
         one.share >= ORDINARY_FROM
-            && time.session_seconds_per_second >= ORDINARY_SESSIONS
+            && time.session_seconds_per_second >= least
             && !explained.contains(&one.class)
     }) {
         Some(largest) => Outcome::Fired(finding(window, time, NOTE, largest, &[largest])),
@@ -179,13 +182,13 @@ fn unexamined(window: &Window, class: TimeClass) -> Option<&'static Cause> {
     CAUSES.iter().filter(|cause| cause.name != CAUSE.name && costs(cause)).find(|cause| {
         // Those that rest on the account of time looked at it already.
         matches!(cause.evaluate(window, None), Outcome::NotEnoughEvidence(_))
-            && matches!(cause.rule, Rule::Readings(_))
+            && matches!(cause.rule, Rule::Readings(_) | Rule::ReadingsOrLog(..))
     })
 }
 
 /// What shows more: of a server that answers, and of one of which there is only what somebody captured.
 fn look(window: &Window, class: TimeClass) -> Remedy {
-    let is_given = window.server.no_pid.as_ref().is_some_and(|missing| missing.because == NOT_GIVEN);
+    let is_given = window.is_given();
     let (statement, why, risk) = match class {
         _ if !is_given => (
             "spindoctor locks; spindoctor stacks --duration 10s",

@@ -290,6 +290,7 @@ pub(super) const STATES: &[(&str, TimeClass)] = &[
     ("waiting for prior transaction to", CommitOrder),
     ("waiting for preceding transaction to commit", CommitOrder),
     ("waiting for its turn to commit", CommitOrder),
+    ("waiting for dependent transaction to commit", CommitOrder),
     ("waiting for handler commit", Commit),
     ("waiting for other event logging to finish", Commit),
     ("waiting for binlog", Commit),

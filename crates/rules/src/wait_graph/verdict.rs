@@ -80,7 +80,10 @@ pub(crate) fn without_connection(window: &Window, sample: &Sample, kinds: &[Lock
     let graph = graph(window, sample);
     let root = root_behind(&graph, kinds)?;
     let thread = graph.threads.get(root.thread? as usize)?;
-    (thread.connection_id.is_none() && thread.name.starts_with("transaction ")).then_some(root)
+    // A list in which nobody has a connection was given without them: it says nothing of the holder's.
+    let has_connections = graph.threads.iter().any(|thread| thread.connection_id.is_some());
+    (has_connections && thread.connection_id.is_none() && thread.name.starts_with("transaction "))
+        .then_some(root)
 }
 
 /// The wait graph of one sample. Stacks are those of the window's end: they go with its last sample only.

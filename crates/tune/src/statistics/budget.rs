@@ -102,8 +102,9 @@ pub fn words(of: Quantity, budget: &Budget) -> String {
         );
     }
     let less = match reached {
-        Some(reached) => format!("which show ±{} at best", percent(*reached)),
-        None => "which show nothing".to_owned(),
+        // A margin of the whole quantity says nothing of it.
+        Some(reached) if *reached < 1.0 => format!("which show ±{} at best", percent(*reached)),
+        Some(_) | None => "which show nothing".to_owned(),
     };
     format!(
         "the noise here calls for about {} ({quads} quads) to show ±{margin} of {name}; {} are allowed, {less}. More with --max-time, or a wider {}",
