@@ -97,14 +97,14 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let frees = |id: &u64| killing::frees(&sample.server, *id);
     let headline = match (&culprit, &root) {
         (Some(culprit), Some(root)) => format!(
-            "Connection {} {} {} sessions: it {}",
+            "Connection {} {} {}: it {}",
             culprit.connection_id,
             match () {
                 () if through_flush => "makes FLUSH wait, which blocks",
                 () if is_a_guess => "most likely blocks",
                 () => "blocks",
             },
-            waiting.most(),
+            number::counted(waiting.most().round() as u64, "session", "sessions"),
             match root.statement.as_str() {
                 idle if idle.starts_with("idle") && is_a_guess =>
                     "has rested since they began to wait".to_owned(),

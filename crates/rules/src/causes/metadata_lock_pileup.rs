@@ -95,10 +95,10 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let on = table.as_ref().map_or_else(String::new, |table| format!(" of {table}"));
     let headline = match (&culprit, &root) {
         (Some(culprit), Some(root)) => format!(
-            "Connection {} {}blocks {} sessions that want the metadata lock{on}: it {}",
+            "Connection {} {}blocks {} the metadata lock{on}: it {}",
             culprit.connection_id,
             if certain { "" } else { "most likely " },
-            waiting.most(),
+            number::counted(waiting.most().round() as u64, "session that wants", "sessions that want"),
             sessions::doing(root)
         ),
         _ => format!(

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use spindoctor_model::{Evidence, Finding, Remedy, Unavailable, Window};
+use spindoctor_model::{Evidence, Finding, Remedy, Unavailable, Window, number};
 
 use super::{cpu_saturated, rows_read_waste};
 use crate::draft::Draft;
@@ -85,7 +85,10 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
 fn finding(window: &Window, seen: &KeepingUp, score: f64) -> Finding {
     let status = replica::asked(window.server.version);
     let channel = &seen.channel;
-    let source = format!("{}:{}", channel.source_host, channel.source_port);
+    let source = match channel.source_port {
+        0 => channel.source_host.clone(),
+        port => format!("{}:{port}", channel.source_host),
+    };
     let work = work(window);
     let behind_s = channel.behind_s.unwrap_or(0.0);
     let headline = match seen.shape {
@@ -98,7 +101,7 @@ fn finding(window: &Window, seen: &KeepingUp, score: f64) -> Finding {
                 Some(growth) if growth <= -GROWS => ", and catches up".to_owned(),
                 _ => String::new(),
             };
-            format!("The replica is {behind_s:.0} s behind {source}{grows}")
+            format!("The replica is {} behind {source}{grows}", number::roughly(behind_s))
         }
     };
     let most = work.first();

@@ -19,7 +19,7 @@ const OWN_STYLE: &str = include_str!("tune.css");
 const WIDTH: f64 = 860.0;
 const LEFT: f64 = 110.0;
 const RIGHT: f64 = 640.0;
-const ROW: f64 = 44.0;
+const ROW: f64 = 56.0;
 const TOP: f64 = 26.0;
 
 /// Labels of the axis need this share of its length each.
@@ -149,15 +149,15 @@ fn intervals(trial: &Trial) -> Markup {
                             }
                         }
                         circle cx=(at(x(effect.ratio))) cy=(at(y)) r="5" {}
-                        text.by x=(at(RIGHT + 16.0)) y=(at(y - 2.0)) { (change(effect.ratio)) }
-                        text.within x=(at(RIGHT + 16.0)) y=(at(y + 14.0)) {
+                        text.by x=(at(RIGHT + 16.0)) y=(at(y - 10.0)) { (change(effect.ratio)) }
+                        text.within x=(at(RIGHT + 16.0)) y=(at(y + 6.0)) {
                             (interval(effect))
                         }
                         @if let Some((old, new)) = quantity.means(trial) {
-                            text.means x=(at(WIDTH)) y=(at(y - 2.0)) { (quantity.shown(old)) " → " (quantity.shown(new)) }
+                            text.means x=(at(WIDTH)) y=(at(y - 10.0)) { (quantity.shown(old)) " → " (quantity.shown(new)) }
                         }
                         @if let Some(judged) = quantity.judged(trial) {
-                            text.means x=(at(WIDTH)) y=(at(y + 14.0)) { (shown_word(judged.shown)) }
+                            text.within x=(at(RIGHT + 16.0)) y=(at(y + 22.0)) { (shown_word(judged.shown)) }
                         }
                     }
                 }
