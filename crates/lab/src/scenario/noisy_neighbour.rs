@@ -4,6 +4,7 @@ use spindoctor_model::Flavor;
 use spindoctor_rules::causes::noisy_neighbour::CAUSE;
 
 use super::{Scenario, Suffering, TABLES, symptom};
+use crate::cgroup::Limits;
 use crate::error::Result;
 use crate::load::neighbour::Neighbour;
 use crate::load::{LoadSpec, Workload};
@@ -18,7 +19,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
     name: CAUSE.name,
     label: Some(CAUSE.name),
     story: "Thirty-two clients run sysbench's oltp_read_write at 500 transactions a second, below what the server can do. Then \
-            another service of the machine, in a control group of its own with six times the weight, compresses with four \
+            another service of the machine, in a control group with six times the weight of the server's, compresses with four \
             processes for each CPU and leaves none idle. Seen to suffer by the kernel's own account of the server's threads: \
             they wait for a CPU for longer than they run.",
     needs: "root, for a control group",
@@ -28,8 +29,11 @@ pub(super) const SCENARIO: Scenario = Scenario {
     ..Scenario::USUAL
 };
 
+/// In a group of its own: in the group of the lab each of its threads would weigh as much as a whole group, where that is the
+/// root.
 fn spec(_: Flavor) -> ServerSpec {
-    ServerSpec { tables: Some(TABLES), ..ServerSpec::default() }
+    let limits = Limits { weight: Some(1), ..Limits::default() };
+    ServerSpec { tables: Some(TABLES), limits, ..ServerSpec::default() }
 }
 
 async fn begin(server: &Server) -> Result<Suffering> {

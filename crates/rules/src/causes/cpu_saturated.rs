@@ -77,6 +77,9 @@ const LATENCY_COUNTS: f64 = 1.0 / 3.0;
 /// it runs, which of work in microseconds nobody notices, and fewer clients would leave CPUs idle between their statements.
 const WELL_USED: f64 = 4.0;
 
+/// Part of the CPUs that others have, from which on they are mentioned: the share of them that the server's threads wait for.
+const OTHERS_MATTER: f64 = 0.3;
+
 fn evaluate(window: &Window) -> Outcome {
     examine(window).into()
 }
@@ -105,6 +108,8 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         return Ok(None);
     }
     let queued_ratio = queue.queued / runnable.max(f64::MIN_POSITIVE);
+    let behind_others = QueuedFor::from_window(window).others;
+    let others = others_too(behind_others, busy_us / host.seconds / 1e6 - used);
     let too_many = (runnable - WELL_USED * cpus).max(0.0) / runnable.max(f64::MIN_POSITIVE);
     Ok(Some(
         Draft::new(
@@ -114,9 +119,10 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         )
         .why(format!(
             "On average {used:.1} threads ran and {:.1} waited for a CPU: {:.0} % of their runnable time went into \
-             the queue.",
+             the queue.{}",
             queue.queued,
-            queued_ratio * 100.0
+            queued_ratio * 100.0,
+            others.as_deref().unwrap_or_default()
         ))
         .evidence(
             Evidence::new("runnable threads", runnable, "", queue.source)
@@ -129,7 +135,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
                 .expected("< 0.33"),
         )
         .evidence(
-            Evidence::new("of the time in the run queue, behind others", QueuedFor::from_window(window).others, "ratio", "computed")
+            Evidence::new("of the time in the run queue, behind others", behind_others, "ratio", "computed")
         )
         .evidence(Evidence::new("host CPUs busy", host_busy, "ratio", "/proc/stat"))
         .evidence_if((!window.status_series("Threads_running").is_empty()).then(|| {
@@ -143,9 +149,21 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             dynamic: true,
             ..Remedy::default()
         })
+        .remedy_if(others.map(|_| noisy_neighbour::bound()))
         .remedy_if(concurrency_limit(window, runnable, cpus))
         .finding(),
     ))
+}
+
+/// A sentence about other programs, where these have so much of the CPUs that it may be they: clients on the same host are the
+/// server's own load, and /proc/stat does not say whose the time is.
+fn others_too(behind_others: f64, others_cpus: f64) -> Option<String> {
+    (behind_others >= OTHERS_MATTER).then(|| {
+        format!(
+            " Other programs have {others_cpus:.1} CPUs: clients of this server on this host belong to its load, anything else \
+             is a neighbour that takes the time."
+        )
+    })
 }
 
 /// Where the costliest statements are found. The summaries of MySQL before 9 and of MariaDB have no execution of a prepared
@@ -240,6 +258,19 @@ pub(crate) mod examples {
             let saturated = matches!(evaluate(&window), Outcome::Fired(_));
             assert!(neighbour || saturated, "{running} CPUs of 3.95");
         }
+    }
+
+    #[test]
+    fn others_that_have_a_good_part_of_the_cpus_are_mentioned() {
+        let mention = |running| {
+            let window = Build::busy("9.7.4").runs(running, 24.0).host_cpu(3.95, 0.05).window();
+            let Outcome::Fired(finding) = evaluate(&window) else { panic!() };
+            let is_bounded = finding.remedies.iter().any(|remedy| remedy.statement.contains("CPUWeight"));
+            assert_eq!(finding.why.contains("Other programs"), is_bounded);
+            finding.why.contains("Other programs have 2.2 CPUs")
+        };
+        assert!(mention(1.75));
+        assert!(!mention(3.6));
     }
 
     #[test]

@@ -144,17 +144,21 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
                 undo: String::new(),
             }
         } else {
-            Remedy {
-                statement: "Find who has the CPUs (`top`, `systemd-cgtop`), and bound it: CPUWeight=10 of its unit, or a cpuset"
-                    .into(),
-                why: "The server's threads wait for CPUs that others have.".into(),
-                dynamic: true,
-                risk: "The other work takes longer.".into(),
-                undo: "Set the weight back to 100.".into(),
-            }
+            bound()
         })
         .finding(),
     ))
+}
+
+/// Find the neighbour and give it less.
+pub(super) fn bound() -> Remedy {
+    Remedy {
+        statement: "Find who has the CPUs (`top`, `systemd-cgtop`), and bound it: CPUWeight=10 of its unit, or a cpuset".into(),
+        why: "The server's threads wait for CPUs that others have.".into(),
+        dynamic: true,
+        risk: "The other work takes longer.".into(),
+        undo: "Set the weight back to 100.".into(),
+    }
 }
 
 fn grown(change: &Change<'_, CpuTimes>, count: fn(&CpuTimes) -> u64) -> f64 {
