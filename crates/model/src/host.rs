@@ -28,6 +28,8 @@ readings! {
         process: ProcessStat => [numbers],
         /// The server's threads.
         threads: Vec<ThreadStat> => [],
+        /// The other programs of the host that used its CPUs most since the reading before.
+        other_programs: OtherPrograms => [],
         /// NUMA nodes and the server's memory on each.
         numa: Vec<NumaNode> => [numbers, constant],
         /// Block devices.
@@ -234,6 +236,35 @@ pub struct ThreadStat {
     pub ran_ns: u64,
     /// Time it was runnable and waited for a CPU, nanoseconds (`schedstat`).
     pub run_queue_ns: u64,
+}
+
+/// Programs of the host beside the server, and what they used of its CPUs from the reading before to this one.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct OtherPrograms {
+    /// Seconds since the reading before; 0 in the first one, which has no programs.
+    pub over_s: f64,
+    /// The busiest first, a few. What began and ended between two readings is in none.
+    pub programs: Vec<OtherProgram>,
+}
+
+/// Processes of one name in one control group.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct OtherProgram {
+    /// `comm`: `gzip`.
+    pub name: String,
+    /// The control group, as `/proc/PID/cgroup` names it; empty where it is the root.
+    pub cgroup: String,
+    /// The process of these that used most.
+    pub pid: u32,
+    /// How many there are.
+    pub processes: u64,
+    /// CPUs that they used on average.
+    pub cpus: f64,
+    /// True where one of them holds a connection to the server; None where that cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub is_client: Option<bool>,
 }
 
 /// One NUMA node.

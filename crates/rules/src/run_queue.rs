@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use spindoctor_model::host::{CpuTimes, EffectiveCpus, ProcessStat, ThreadStat};
+use spindoctor_model::host::{CpuTimes, EffectiveCpus, OtherProgram, ProcessStat, ThreadStat};
 use spindoctor_model::stack::ThreadState;
 use spindoctor_model::window::Change;
 use spindoctor_model::{Unavailable, Window};
@@ -66,7 +66,7 @@ impl RunQueue {
 pub(crate) struct QueuedFor {
     /// The quota: it was used up.
     pub(crate) quota: f64,
-    /// CPUs that other processes or other virtual machines had.
+    /// CPUs that other processes or other virtual machines had; the server's clients on its host are none where they are known.
     pub(crate) others: f64,
 }
 
@@ -81,7 +81,33 @@ impl QueuedFor {
         };
         let others = cpus_of_others(window, queue.running).unwrap_or(0.0);
         let in_use = (others + queue.running).max(f64::MIN_POSITIVE);
+        let clients_cpus = Neighbours::from_window(window).map_or(0.0, |found| found.clients_cpus);
+        let others = (others - clients_cpus).max(0.0);
         Self { quota, others: (1.0 - quota) * others / in_use }
+    }
+}
+
+/// The programs beside the server on its host, where it is known which of them are its clients.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Neighbours<'a> {
+    /// CPUs that clients of the server used: they belong to its load.
+    pub(crate) clients_cpus: f64,
+    /// The others, the busiest first, those of any weight.
+    pub(crate) programs: Vec<&'a OtherProgram>,
+}
+
+/// CPUs below which a neighbour is not worth a word.
+const NEIGHBOUR_CPUS: f64 = 0.05;
+
+impl<'a> Neighbours<'a> {
+    /// None where the host's programs were not read twice, or where nobody may see who is connected.
+    pub(crate) fn from_window(window: &'a Window) -> Option<Self> {
+        let found = window.latest(|s| &s.host.other_programs).filter(|found| found.over_s > 0.0)?;
+        let of = |is_client| found.programs.iter().filter(move |one| one.is_client == Some(is_client));
+        found.programs.iter().any(|program| program.is_client.is_some()).then(|| Self {
+            clients_cpus: of(true).map(|program| program.cpus).sum(),
+            programs: of(false).filter(|program| program.cpus >= NEIGHBOUR_CPUS).collect(),
+        })
     }
 }
 

@@ -1,8 +1,8 @@
 //! Windows for tests: a healthy busy server, and the ways to spoil it.
 
 use spindoctor_model::host::{
-    CpuTimes, DiskStat, EffectiveCpus, MemoryStat, NumaNode, PauseLatency, ProcessStat, Quota, SrvCpuUsage,
-    ThreadStat, Throttling,
+    CpuTimes, DiskStat, EffectiveCpus, MemoryStat, NumaNode, OtherProgram, OtherPrograms, PauseLatency,
+    ProcessStat, Quota, SrvCpuUsage, ThreadStat, Throttling,
 };
 use spindoctor_model::mysql::{
     FileSummary, InnodbMetric, NamedValues, ServerThread, StatementDigest, Transaction, WaitSummary,
@@ -520,6 +520,14 @@ impl Build {
             let part = |cpus: f64| (cpus * at_s * 1e6) as u64;
             host.cpu_times =
                 answer(at_s, CpuTimes { user_us: part(busy), idle_us: part(idle), ..CpuTimes::default() });
+        })
+    }
+
+    /// What the other programs of the host used.
+    pub(crate) fn other_programs(self, programs: &[OtherProgram]) -> Self {
+        self.each(|at_s, _, host| {
+            let known = OtherPrograms { over_s: at_s, programs: programs.to_vec() };
+            host.other_programs = answer(at_s, if at_s > 0.0 { known } else { OtherPrograms::default() });
         })
     }
 

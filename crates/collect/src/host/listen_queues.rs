@@ -31,7 +31,7 @@ pub const SOURCE: HostSource = HostSource {
 
 fn collect(target: &Target) -> Result<ListenQueues, Unavailable> {
     let mut queues = ListenQueues::default();
-    let is_ours = is_our_namespace(target);
+    let is_ours = target.is_in_our_network();
     // A kernel without IPv6 has no second file.
     for (family, table, may_be_missing) in
         [(AddressFamily::INET, "net/tcp", false), (AddressFamily::INET6, "net/tcp6", true)]
@@ -55,12 +55,6 @@ fn collect(target: &Target) -> Result<ListenQueues, Unavailable> {
         queues.syn_queue_drops = counter("TCPReqQFullDrop");
     }
     Ok(queues)
-}
-
-/// True where the server's network namespace is known to be our own.
-fn is_our_namespace(target: &Target) -> bool {
-    let ours = std::fs::read_link("/proc/self/ns/net").ok();
-    ours.is_some() && std::fs::read_link(target.process("ns/net")).ok() == ours
 }
 
 /// Reads to the first socket that does not listen: the kernel walks the listeners first (net/ipv4/tcp_ipv4.c,

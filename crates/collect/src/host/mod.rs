@@ -19,6 +19,7 @@ pub mod listen_queues;
 pub mod memory;
 pub mod network_links;
 pub mod numa;
+pub mod other_programs;
 pub mod page_cache;
 #[expect(unsafe_code, reason = "an instruction is timed")]
 pub mod pause;
@@ -51,6 +52,7 @@ pub const SOURCES: &[HostSource] = &[
     listen_queues::SOURCE,
     memory::SOURCE,
     threads::SOURCE,
+    other_programs::SOURCE,
     effective_cpus::SOURCE,
     cpu_model::SOURCE,
     numa::SOURCE,

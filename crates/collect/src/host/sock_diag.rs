@@ -1,4 +1,5 @@
-//! sock_diag(7): the kernel's listening TCP sockets, without a walk over all others.
+//! sock_diag(7): the kernel's listening TCP sockets, without a walk over all others, and which two sockets of Unix's are one
+//! connection, which no file of `/proc` says.
 //!
 //! `/proc/net/tcp` has the listeners first, but the read that finds their end looks for the first socket behind them,
 //! through a hash table of hundreds of thousands of places (`tcp_seq_next`, net/ipv4/tcp_ipv4.c): some 5 ms of CPU on a
@@ -22,19 +23,45 @@ const DUMP: u16 = 0x301;
 /// `IPPROTO_TCP`, and `TCP_LISTEN` (net/tcp_states.h).
 const TCP: u8 = 6;
 const LISTEN: u8 = 10;
-/// `struct nlmsghdr`, `struct inet_diag_req_v2`.
+/// `TCP_ESTABLISHED`, which sockets of Unix have too.
+const ESTABLISHED: u8 = 1;
+/// `struct nlmsghdr`.
 const HEADER_BYTES: usize = 16;
-const REQUEST_BYTES: usize = HEADER_BYTES + 56;
+/// `struct inet_diag_req_v2`, `struct unix_diag_req`, `struct unix_diag_msg`.
+const INET_REQUEST_BYTES: usize = 56;
+const UNIX_REQUEST_BYTES: usize = 24;
+const UNIX_ANSWER_BYTES: usize = 16;
+/// `UDIAG_SHOW_PEER`, `UNIX_DIAG_PEER` (linux/unix_diag.h).
+const SHOW_PEER: u32 = 4;
+const PEER: u16 = 2;
 
 /// The listening TCP sockets of a family (`AF_INET`, `AF_INET6`) in the caller's network namespace, so many at most.
 pub(super) fn listeners(family: AddressFamily, limit: usize) -> io::Result<Vec<ListenQueue>> {
+    let mut body = [0; INET_REQUEST_BYTES];
+    body[0] = family.as_raw() as u8;
+    body[1] = TCP;
+    body[4..8].copy_from_slice(&(1_u32 << LISTEN).to_ne_bytes());
+    dump(&body, limit, listener)
+}
+
+/// Connected sockets of Unix in the caller's network namespace, so many at most: the inode of each and that of its peer.
+pub(super) fn unix_peers(limit: usize) -> io::Result<Vec<(u64, u64)>> {
+    let mut body = [0; UNIX_REQUEST_BYTES];
+    body[0] = AddressFamily::UNIX.as_raw() as u8;
+    body[4..8].copy_from_slice(&(1_u32 << ESTABLISHED).to_ne_bytes());
+    body[12..16].copy_from_slice(&SHOW_PEER.to_ne_bytes());
+    dump(&body, limit, unix_peer)
+}
+
+/// Asks for a dump and takes what is wanted out of each message.
+fn dump<T>(body: &[u8], limit: usize, wanted: fn(&[u8]) -> Option<T>) -> io::Result<Vec<T>> {
     let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, Some(SOCK_DIAG))?;
-    sendto(&socket, &request(family), SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
+    sendto(&socket, &request(body), SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
     let mut sockets = Vec::new();
     let mut buffer = vec![0; MOST_BYTES];
     loop {
         let (_, length) = recv(&socket, buffer.as_mut_slice(), RecvFlags::empty())?;
-        match parse(&buffer[..length.min(MOST_BYTES)], &mut sockets) {
+        match parse(&buffer[..length.min(MOST_BYTES)], wanted, &mut sockets) {
             Dump::GoesOn if length > 0 && sockets.len() < limit => {}
             Dump::Refused(errno) => return Err(io::Error::from_raw_os_error(errno)),
             Dump::GoesOn | Dump::Over => break,
@@ -44,15 +71,13 @@ pub(super) fn listeners(family: AddressFamily, limit: usize) -> io::Result<Vec<L
     Ok(sockets)
 }
 
-/// `struct nlmsghdr` and `struct inet_diag_req_v2`; the socket that it could name is any.
-fn request(family: AddressFamily) -> [u8; REQUEST_BYTES] {
-    let mut request = [0; REQUEST_BYTES];
-    request[..4].copy_from_slice(&(REQUEST_BYTES as u32).to_ne_bytes());
+/// `struct nlmsghdr`, and what is asked of which family.
+fn request(body: &[u8]) -> Vec<u8> {
+    let mut request = vec![0; HEADER_BYTES];
+    request[..4].copy_from_slice(&((HEADER_BYTES + body.len()) as u32).to_ne_bytes());
     request[4..6].copy_from_slice(&BY_FAMILY.to_ne_bytes());
     request[6..8].copy_from_slice(&DUMP.to_ne_bytes());
-    request[HEADER_BYTES] = family.as_raw() as u8;
-    request[HEADER_BYTES + 1] = TCP;
-    request[HEADER_BYTES + 4..HEADER_BYTES + 8].copy_from_slice(&(1_u32 << LISTEN).to_ne_bytes());
+    request.extend_from_slice(body);
     request
 }
 
@@ -65,8 +90,8 @@ enum Dump {
     Refused(i32),
 }
 
-/// Takes the listeners out of a datagram. What is cut off or of another kind is passed over.
-fn parse(datagram: &[u8], sockets: &mut Vec<ListenQueue>) -> Dump {
+/// Takes what is wanted out of a datagram. What is cut off or of another kind is passed over.
+fn parse<T>(datagram: &[u8], wanted: fn(&[u8]) -> Option<T>, sockets: &mut Vec<T>) -> Dump {
     let mut rest = datagram;
     while let (Some(length), Some(kind)) = (u32_at(rest, 0), rest.get(4..6)) {
         let length = length as usize;
@@ -77,7 +102,7 @@ fn parse(datagram: &[u8], sockets: &mut Vec<ListenQueue>) -> Dump {
                 let errno = u32_at(body, 0).unwrap_or_default() as i32;
                 return Dump::Refused(errno.saturating_neg());
             }
-            BY_FAMILY => sockets.extend(listener(body)),
+            BY_FAMILY => sockets.extend(wanted(body)),
             _ => {}
         }
         rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
@@ -94,6 +119,21 @@ fn listener(body: &[u8]) -> Option<ListenQueue> {
     Some(ListenQueue { port: u16::from_be_bytes([port[0], port[1]]), waiting: u32_at(body, 56)?.into() })
 }
 
+/// `struct unix_diag_msg`: `FAMILY TYPE STATE PAD INODE[4] COOKIE[8]`, then attributes `LENGTH[2] KIND[2] VALUE`, the peer's inode
+/// among them.
+fn unix_peer(body: &[u8]) -> Option<(u64, u64)> {
+    let inode = u32_at(body, 4)?;
+    let mut rest = body.get(UNIX_ANSWER_BYTES..)?;
+    while let [a, b, c, d, ..] = *rest {
+        let length = usize::from(u16::from_ne_bytes([a, b])).max(4);
+        if u16::from_ne_bytes([c, d]) == PEER {
+            return Some((inode.into(), u32_at(rest, 4)?.into()));
+        }
+        rest = rest.get(length.next_multiple_of(4)..)?;
+    }
+    None
+}
+
 fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
 }
@@ -101,6 +141,7 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use std::net::{TcpListener, TcpStream};
+    use std::os::unix::net::UnixStream;
 
     use proptest::prelude::*;
 
@@ -124,10 +165,10 @@ mod tests {
         established[1] = 1;
         let datagram = [message(BY_FAMILY, &body), message(BY_FAMILY, &established)].concat();
         let mut sockets = Vec::new();
-        assert_eq!(parse(&datagram, &mut sockets), Dump::GoesOn);
+        assert_eq!(parse(&datagram, listener, &mut sockets), Dump::GoesOn);
         assert_eq!(sockets, [ListenQueue { port: 3306, waiting: 7 }]);
-        assert_eq!(parse(&message(DONE, &[0; 4]), &mut sockets), Dump::Over);
-        assert_eq!(parse(&message(ERROR, &(-1_i32).to_ne_bytes()), &mut sockets), Dump::Refused(1));
+        assert_eq!(parse(&message(DONE, &[0; 4]), listener, &mut sockets), Dump::Over);
+        assert_eq!(parse(&message(ERROR, &(-1_i32).to_ne_bytes()), listener, &mut sockets), Dump::Refused(1));
     }
 
     #[test]
@@ -144,13 +185,23 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_kernel_shows_which_two_sockets_are_connected() {
+        let inode = |socket: &UnixStream| rustix::fs::fstat(socket).unwrap().st_ino;
+        let (one, other) = UnixStream::pair().unwrap();
+        let peers = unix_peers(usize::MAX).unwrap();
+        assert!(peers.contains(&(inode(&one), inode(&other))));
+        assert!(peers.contains(&(inode(&other), inode(&one))));
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
         fn hostile_datagrams_never_panic_and_end(datagram in prop::collection::vec(any::<u8>(), 0..200)) {
-            let mut sockets = Vec::new();
-            parse(&datagram, &mut sockets);
+            parse(&datagram, listener, &mut Vec::new());
+            parse(&datagram, unix_peer, &mut Vec::new());
+            parse(&message(BY_FAMILY, &datagram), unix_peer, &mut Vec::new());
         }
     }
 }

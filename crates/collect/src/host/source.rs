@@ -8,6 +8,7 @@ use spindoctor_model::{HostSample, Reading, Unavailable};
 
 use super::cgroup::{Mount, parse_mountinfo};
 use super::kernel_file;
+use super::other_programs::Before;
 use crate::pace::Pace;
 use crate::source::{Answer, Cadence};
 
@@ -22,6 +23,8 @@ pub struct Target {
     pub sys: PathBuf,
     /// Where cgroup file systems are mounted, as it was read last.
     mounts: Arc<Mutex<Option<Mounts>>>,
+    /// What the host's other programs had used when that was read last.
+    programs: Arc<Mutex<Option<Before>>>,
 }
 
 /// For so long it is not read again where cgroup file systems are mounted: six sources ask for it each second, and it
@@ -42,7 +45,7 @@ impl Target {
 
     /// A host whose `/proc` and `/sys` are these folders.
     pub fn under(pid: u32, proc: impl Into<PathBuf>, sys: impl Into<PathBuf>) -> Self {
-        Self { pid, proc: proc.into(), sys: sys.into(), mounts: Arc::default() }
+        Self { pid, proc: proc.into(), sys: sys.into(), mounts: Arc::default(), programs: Arc::default() }
     }
 
     /// Where cgroup file systems are mounted, as spindoctor sees it: up to ten seconds old.
@@ -57,6 +60,17 @@ impl Target {
                 mounts
             }
         }
+    }
+
+    /// Keeps what the host's other programs have used now, for the next reading, and gives what was kept.
+    pub(super) fn programs_before(&self, now: Before) -> Option<Before> {
+        self.programs.lock().unwrap_or_else(PoisonError::into_inner).replace(now)
+    }
+
+    /// True where the server's network namespace is known to be our own.
+    pub(super) fn is_in_our_network(&self) -> bool {
+        let ours = std::fs::read_link("/proc/self/ns/net").ok();
+        ours.is_some() && std::fs::read_link(self.process("ns/net")).ok() == ours
     }
 
     /// A path below the process's folder: `/proc/PID/stat`.

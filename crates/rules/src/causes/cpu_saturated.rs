@@ -6,7 +6,7 @@ use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window
 
 use super::noisy_neighbour;
 use crate::draft::Draft;
-use crate::run_queue::{QueuedFor, RunQueue};
+use crate::run_queue::{Neighbours, QueuedFor, RunQueue};
 use crate::throttled::throttled;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
@@ -97,7 +97,9 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let busy_us = grown(&host, |times| times.user_us + times.system_us + times.steal_us);
     let idle_us = grown(&host, |times| times.idle_us + times.iowait_us);
     let host_busy = busy_us / (busy_us + idle_us).max(1.0);
-    let servers_share = used * host.seconds * 1e6 / busy_us.max(1.0);
+    let neighbours = Neighbours::from_window(window);
+    let clients_cpus = neighbours.as_ref().map_or(0.0, |found| found.clients_cpus);
+    let servers_share = (used + clients_cpus) * host.seconds * 1e6 / busy_us.max(1.0);
     // Within a cpuset or a quota the server can fill its part while the host is mostly idle.
     let busy = host_busy.max(used / cpus);
 
@@ -109,12 +111,15 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     }
     let queued_ratio = queue.queued / runnable.max(f64::MIN_POSITIVE);
     let behind_others = QueuedFor::from_window(window).others;
-    let others = others_too(behind_others, busy_us / host.seconds / 1e6 - used);
+    let others =
+        others_too(behind_others, busy_us / host.seconds / 1e6 - used - clients_cpus, neighbours.as_ref());
+    // What they wait for others is the neighbours', where it is known who that is.
+    let own = neighbours.as_ref().map_or(1.0, |_| 1.0 - behind_others);
     let too_many = (runnable - WELL_USED * cpus).max(0.0) / runnable.max(f64::MIN_POSITIVE);
     Ok(Some(
         Draft::new(
             &CAUSE,
-            LATENCY_COUNTS * too_many,
+            LATENCY_COUNTS * too_many * own,
             format!("{runnable:.1} threads want to run on {cpus:.1} CPUs"),
         )
         .why(format!(
@@ -149,21 +154,26 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             dynamic: true,
             ..Remedy::default()
         })
-        .remedy_if(others.map(|_| noisy_neighbour::bound()))
+        .remedy_if(others.map(|_| {
+            noisy_neighbour::bound(&neighbours.as_ref().map(|found| found.programs.clone()).unwrap_or_default())
+        }))
         .remedy_if(concurrency_limit(window, runnable, cpus))
         .finding(),
     ))
 }
 
-/// A sentence about other programs, where these have so much of the CPUs that it may be they: clients on the same host are the
-/// server's own load, and /proc/stat does not say whose the time is.
-fn others_too(behind_others: f64, others_cpus: f64) -> Option<String> {
-    (behind_others >= OTHERS_MATTER).then(|| {
-        format!(
-            " Other programs have {others_cpus:.1} CPUs: clients of this server on this host belong to its load, anything else \
-             is a neighbour that takes the time."
-        )
-    })
+/// A sentence about other programs, where these have so much of the CPUs that it may be they. Where nobody could tell clients of
+/// the server from others, they may be its own load.
+fn others_too(behind_others: f64, others_cpus: f64, neighbours: Option<&Neighbours<'_>>) -> Option<String> {
+    let whose = match neighbours {
+        Some(_) => "and are no clients of this server",
+        None => {
+            "clients of this server on this host belong to its load, anything else is a neighbour that takes the time"
+        }
+    };
+    let link = if neighbours.is_some() { "," } else { ":" };
+    (behind_others >= OTHERS_MATTER)
+        .then(|| format!(" Other programs have {others_cpus:.1} CPUs{link} {whose}."))
 }
 
 /// Where the costliest statements are found. The summaries of MySQL before 9 and of MariaDB have no execution of a prepared

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use spindoctor_model::host::CpuTimes;
+use spindoctor_model::host::{CpuTimes, OtherProgram};
 use spindoctor_model::stack::ThreadState;
 use spindoctor_model::window::Change;
 use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window};
 
 use crate::draft::Draft;
-use crate::run_queue::{QueuedFor, RunQueue};
+use crate::run_queue::{Neighbours, QueuedFor, RunQueue};
 use crate::throttled::throttled;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
@@ -20,8 +20,9 @@ pub const CAUSE: Cause = Cause {
            a backup, a batch job, another container, or another virtual machine on the same hardware (steal) has the CPUs.",
     why_it_hurts: "Every statement takes longer by the time that its thread is ready and has no CPU. A thread that is put off \
                    the CPU while it holds a latch or a row lock makes others wait too.",
-    evidence: "/proc/stat: the CPUs are 90 % busy or more, steal counted in, and less than 40 % of that is the server's own CPU \
-               time; schedstat of the server's threads: they wait for a CPU as long as they run, or longer, and a thread or \
+    evidence: "/proc/stat: the CPUs are 90 % busy or more, steal counted in, and a quarter of that or more is neither the server's \
+               nor of its clients on this host (/proc/*/stat, and who holds the other ends of its connections); where the clients \
+               are not known, 60 % or more are not the server's own. schedstat of the server's threads: they wait for a CPU as long as they run, or longer, and a thread or \
                more on average; what a quota stopped is left out. The estimate is the part of their runnable time spent \
                waiting; where threads are seen in a sync most of the time, commits wait for storage and are not counted. Of it the score counts what they wait for others: these have that part of the busy CPUs that the \
                server may use.",
@@ -55,8 +56,18 @@ const CPUS_BUSY: f64 = 0.9;
 /// statement as the server does, are its load and no neighbour.
 pub(super) const SERVERS_SHARE: f64 = 0.4;
 
+/// The same for the server and its clients together, where these are known: a quarter of the CPUs taken by others makes a queue
+/// longer by a third.
+const SERVERS_SHARE_WITH_CLIENTS: f64 = 0.75;
+
 /// Time in the run queue for each second on a CPU: as long again makes a statement take twice as long.
 const QUEUED_PER_RUN: f64 = 1.0;
+
+/// A neighbour with so much of what the neighbours have is the only one that counts.
+const NEARLY_ALL: f64 = 0.9;
+
+/// Neighbours that are named, the busiest.
+const NAMED: usize = 3;
 
 /// Threads that wait for a CPU on average, below which it is one now and then.
 const QUEUED: f64 = 1.0;
@@ -94,9 +105,12 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let busy_us = grown(&host, |times| times.user_us + times.system_us) + stolen_us;
     let idle_us = grown(&host, |times| times.idle_us + times.iowait_us);
     let busy = busy_us / (busy_us + idle_us).max(1.0);
-    let servers = queue.running * host.seconds * 1e6 / busy_us.max(1.0);
+    let neighbours = Neighbours::from_window(window);
+    let clients_cpus = neighbours.as_ref().map_or(0.0, |found| found.clients_cpus);
+    let servers = (queue.running + clients_cpus) * host.seconds * 1e6 / busy_us.max(1.0);
+    let servers_share = neighbours.as_ref().map_or(SERVERS_SHARE, |_| SERVERS_SHARE_WITH_CLIENTS);
     if busy < CPUS_BUSY
-        || servers > SERVERS_SHARE
+        || servers > servers_share
         || queued < QUEUED
         || queued < QUEUED_PER_RUN * queue.running
     {
@@ -105,17 +119,23 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     // Of the time in which no quota stopped them; what it costs is of all their time.
     let ratio = queued / (queued + queue.running).max(f64::MIN_POSITIVE);
     let cost = queued / queue.runnable().max(f64::MIN_POSITIVE);
-    let others = (busy_us - stolen_us) / host.seconds / 1e6 - queue.running;
+    let others = (busy_us - stolen_us) / host.seconds / 1e6 - queue.running - clients_cpus;
+    let programs = neighbours.map(|found| found.programs).unwrap_or_default();
     let stolen = stolen_us / host.seconds / 1e6;
     let is_steal = stolen > others;
-    let who = if is_steal { "Other virtual machines" } else { "Other programs" };
+    let who = match programs.first() {
+        _ if is_steal => "Other virtual machines have".into(),
+        Some(program) if program.cpus >= NEARLY_ALL * others => format!("{} has", program.name),
+        Some(program) => format!("Other programs ({} {:.1}) have", program.name, program.cpus),
+        None => "Other programs have".into(),
+    };
     Ok(Some(
         Draft::new(
             &CAUSE,
             // It then costs no more than the wait for a CPU that the account counts.
             if commits_wait_for_storage(window) { 0.0 } else { cost },
             format!(
-                "{who} have {:.1} CPUs while {:.1} threads of the server wait for one",
+                "{who} {:.1} CPUs while {:.1} threads of the server wait for one",
                 if is_steal { stolen } else { others },
                 queued
             ),
@@ -128,13 +148,17 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         .evidence(Evidence::new("CPUs of other programs", others.max(0.0), "CPUs", "/proc/stat"))
         .evidence(Evidence::new("CPUs of other virtual machines", stolen, "CPUs", "/proc/stat steal"))
         .evidence(
-            Evidence::new("the server's part of the busy CPUs", servers, "ratio", queue.source).expected("> 0.4"),
+            Evidence::new("the server's part of the busy CPUs", servers, "ratio", queue.source)
+                .expected(format!("> {servers_share}")),
         )
         .evidence(
             Evidence::new("time runnable without a CPU", ratio, "ratio", queue.source).expected("< 0.5"),
         )
         .evidence(Evidence::new("of the time in the run queue, behind others", queued_for.others, "ratio", "computed"))
         .evidence(Evidence::new("host CPUs busy", busy, "ratio", "/proc/stat"))
+        .evidence_all(programs.iter().take(NAMED).map(|program| {
+            Evidence::new(&format!("CPUs of {}", description(program)), program.cpus, "CPUs", "/proc/*/stat")
+        }))
         .remedy(if is_steal {
             Remedy {
                 statement: "Move the virtual machine to a host with CPUs to spare, or get CPUs of its own".into(),
@@ -144,21 +168,35 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
                 undo: String::new(),
             }
         } else {
-            bound()
+            bound(&programs)
         })
         .finding(),
     ))
 }
 
 /// Find the neighbour and give it less.
-pub(super) fn bound() -> Remedy {
+pub(super) fn bound(programs: &[&OtherProgram]) -> Remedy {
+    let how = "CPUWeight=10 of its unit, or a cpuset";
     Remedy {
-        statement: "Find who has the CPUs (`top`, `systemd-cgtop`), and bound it: CPUWeight=10 of its unit, or a cpuset".into(),
+        statement: match programs.first() {
+            Some(program) => format!("Bound {} (process {}): {how}", description(program), program.pid),
+            None => format!("Find who has the CPUs (`top`, `systemd-cgtop`), and bound it: {how}"),
+        },
         why: "The server's threads wait for CPUs that others have.".into(),
         dynamic: true,
         risk: "The other work takes longer.".into(),
         undo: "Set the weight back to 100.".into(),
     }
+}
+
+/// `8 processes of gzip in /batch`.
+fn description(program: &OtherProgram) -> String {
+    let place = if program.cgroup.is_empty() { String::new() } else { format!(" in {}", program.cgroup) };
+    let count = match program.processes {
+        0 | 1 => String::new(),
+        many => format!("{many} processes of "),
+    };
+    format!("{count}{}{place}", program.name)
 }
 
 fn grown(change: &Change<'_, CpuTimes>, count: fn(&CpuTimes) -> u64) -> f64 {
@@ -198,6 +236,39 @@ pub(crate) mod examples {
         };
         assert_eq!(of(ThreadState::Sync), 0.0);
         assert!(of(ThreadState::Runnable) > 0.8);
+    }
+
+    fn program(name: &str, cpus: f64, is_client: Option<bool>) -> OtherProgram {
+        OtherProgram { name: name.into(), cgroup: "/batch".into(), pid: 77, processes: 8, cpus, is_client }
+    }
+
+    #[test]
+    fn a_neighbour_is_named_and_clients_on_the_host_are_none() {
+        // The server has 1.6 of four CPUs, which leaves open whose the others are.
+        let beside = |programs: &[OtherProgram]| {
+            let build = Build::busy("9.7.4").runs(1.6, 9.0).host_cpu(3.95, 0.05);
+            evaluate(&build.other_programs(programs).window())
+        };
+        let clients = program("php-fpm", 0.8, Some(true));
+        let Outcome::Fired(finding) = beside(&[program("gzip", 1.2, Some(false)), clients.clone()]) else {
+            panic!()
+        };
+        assert!(
+            finding.headline.starts_with("Other programs (gzip 1.2) have 1.6 CPUs while 9.0 threads"),
+            "{}",
+            finding.headline
+        );
+        let Outcome::Fired(alone) = beside(&[program("gzip", 1.5, Some(false)), clients]) else { panic!() };
+        assert!(alone.headline.starts_with("gzip has 1.6 CPUs while"), "{}", alone.headline);
+        let statement = &finding.remedies[0].statement;
+        assert!(
+            statement.starts_with("Bound 8 processes of gzip in /batch (process 77): CPUWeight"),
+            "{statement}"
+        );
+        assert_eq!(beside(&[program("php-fpm", 2.3, Some(true))]), Outcome::Clear);
+        // Nobody may see who is connected: as if nobody had looked.
+        assert_eq!(beside(&[program("gzip", 2.3, None)]), Outcome::Clear);
+        assert_eq!(beside(&[]), Outcome::Clear);
     }
 
     #[test]
