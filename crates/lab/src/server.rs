@@ -22,6 +22,7 @@ use crate::cgroup::{Groups, Limits};
 use crate::command::{Progress, is_root, last_lines, run};
 use crate::draw::Draw;
 use crate::error::{Error, Result};
+use crate::galera::{self, GaleraNode};
 use crate::home::{Home, create_private_dir};
 use crate::installation::{Installation, Which, path_option};
 use crate::load::Tables;
@@ -64,6 +65,8 @@ pub struct ServerSpec {
     pub options: Vec<String>,
     /// What is drawn for the run that it is started for.
     pub draw: Draw,
+    /// Its place in a Galera cluster, where it is to be a node of one.
+    pub galera: Option<GaleraNode>,
 }
 
 /// Where a server's data goes.
@@ -113,6 +116,7 @@ pub struct Server {
     begun: Instant,
     /// What it is started with: its arguments, and whether it stays up without this process.
     birth: (Vec<OsString>, bool),
+    programs: Option<PathBuf>,
     draw: Draw,
     which: Which,
 }
@@ -124,6 +128,8 @@ pub(crate) struct Launch<'a> {
     limits: Limits,
     /// Options of the server's own.
     pub(crate) options: Vec<String>,
+    /// A folder of programs that the server runs, before PATH.
+    programs: Option<PathBuf>,
     stays: bool,
 }
 
@@ -142,6 +148,7 @@ impl<'a> Launch<'a> {
             place: Place::InPlace(data),
             limits: Limits::default(),
             options: Vec::new(),
+            programs: None,
             stays: false,
         }
     }
@@ -160,14 +167,22 @@ impl Server {
         progress: Progress<'_>,
     ) -> Result<Self> {
         let installation = Installation::find(home, &spec.which, progress)?;
-        let template = template::ready(home, &installation, spec.tables, progress).await?;
-        let launch = Launch {
+        let template = match spec.galera {
+            None => template::ready(home, &installation, spec.tables, progress).await?,
+            Some(_) => template::of_cluster(home, &installation, spec.tables, progress).await?,
+        };
+        let mut launch = Launch {
             name: spec.name.clone(),
             place: Place::Copy { template, data: spec.data.clone() },
             limits: spec.limits.clone(),
             options: options::of_version(&spec.options, installation.version)?,
+            programs: None,
             stays,
         };
+        if let Some(node) = spec.galera {
+            launch.options.extend(galera::options(home, node, progress)?);
+            launch.programs = Some(galera::programs(home)?);
+        }
         let mut server = Self::launch(home, &installation, launch).await?;
         server.draw = spec.draw;
         server.which = spec.which.clone();
@@ -250,6 +265,7 @@ impl Server {
             child: None,
             begun: Instant::now(),
             birth,
+            programs: launch.programs.clone(),
             draw: Draw::default(),
             which: Which::default(),
         })
@@ -281,6 +297,12 @@ impl Server {
             .stderr(log_again)
             // Ctrl-C in the terminal is for the lab, which then ends the server itself.
             .process_group(0);
+        if let Some(programs) = &self.programs {
+            let mut path = programs.clone().into_os_string();
+            path.push(":");
+            path.push(std::env::var_os("PATH").unwrap_or_default());
+            command.env("PATH", path);
+        }
         let program = command.get_program().to_owned();
         self.child = Some(command.spawn().map_err(Error::file("run", program.as_ref()))?);
         Ok(())
@@ -630,7 +652,7 @@ fn tmpfs() -> Result<&'static Path> {
     }
 }
 
-fn free_port() -> Result<u16> {
+pub(crate) fn free_port() -> Result<u16> {
     let ask = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr().map(|address| address.port());
     ask().map_err(|error| Error::Unable { what: "a loopback port", because: error.to_string() })
 }

@@ -12,6 +12,7 @@ use std::process::{Command, Stdio};
 
 use crate::command::{Progress, is_root, last_lines, run};
 use crate::error::{Error, Result};
+use crate::galera::{self, GaleraNode};
 use crate::home::{Home, create_private_dir};
 use crate::installation::{Installation, path_option};
 use crate::load::{Tables, sysbench};
@@ -48,6 +49,28 @@ pub(crate) async fn ready(
         let server = Server::launch(home, installation, launch).await?;
         sysbench::prepare(server.socket(), tables, progress)?;
         server.shut_down().await
+    })
+    .await
+}
+
+/// The same after it was a cluster of one node: a copy of it can make a cluster, and another copy can join that.
+pub(crate) async fn of_cluster(
+    home: &Home,
+    installation: &Installation,
+    tables: Option<Tables>,
+    progress: Progress<'_>,
+) -> Result<PathBuf> {
+    let base = ready(home, installation, tables, progress).await?;
+    prepare(home, &format!("{}-galera", name(installation, tables)), progress, async |data| {
+        copy(&base, data)?;
+        let mut launch = Launch::in_place(data);
+        launch.options = galera::options(home, GaleraNode::First, progress)?;
+        let server = Server::launch(home, installation, launch).await?;
+        // A position is stored with the first change.
+        let first = ["CREATE DATABASE galera", "CREATE TABLE galera.first (id INT PRIMARY KEY)"];
+        server.execute(first.into_iter().chain(["INSERT INTO galera.first VALUES (1)"])).await?;
+        server.shut_down().await?;
+        galera::forget_the_node(data)
     })
     .await
 }

@@ -83,8 +83,8 @@ pub struct Cause {
     examples: Examples,
 }
 
-/// What the error log that somebody gave ends with, where that is this cause.
-type OfLog = fn(&Window) -> Option<Finding>;
+/// What shows the cause in a capture of one moment: what an error log ends with, or what a status counts since the start.
+type OfCapture = fn(&Window) -> Option<Finding>;
 
 /// What a rule looks at.
 #[derive(Debug, Clone, Copy)]
@@ -93,10 +93,10 @@ enum Rule {
     Readings(fn(&Window) -> Outcome),
     /// The account of its session time, and the readings.
     Time(fn(&Window, &SessionTime) -> Outcome),
-    /// The readings; where they do not show it, what an error log ends with.
-    ReadingsOrLog(fn(&Window) -> Outcome, OfLog),
-    /// The account and the readings; where they do not show it, what an error log ends with.
-    TimeOrLog(fn(&Window, &SessionTime) -> Outcome, OfLog),
+    /// The readings; where they do not show it, what a capture of one moment says.
+    ReadingsOrCapture(fn(&Window) -> Outcome, OfCapture),
+    /// The account and the readings; where they do not show it, what a capture of one moment says.
+    TimeOrCapture(fn(&Window, &SessionTime) -> Outcome, OfCapture),
 }
 
 /// What a cause costs. A finding's score is its share of the session time; this says how a rule's own estimate becomes one.
@@ -135,15 +135,15 @@ impl Cause {
                 Ok(_) => Outcome::Clear,
             },
         };
-        let (outcome, of_log) = match self.rule {
+        let (outcome, of_capture) = match self.rule {
             Rule::Readings(rule) => (rule(window), None),
             Rule::Time(rule) => (by_time(rule), None),
-            Rule::ReadingsOrLog(rule, of_log) => (rule(window), Some(of_log)),
-            Rule::TimeOrLog(rule, of_log) => (by_time(rule), Some(of_log)),
+            Rule::ReadingsOrCapture(rule, of_capture) => (rule(window), Some(of_capture)),
+            Rule::TimeOrCapture(rule, of_capture) => (by_time(rule), Some(of_capture)),
         };
         match outcome {
             Outcome::Fired(finding) => Outcome::Fired(finding),
-            other => of_log.and_then(|of_log| of_log(window)).map_or(other, Outcome::Fired),
+            other => of_capture.and_then(|of_capture| of_capture(window)).map_or(other, Outcome::Fired),
         }
     }
 

@@ -214,22 +214,22 @@ impl Build {
         self
     }
 
-    fn status(self, name: &str, value: impl Fn(f64) -> f64) -> Self {
+    fn status(self, name: &str, value: impl Fn(f64) -> String) -> Self {
         self.each(|at_s, server, _| {
             if let Reading::Available { value: status, .. } = &mut server.status {
-                status.insert(name, format!("{:.0}", value(at_s)));
+                status.insert(name, value(at_s));
             }
         })
     }
 
     /// A status counter that grows evenly.
     pub(crate) fn counter(self, name: &str, per_s: f64) -> Self {
-        self.status(name, |at_s| 1000.0 + per_s * at_s)
+        self.status(name, |at_s| format!("{:.0}", 1000.0 + per_s * at_s))
     }
 
     /// A status gauge that does not change.
     pub(crate) fn gauge(self, name: &str, value: f64) -> Self {
-        self.status(name, |_| value)
+        self.status(name, |_| value.to_string())
     }
 
     /// A global variable.
@@ -252,8 +252,8 @@ impl Build {
 
     /// Redo log positions: where it stands, the checkpoint age, bytes a second.
     pub(crate) fn lsn(self, from: f64, age: f64, per_s: f64) -> Self {
-        self.status("Innodb_redo_log_current_lsn", |at_s| from + per_s * at_s)
-            .status("Innodb_redo_log_checkpoint_lsn", |at_s| from + per_s * at_s - age)
+        self.status("Innodb_redo_log_current_lsn", |at_s| format!("{:.0}", from + per_s * at_s))
+            .status("Innodb_redo_log_checkpoint_lsn", |at_s| format!("{:.0}", from + per_s * at_s - age))
     }
 
     /// File waits: events a second, microseconds of each.

@@ -31,6 +31,13 @@ impl Package {
         prefix: &Path,
         progress: Progress<'_>,
     ) -> Result<()> {
+        ensure("patchelf", "patchelf", progress)?;
+        self.unpack_files(workshop, root, progress)?;
+        use_own_libraries(root, prefix, self.server)
+    }
+
+    /// The same of a package without a program: a library that a server loads.
+    pub(super) fn unpack_files(self, workshop: &Path, root: &Path, progress: Progress<'_>) -> Result<()> {
         for (program, package) in [("apt-get", "apt"), ("dpkg", "dpkg")] {
             if find(program).is_none() {
                 let because = format!("{program} (Debian package {package}) is not on this machine");
@@ -43,7 +50,6 @@ impl Package {
                 how: "apt-get install debian-archive-keyring (as root)".into(),
             });
         }
-        ensure("patchelf", "patchelf", progress)?;
         let archive = sources::debian_archive(Path::new("/etc/apt"))?;
         let apt = Apt::new(workshop, &archive, self.suite)?;
         progress(&format!("reading the package lists of Debian {}", self.suite));
@@ -61,7 +67,7 @@ impl Package {
         for package in apt.packages()? {
             run(Command::new("dpkg").arg("-x").arg(&package).arg(root))?;
         }
-        use_own_libraries(root, prefix, self.server)
+        Ok(())
     }
 }
 

@@ -19,6 +19,7 @@ use crate::command::Progress;
 use crate::error::{Error, Result};
 use crate::home::{Home, create_private_dir, remove_dir};
 use crate::installation::Installation;
+use debian::Package;
 use known::Origin;
 
 /// Its presence says that the installation is whole.
@@ -47,6 +48,27 @@ pub(crate) fn installed(home: &Home, known: &Known, progress: Progress<'_>) -> R
         None => install(home, known, progress)?,
     };
     Installation::of_basedir(&place)
+}
+
+/// The library that makes MariaDB 10.11 a node of a Galera cluster: of the same suite of Debian; installed first where it is not
+/// there yet.
+pub(crate) fn galera(home: &Home, progress: Progress<'_>) -> Result<PathBuf> {
+    let package = Package { suite: "bookworm", package: "galera-4", server: "" };
+    let prefix = home.root().join(package.package);
+    let library = prefix.join("usr/lib/galera/libgalera_smm.so");
+    if !prefix.join(MARK).exists() {
+        let _lock = home.lock("install-galera-4")?;
+        if !prefix.join(MARK).exists() {
+            let workshop = home.workshop("install-galera-4")?;
+            let root = workshop.path().join("root");
+            create_private_dir(&root)?;
+            package.unpack_files(workshop.path(), &root, progress)?;
+            remove_dir(&prefix)?;
+            fs::rename(&root, &prefix).map_err(Error::file("move the library to", &prefix))?;
+            fs::write(prefix.join(MARK), "").map_err(Error::file("write", &prefix.join(MARK)))?;
+        }
+    }
+    Ok(library)
 }
 
 fn install(home: &Home, known: &Known, progress: Progress<'_>) -> Result<PathBuf> {

@@ -25,6 +25,7 @@ mod during;
 mod file_extension_stall;
 mod four_clients;
 mod free_page_wait;
+mod galera_flow_control;
 mod global_lock_pileup;
 mod healthy;
 mod index_dive_waste;
@@ -117,6 +118,7 @@ pub const SCENARIOS: &[&Scenario] = &[
     &large_commit::SCENARIO,
     &commit_delay_set::SCENARIO,
     &semi_sync_wait::SCENARIO,
+    &galera_flow_control::SCENARIO,
     &storage_stalled::SCENARIO,
     &disk_full::SCENARIO,
     &read_io_bound::SCENARIO,
@@ -266,14 +268,12 @@ mod tests {
 
     use super::*;
 
-    /// Causes that no machine of two CPUs can make: on one, MySQL 9.7 commits no fewer updates with no spin at all. What needs a
-    /// cluster: the lab's servers have no provider of Galera. And a latch that is kept for seconds: it is a defect of some
+    /// Causes that no machine of two CPUs can make: on one, MySQL 9.7 commits no fewer updates with no spin at all. A latch that is kept for seconds: it is a defect of some
     /// version, or a disk that hangs, which storage-stalled makes. Queues for a lock of the kernel and for the latch of the adaptive
     /// hash index want more CPUs. Two memory nodes; and a control group that makes a server wait for memory, and neither swaps nor ends
     /// it, on every kernel.
     const WITHOUT_A_SCENARIO: &[&str] = &[
         "spin-too-short",
-        "galera-flow-control",
         "latch-pileup",
         "kernel-contention",
         "adaptive-hash-contention",

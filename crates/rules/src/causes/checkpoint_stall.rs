@@ -73,7 +73,7 @@ pub const CAUSE: Cause = Cause {
         "buf_flush_wait_flushed",
         "log_buffer_reserve",
     ]),
-    rule: Rule::ReadingsOrLog(evaluate, of_log),
+    rule: Rule::ReadingsOrCapture(evaluate, of_log),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,

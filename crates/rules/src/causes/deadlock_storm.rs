@@ -35,7 +35,7 @@ pub const CAUSE: Cause = Cause {
     costs: Costs::Elsewhere,
     explains_time: &[TimeClass::RowLock, TimeClass::Rollback],
     stacks: Stacks::Running(&["DeadlockChecker::search", "Deadlock::check_and_resolve", "Deadlock::report"]),
-    rule: Rule::ReadingsOrLog(evaluate, of_log),
+    rule: Rule::ReadingsOrCapture(evaluate, of_log),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,

@@ -50,7 +50,7 @@ pub const CAUSE: Cause = Cause {
         TimeClass::Other,
     ],
     stacks: Stacks::Standing(WAITS),
-    rule: Rule::TimeOrLog(evaluate, of_log),
+    rule: Rule::TimeOrCapture(evaluate, of_log),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,

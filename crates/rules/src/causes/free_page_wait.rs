@@ -45,7 +45,7 @@ pub const CAUSE: Cause = Cause {
     costs: Costs::Waits(&[TimeClass::FreePage]),
     explains_time: &[TimeClass::FreePage, TimeClass::Latch],
     stacks: Stacks::Standing(&["buf_LRU_get_free_block", "buf_flush_single_page_from_LRU"]),
-    rule: Rule::TimeOrLog(evaluate, of_log),
+    rule: Rule::TimeOrCapture(evaluate, of_log),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,

@@ -1,9 +1,10 @@
 //! `galera-flow-control`: a node of a Galera cluster holds back the commits of all.
 
 use spindoctor_model::mysql::ServerThread;
-use spindoctor_model::{Evidence, Remedy, SessionTime, TimeClass, Window};
+use spindoctor_model::{Evidence, Finding, Remedy, SessionTime, TimeClass, Window};
 
 use super::{commit_sync_bound, monitoring_overload};
+use crate::draft::Draft;
 use crate::time_model::InClasses;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
@@ -21,7 +22,7 @@ pub const CAUSE: Cause = Cause {
                server with wsrep_on, from 5 % of the session time and half a session on. wsrep_flow_control_paused_ns says for \
                which part of the window the cluster paused; wsrep_flow_control_sent whether this node asked for it, \
                wsrep_local_recv_queue how much it has to apply. Of a captured list without variables: it names wsrep, and a session has \
-               been in its commit for ten seconds.",
+               been in its commit for ten seconds. Of a single status, wsrep_flow_control_paused: a mean since the last FLUSH STATUS.",
     looks_alike: "Commits that wait for this node's own disk are commit-sync-bound. InnoDB prints ACTIVE (PREPARED) for a \
                   transaction in certification: that is no XA, and prepared-xa-left does not count it.",
     remedies: "Find the slow node: it is the one whose wsrep_flow_control_sent grows and whose wsrep_local_recv_queue is long. Give \
@@ -36,7 +37,7 @@ pub const CAUSE: Cause = Cause {
     costs: Costs::Waits(&[TimeClass::Galera]),
     explains_time: &[TimeClass::Galera, TimeClass::Commit],
     stacks: Stacks::Standing(&["galera::ReplicatorSMM::replicate", "galera::ReplicatorSMM::certify"]),
-    rule: Rule::Time(evaluate),
+    rule: Rule::TimeOrCapture(evaluate, of_status),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,
@@ -71,6 +72,55 @@ fn is_node_by_its_list(window: &Window) -> bool {
         && threads.iter().filter(is_in_commit).any(|thread| thread.time_s >= LONG_COMMIT_S)
 }
 
+/// What a single status says: for which part of the time since the last FLUSH STATUS the cluster paused.
+fn of_status(window: &Window) -> Option<Finding> {
+    if window.status_growth("wsrep_flow_control_paused_ns").is_some() {
+        return None;
+    }
+    let last = |name: &str| window.status_series(name).last().map(|&(_, value)| value);
+    let paused = last("wsrep_flow_control_paused").filter(|&paused| paused >= PAUSED)?.min(1.0);
+    let (sent, received) = (last("wsrep_flow_control_sent"), last("wsrep_flow_control_recv"));
+    // What a node sends it receives too.
+    let is_this_node = sent.zip(received).map(|(sent, received)| sent > received / 2.0);
+    let (whose, first) = match is_this_node {
+        Some(true) => ("this node asked for most of it", THIS_NODE),
+        Some(false) => ("other nodes asked for most of it", OTHER_NODE),
+        None => ("the status does not say which node asked for it", OTHER_NODE),
+    };
+    let status = "SHOW GLOBAL STATUS wsrep_*";
+    let queue = last("wsrep_local_recv_queue");
+    Some(
+        Draft::new(
+            &CAUSE,
+            paused,
+            format!("The cluster paused for {:.0} % of the time since the last FLUSH STATUS: {whose}", paused * 100.0),
+        )
+        .why("While it pauses no node commits. A mean of so long a time does not say whether it pauses now: read the status twice, \
+              ten seconds apart, or run FLUSH STATUS first.")
+        .evidence(Evidence::new("time paused by flow control", paused, "ratio", status).expected(format!("< {PAUSED}")))
+        .evidence_if(queue.map(|queue| Evidence::new("transactions that this node has to apply", queue, "", status)))
+        .evidence_if(sent.map(|sent| Evidence::new("pauses asked for by this node", sent, "", status)))
+        .evidence_if(received.map(|received| Evidence::new("pauses received", received, "", status)))
+        .remedy(slow_node(first))
+        .finding(),
+    )
+}
+
+/// What to do first on the slow node, and where another one is it.
+const THIS_NODE: &str =
+    "Stop the backup or the large reads of this node; SET GLOBAL wsrep_slave_threads to its number of CPUs";
+const OTHER_NODE: &str = "Look on each node for the one whose wsrep_flow_control_sent grows: SHOW GLOBAL STATUS LIKE \
+                          'wsrep_flow_control_sent'";
+
+fn slow_node(first: &str) -> Remedy {
+    Remedy {
+        statement: first.into(),
+        why: "The slowest node sets the pace of every commit. KILL does not end a commit.".into(),
+        dynamic: true,
+        ..Remedy::default()
+    }
+}
+
 fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
     let is_node = window.variable("wsrep_on").is_some_and(|on| on.eq_ignore_ascii_case("ON") || on == "1");
     // The growth of the nanoseconds is of this window; `wsrep_flow_control_paused` is of all time since FLUSH STATUS.
@@ -86,14 +136,8 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
     let size = window.status_series("wsrep_cluster_size").last().map(|&(_, size)| size);
     let status = "SHOW GLOBAL STATUS wsrep_*";
     let (why_so, first) = match (is_paused, grows("wsrep_flow_control_sent")) {
-        (true, true) => (
-            "this node applies too slowly and asked the cluster to pause",
-            "Stop the backup or the large reads of this node; SET GLOBAL wsrep_slave_threads to its number of CPUs",
-        ),
-        (true, false) => (
-            "another node applies too slowly and asked the cluster to pause",
-            "Look on each node for the one whose wsrep_flow_control_sent grows: SHOW GLOBAL STATUS LIKE 'wsrep_flow_control_sent'",
-        ),
+        (true, true) => ("this node applies too slowly and asked the cluster to pause", THIS_NODE),
+        (true, false) => ("another node applies too slowly and asked the cluster to pause", OTHER_NODE),
         (false, _) if is_listed => (
             "the list is of a Galera node, and they have been in their commit for long",
             "Ask each node: SHOW GLOBAL STATUS LIKE 'wsrep%'. The slow one has a long wsrep_local_recv_queue and a wsrep_flow_control_sent \
@@ -128,12 +172,7 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
                     .status_per_s("wsrep_flow_control_recv")
                     .map(|per_s| Evidence::new("pauses received", per_s, "1/s", status)),
             )
-            .remedy(Remedy {
-                statement: first.into(),
-                why: "The slowest node sets the pace of every commit. KILL does not end a commit.".into(),
-                dynamic: true,
-                ..Remedy::default()
-            })
+            .remedy(slow_node(first))
             .remedy_if(is_paused.then(|| Remedy {
                 statement: "SET GLOBAL wsrep_provider_options = 'gcs.fc_limit=256' on the slow node".into(),
                 why: "It then asks for a pause only when 256 transactions wait for it.".into(),
@@ -219,6 +258,34 @@ pub(crate) mod examples {
         assert!(fires(&listed("SHOW STATUS LIKE 'wsrep_local_state'", 174.0)));
         assert!(!fires(&listed("SHOW STATUS LIKE 'wsrep_local_state'", 0.1)), "a commit as usual");
         assert!(!fires(&listed("SHOW STATUS LIKE 'Uptime'", 174.0)), "no node");
+    }
+
+    #[test]
+    fn a_single_status_says_how_long_the_cluster_paused_since_it_was_flushed() {
+        let of = |paused: f64, sent: f64| {
+            let gauges = [
+                ("wsrep_flow_control_paused", paused),
+                ("wsrep_flow_control_sent", sent),
+                ("wsrep_flow_control_recv", 4121.0),
+                ("wsrep_local_recv_queue", 312.0),
+            ];
+            let build = gauges
+                .iter()
+                .fold(Build::busy("10.11.19-MariaDB"), |build, &(name, value)| build.gauge(name, value));
+            let mut window = build.remote().without_profile().window();
+            window.samples.truncate(1);
+            window.samples[0].server.threads = spindoctor_model::Reading::NotAsked;
+            CAUSE.evaluate(&window, None)
+        };
+        let Outcome::Fired(finding) = of(0.71, 12.0) else { panic!() };
+        assert!(finding.headline.contains("71 % of the time since"), "{}", finding.headline);
+        assert!(finding.headline.contains("other nodes"), "{}", finding.headline);
+        let Outcome::Fired(finding) = of(0.71, 4100.0) else { panic!() };
+        assert!(
+            finding.headline.contains("this node")
+                && finding.remedies[0].statement.contains("wsrep_slave_threads")
+        );
+        assert!(!matches!(of(0.02, 12.0), Outcome::Fired(_)));
     }
 
     #[test]

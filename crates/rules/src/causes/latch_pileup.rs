@@ -43,7 +43,7 @@ pub const CAUSE: Cause = Cause {
     costs: Costs::Elsewhere,
     explains_time: &[TimeClass::Latch, TimeClass::Mutex],
     stacks: Stacks::Standing(&["sync_array_wait_event"]),
-    rule: Rule::ReadingsOrLog(evaluate, of_log),
+    rule: Rule::ReadingsOrCapture(evaluate, of_log),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,

@@ -53,7 +53,7 @@ pub const CAUSE: Cause = Cause {
         TimeClass::Other,
     ],
     stacks: Stacks::Nothing,
-    rule: Rule::ReadingsOrLog(evaluate, of_log),
+    rule: Rule::ReadingsOrCapture(evaluate, of_log),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,

@@ -44,7 +44,7 @@ pub const CAUSE: Cause = Cause {
     costs: Costs::Elsewhere,
     explains_time: TimeClass::ALL,
     stacks: Stacks::Nothing,
-    rule: Rule::ReadingsOrLog(evaluate, of_log),
+    rule: Rule::ReadingsOrCapture(evaluate, of_log),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,

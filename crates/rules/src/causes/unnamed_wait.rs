@@ -182,7 +182,7 @@ fn unexamined(window: &Window, class: TimeClass) -> Option<&'static Cause> {
     CAUSES.iter().filter(|cause| cause.name != CAUSE.name && costs(cause)).find(|cause| {
         // Those that rest on the account of time looked at it already.
         matches!(cause.evaluate(window, None), Outcome::NotEnoughEvidence(_))
-            && matches!(cause.rule, Rule::Readings(_) | Rule::ReadingsOrLog(..))
+            && matches!(cause.rule, Rule::Readings(_) | Rule::ReadingsOrCapture(..))
     })
 }
 
