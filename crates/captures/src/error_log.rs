@@ -26,14 +26,27 @@ pub(crate) struct ErrorLog {
 /// not run, as where the machine is suspended or the container is paused.
 const DID_NOT_RUN: &str = "the page cleaner wrote nothing";
 
+/// The kernel's line of a thread that has waited in it without a break (kernel/hung_task.c): `INFO: task mysqld:2211 blocked for more than
+/// 120 seconds.`
+const HUNG_IN_KERNEL: &str = " blocked for more than ";
+
+/// True for that line.
+fn is_hung(line: &str) -> bool {
+    line.contains("INFO: task ") && line.contains(HUNG_IN_KERNEL)
+}
+
 /// The least that such a round takes, milliseconds. By judgement: a page cleaner that waits for a latch is over it sooner.
 const STOPPED_MS: u64 = 60_000;
 
 /// What lines about trouble hold, in lower case, and what that means. The first that fits counts.
-const TROUBLES: [(&str, &str); 41] = [
+const TROUBLES: [(&str, &str); 42] = [
     ("out of memory: killed process", "the kernel killed a server because no memory was left"),
     ("out of memory: kill process", "the kernel killed a server because no memory was left"),
     ("cgroup out of memory: kill", "the kernel killed a server because no memory was left"),
+    (
+        HUNG_IN_KERNEL,
+        "the kernel found threads that waited in it for minutes, as for a disk that does not answer",
+    ),
     ("redo log writer is waiting", "the redo log was too small for what was written"),
     (DID_NOT_RUN, "the server's threads did not run for a while: the machine or the process was stopped"),
     (
@@ -157,6 +170,7 @@ fn kind_of(sign: &str) -> Option<TroubleKind> {
         "out of memory: killed process" | "out of memory: kill process" | "cgroup out of memory: kill" => {
             TroubleKind::KilledForMemory
         }
+        HUNG_IN_KERNEL => TroubleKind::HungInKernel,
         "redo log writer is waiting" | "age of the last checkpoint" => TroubleKind::RedoLogFull,
         "page_cleaner" | "page cleaner took " => TroubleKind::SlowFlush,
         "transaction deadlock" | "transactions deadlock" => TroubleKind::Deadlock,
@@ -211,6 +225,7 @@ fn is_kill_for_memory(line: &str) -> bool {
 pub(crate) fn is_of_log(line: &str) -> bool {
     let has_level = LEVELS.iter().any(|level| line.find(level).is_some_and(|at| at <= 60));
     is_kill_for_memory(line)
+        || is_hung(line)
         || (has_level && line.starts_with(|c: char| c.is_ascii_digit()) && clock::time(line).is_some())
         || line.starts_with("InnoDB: ")
         || line.starts_with("DEADLOCK of threads detected")
@@ -255,6 +270,7 @@ pub(crate) fn read(text: &str) -> ErrorLog {
         let lower = line.get(..line.floor_char_boundary(600)).unwrap_or(line).to_ascii_lowercase();
         let has = |sign: &str| match sign {
             DID_NOT_RUN => wrote_nothing(&lower),
+            HUNG_IN_KERNEL => is_hung(line),
             sign if sign.contains("out of memory: kill") => {
                 has_sign(&lower, sign) && is_kill_for_memory(&lower)
             }
@@ -277,6 +293,7 @@ pub(crate) fn read(text: &str) -> ErrorLog {
                 before_end_s: last.zip(log.time).map(|(last, end)| clock::seconds(last, end).max(0.0)),
                 line: line.chars().take(SHOWN).collect(),
                 longest_s: (longest_ms > 0).then(|| longest_ms as f64 / 1e3),
+                ..LoggedTrouble::default()
             });
         }
         if said.contains(&meaning) {

@@ -32,6 +32,7 @@ mod sampled;
 mod shared_fixtures;
 pub mod stacks;
 mod status;
+mod system;
 mod text;
 mod threads;
 mod transactions;

@@ -35,7 +35,7 @@ pub enum Kind {
     Latches,
     /// Stacks of threads.
     Stacks,
-    /// What a tool of the system prints: `vmstat`, `iostat`, `df`. Known, and not used.
+    /// What a tool of the system prints: `vmstat`, `iostat`, `df`, `top`.
     System,
     /// Not recognised.
     Unknown,

@@ -240,3 +240,32 @@ fn a_few_sessions_that_do_the_same_are_not_met_with_silence() {
     );
     assert_eq!(found(&text), [("unnamed-wait".to_owned(), Severity::Note)]);
 }
+
+#[test]
+fn what_tools_of_the_system_print_beside_a_server_is_a_finding_of_its_own() {
+    let iostat = "Linux 5.10.0-8-amd64 (db1) \t07/21/2023 \t_x86_64_\t(16 CPU)\n\navg-cpu:  %user   %nice %system %iowait  %steal   %idle\n\
+                  \x20          6.21    0.00    2.11   41.20    0.00   50.48\n\n\
+                  Device            r/s     rkB/s r_await     w/s     wkB/s w_await  aqu-sz  %util\n\
+                  sda            812.00  12992.00   18.20  102.00   3264.00   42.10   19.10 100.00\n";
+    assert_eq!(found(iostat), [("read-io-bound".to_owned(), Severity::Warning)]);
+    let df = "Filesystem      Size  Used Avail Use% Mounted on\n/dev/nvme1n1    1.8T  1.8T     0 100% /var/lib/mysql\n";
+    assert_eq!(first(df), "disk-full");
+    let hung = "[ 9123.123456] INFO: task mysqld:2211 blocked for more than 120 seconds.\n\
+                [ 9123.123460]       Not tainted 4.15.0-112-generic #113-Ubuntu\n\
+                [ 9123.123466] mysqld          D    0  2211      1 0x00000000\n[ 9123.123470] Call Trace:\n\
+                [ 9123.123480]  __schedule+0x24e/0x880\n[ 9123.123490]  jbd2_log_wait_commit+0x8a/0xe0\n";
+    assert_eq!(first(hung), "storage-stalled");
+    assert_eq!(
+        first("nr_periods 120000\nnr_throttled 98000\nthrottled_time 8212345678901\n"),
+        "cpu-throttled"
+    );
+    let top = "top - 14:02:11 up 210 days,  3:12,  2 users,  load average: 92.10, 70.33, 40.02\n\
+               %Cpu(s): 94.2 us,  4.9 sy,  0.0 ni,  0.6 id,  0.1 wa,  0.0 hi,  0.2 si,  0.0 st\n\n\
+               \x20   PID USER      PR  NI    VIRT    RES    SHR S  %CPU  %MEM     TIME+ COMMAND\n\
+               \x20  9912 root      20   0  110232   9012   2012 R  1402   0.0   0:01.12 xz\n\
+               \x20  2211 mysql     20   0   70.1g  55.2g  11232 S 152.0  88.0  99123:12 mysqld\n";
+    assert_eq!(first(top), "noisy-neighbour");
+    // A host that does well is no finding.
+    assert_eq!(found(&iostat.replace("100.00\n", "12.00\n")), []);
+    assert_eq!(found(&df.replace("100%", "61%")), []);
+}

@@ -8,7 +8,7 @@ use spindoctor_model::{ServerSample, ServerVersion};
 use crate::part::{Kind, Moment, Part, Said};
 use crate::rows::{TableKind, Tables, header_of, is_border, kind, row_number};
 use crate::{
-    clock, error_log, events, json, latches, locks, named, plain, sampled, stacks, status, threads,
+    clock, error_log, events, json, latches, locks, named, plain, sampled, stacks, status, system, threads,
     transactions,
 };
 
@@ -215,7 +215,9 @@ fn is_printed_option(line: &str) -> bool {
 
 /// Heads of what tools of the system print.
 fn is_of_system(line: &str) -> bool {
-    const HEADS: [&str; 22] = [
+    const HEADS: [&str; 24] = [
+        "nr_periods ",
+        "%Cpu(s):",
         "procs -----------memory",
         "procs ---",
         "Filesystem  ",
@@ -377,7 +379,12 @@ fn read(name: &str, stretch: &Stretch, is_alone: bool) -> Vec<Part> {
             let moments = waits.into_iter().chain(troubles).collect();
             vec![Part { time: log.time, version: log.version, says, moments, ..part(Kind::ErrorLog) }]
         }
-        Look::System => vec![Part { says: full_file_systems(&stretch.text), ..part(Kind::System) }],
+        Look::System => {
+            let system::SystemText { says, troubles } = system::read(&stretch.text);
+            let moment =
+                (!troubles.is_empty()).then(|| Moment { time: None, said: vec![Said::Troubles(troubles)] });
+            vec![Part { says, moments: moment.into_iter().collect(), ..part(Kind::System) }]
+        }
         Look::Other => {
             if let Some(stacks) = stacks::read(&stretch.text) {
                 let mut says =
@@ -551,19 +558,4 @@ fn named_part(part: Part, readings: Vec<spindoctor_model::mysql::NamedValues>) -
             vec![Part { kind, version, moments, says, ..part }]
         }
     }
-}
-
-/// `/dev/sda1  51474044 51474044 0 100% /var/lib/mysql`: what has no room.
-fn full_file_systems(text: &str) -> Vec<String> {
-    let full = |line: &str| {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let used = words.iter().position(|word| *word == "100%" || *word == "99%")?;
-        let mount = words.get(used + 1).filter(|mount| mount.starts_with('/'))?;
-        // Images that are mounted are always full.
-        (!mount.starts_with("/snap/")).then(|| format!("{mount} is {} full", words[used]))
-    };
-    let mut all: Vec<String> = text.lines().filter_map(full).collect();
-    all.dedup();
-    all.truncate(5);
-    all
 }

@@ -1,4 +1,4 @@
-//! What a server's error log says of trouble, where somebody gave one.
+//! What a server's error log, the kernel's, or a tool of the system says of trouble, where somebody gave it.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,8 +12,11 @@ pub struct LoggedTrouble {
     pub times: u64,
     /// Seconds from the last of them to the last line of the log that has a time; None where its lines have none.
     pub before_end_s: Option<f64>,
-    /// The last of them, as the server wrote it.
+    /// The last of them, as the server wrote it; of a tool of the system, what it says in a sentence.
     pub line: String,
+    /// Who says so: empty for an error log, else the tool: `vmstat`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub source: String,
     /// The longest time that one of them names, seconds.
     pub longest_s: Option<f64>,
 }
@@ -43,4 +46,18 @@ pub enum TroubleKind {
     KilledForMemory,
     /// A transaction was rolled back as the victim of a deadlock.
     Deadlock,
+    /// The kernel found a thread that waited in it for minutes.
+    HungInKernel,
+    /// The host swaps pages in.
+    Swapping,
+    /// A disk has no time left, most of it for reads.
+    BusyReading,
+    /// A disk has no time left, most of it for writes.
+    BusyWriting,
+    /// The CPUs are full, and the server has most of them.
+    CpusFull,
+    /// Other programs or other virtual machines have the CPUs.
+    CpusTaken,
+    /// A CPU quota stopped a control group.
+    Throttled,
 }

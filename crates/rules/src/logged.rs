@@ -1,6 +1,9 @@
-//! What an error log that somebody gave says of trouble.
+//! What an error log or a tool of the system says of trouble, where somebody gave it.
 
-use spindoctor_model::{Evidence, LoggedTrouble, TroubleKind, Window};
+use spindoctor_model::{Evidence, Finding, LoggedTrouble, Remedy, TroubleKind, Window};
+
+use crate::Cause;
+use crate::draft::Draft;
 
 /// A trouble that stood in the log for the last time longer ago than this is over. A server that waits for space repeats it every
 /// ten minutes (mysys/errors.cc, MY_WAIT_GIVE_USER_A_MESSAGE of 10 minutes): two of them.
@@ -16,8 +19,24 @@ pub(crate) fn at_the_end(window: &Window, kind: TroubleKind) -> Option<(&LoggedT
 
 /// The line, and how often there is one.
 pub(crate) fn evidence(trouble: &LoggedTrouble, times: u64) -> [Evidence; 2] {
+    let source = if trouble.source.is_empty() { "error log" } else { trouble.source.as_str() };
     [
-        Evidence::new("lines that say so", times as f64, "", "error log").expected("0"),
-        Evidence::new("the last", trouble.line.clone(), "", "error log"),
+        Evidence::new("lines that say so", times as f64, "", source).expected("0"),
+        Evidence::new("the last", trouble.line.clone(), "", source),
     ]
+}
+
+/// The finding of a cause whose sign a tool of the system prints. Its sentence is the headline: nothing says what sessions
+/// wait for.
+pub(crate) fn printed(
+    window: &Window,
+    cause: &Cause,
+    kind: TroubleKind,
+    score: f64,
+    why: &str,
+    remedy: Remedy,
+) -> Option<Finding> {
+    let (trouble, _) = at_the_end(window, kind).filter(|(trouble, _)| !trouble.source.is_empty())?;
+    let evidence = Evidence::new("it says", trouble.line.clone(), "", &trouble.source);
+    Some(Draft::new(cause, score, trouble.line.clone()).why(why).evidence(evidence).remedy(remedy).finding())
 }

@@ -2,11 +2,13 @@
 
 use spindoctor_model::mysql::ServerThread;
 use spindoctor_model::wait_graph::LockKind;
-use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window};
+use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, TroubleKind, Unavailable, Window};
 
 use super::{commit_delay_set, disk_full, semi_sync_wait};
 use crate::commits::commits_per_s;
 use crate::draft::Draft;
+use crate::logged;
+use crate::rank::WARNING_FROM;
 use crate::redo_sync::{CommitQueue, FROM_COMMITS, redo_sync_behind};
 use crate::sessions::{Waiting, mean};
 use crate::stall::{LATCH_WAITS, Look, Stall, nobody};
@@ -64,7 +66,7 @@ pub const CAUSE: Cause = Cause {
         "MYSQL_BIN_LOG::trx_group_commit_leader",
         "ha_commit_trans",
     ]),
-    rule: Rule::Readings(evaluate),
+    rule: Rule::ReadingsOrCapture(evaluate, of_capture),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,
@@ -94,6 +96,19 @@ const SYNC_OF_ANOTHER: Look = Look {
 /// Share of the time in which a log is being written or synced: below half, commits wait for something
 /// else.
 const LOGS_BUSY: f64 = 0.5;
+
+/// What `iostat -x` shows: that the disk has no time left for writes, not who waits.
+fn of_capture(window: &Window) -> Option<Finding> {
+    let why = "A disk that is busy all the time and keeps each write for milliseconds has a queue: where it holds the logs, each \
+               commit waits in it for its sync.";
+    let remedy = Remedy {
+        statement: "Find who writes to that disk (`pidstat -d 1`), and whether sessions wait: SHOW FULL PROCESSLIST beside it".into(),
+        why: "Backups, temporary files and other programs can be moved; commits of a server can be made fewer.".into(),
+        dynamic: true,
+        ..Remedy::default()
+    };
+    logged::printed(window, &CAUSE, TroubleKind::BusyWriting, WARNING_FROM, why, remedy)
+}
 
 fn evaluate(window: &Window) -> Outcome {
     examine(window).into()

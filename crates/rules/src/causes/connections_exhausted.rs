@@ -300,7 +300,7 @@ pub(crate) mod examples {
                 times: 3,
                 before_end_s: Some(before_end_s),
                 line,
-                longest_s: None,
+                ..Default::default()
             }];
             matches!(CAUSE.evaluate(&window, None), Outcome::Fired(_))
         };

@@ -2,10 +2,12 @@
 
 use spindoctor_model::host::CpuTimes;
 use spindoctor_model::window::Change;
-use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window};
+use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, TroubleKind, Unavailable, Window};
 
 use super::noisy_neighbour;
 use crate::draft::Draft;
+use crate::logged;
+use crate::rank::WARNING_FROM;
 use crate::run_queue::{Neighbours, QueuedFor, RunQueue};
 use crate::throttled::throttled;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
@@ -44,7 +46,7 @@ pub const CAUSE: Cause = Cause {
     costs: Costs::Waits(&[]),
     explains_time: &[TimeClass::CpuQueue],
     stacks: Stacks::Running(&[]),
-    rule: Rule::Readings(evaluate),
+    rule: Rule::ReadingsOrCapture(evaluate, of_capture),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,
@@ -79,6 +81,18 @@ const WELL_USED: f64 = 4.0;
 
 /// Part of the CPUs that others have, from which on they are mentioned: the share of them that the server's threads wait for.
 const OTHERS_MATTER: f64 = 0.3;
+
+/// What `top` shows: that the server has the CPUs and none is left.
+fn of_capture(window: &Window) -> Option<Finding> {
+    let why = "What comes next waits for a CPU. Whether that costs anything is not said: full CPUs with few that wait are well used.";
+    let remedy = Remedy {
+        statement: costliest(window).into(),
+        why: "CPU that need not be used is the cheapest to win.".into(),
+        dynamic: true,
+        ..Remedy::default()
+    };
+    logged::printed(window, &CAUSE, TroubleKind::CpusFull, WARNING_FROM, why, remedy)
+}
 
 fn evaluate(window: &Window) -> Outcome {
     examine(window).into()

@@ -1,9 +1,11 @@
 //! `cpu-throttled`: the cgroup's bandwidth control stops the server part of every period.
 
-use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window, window};
+use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, TroubleKind, Unavailable, Window, window};
 
 use super::cpu_saturated;
 use crate::draft::Draft;
+use crate::logged;
+use crate::rank::WARNING_FROM;
 use crate::run_queue::QueuedFor;
 use crate::throttled::{Throttled, throttled};
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
@@ -45,7 +47,7 @@ pub const CAUSE: Cause = Cause {
     costs: Costs::Waits(&[TimeClass::CpuQuota]),
     explains_time: &[TimeClass::CpuQuota, TimeClass::Commit, TimeClass::Latch, TimeClass::Mutex],
     stacks: Stacks::Running(&[]),
-    rule: Rule::Readings(evaluate),
+    rule: Rule::ReadingsOrCapture(evaluate, of_capture),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,
@@ -53,6 +55,20 @@ pub const CAUSE: Cause = Cause {
         missing: examples::missing,
     },
 };
+
+/// What a `cpu.stat` that somebody gave counts since the group was made.
+fn of_capture(window: &Window) -> Option<Finding> {
+    let why = "When the quota of a period is used up every thread of the group stands until the next one. Counted since the group \
+               was made: read it twice, ten seconds apart, to see whether it still does.";
+    let remedy = Remedy {
+        statement: "Raise the CPU quota of the group, or grant a cpuset instead".into(),
+        why: "The server wants more CPU than it is granted, and every thread pays for it.".into(),
+        dynamic: true,
+        risk: "Takes CPU from other work on the host; an orchestrator may write its own value back.".into(),
+        undo: "Set the quota back to what it was.".into(),
+    };
+    logged::printed(window, &CAUSE, TroubleKind::Throttled, WARNING_FROM, why, remedy)
+}
 
 fn evaluate(window: &Window) -> Outcome {
     examine(window).into()

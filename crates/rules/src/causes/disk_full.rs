@@ -50,7 +50,7 @@ pub const CAUSE: Cause = Cause {
         TimeClass::Other,
     ],
     stacks: Stacks::Standing(WAITS),
-    rule: Rule::TimeOrCapture(evaluate, of_log),
+    rule: Rule::TimeOrCapture(evaluate, of_capture),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,
@@ -88,6 +88,16 @@ pub(super) fn is_seen(window: &Window) -> bool {
 }
 
 /// What an error log ends with. It does not say how many wait: while the server waits for space, no commit goes on.
+fn of_capture(window: &Window) -> Option<Finding> {
+    const WHY: &str = "Nothing can be written there any more: where it holds the server's data or logs, commits wait or fail.";
+    let printed = || {
+        let free = free_space("What the server then writes finds space.");
+        logged::printed(window, &CAUSE, TroubleKind::DiskFull, WARNING_FROM, WHY, free)
+    };
+    printed().or_else(|| of_log(window))
+}
+
+/// What the error log ends with.
 fn of_log(window: &Window) -> Option<Finding> {
     let waits = logged::at_the_end(window, TroubleKind::WaitsForSpace);
     let (trouble, times) = waits.or_else(|| logged::at_the_end(window, TroubleKind::DiskFull))?;
@@ -281,7 +291,8 @@ pub(crate) mod examples {
             let mut window = missing();
             window.samples.iter_mut().for_each(|sample| sample.server.threads = Reading::NotAsked);
             let line = "Disk is full writing './binlog.000411' (OS errno 28)".to_owned();
-            window.error_log = vec![LoggedTrouble { kind, times: 2, before_end_s, line, longest_s: None }];
+            window.error_log =
+                vec![LoggedTrouble { kind, times: 2, before_end_s, line, ..LoggedTrouble::default() }];
             let found = crate::diagnose(&window).findings;
             found.into_iter().find(|finding| finding.cause == CAUSE.name).map(|finding| finding.headline)
         };

@@ -230,8 +230,13 @@ pub(crate) mod examples {
         let found = |kind, longest_s| {
             let mut window = Window::default();
             let line = "InnoDB: Difficult to find free blocks in the buffer pool".to_owned();
-            window.error_log =
-                vec![spindoctor_model::LoggedTrouble { kind, times: 3, line, longest_s, before_end_s: None }];
+            window.error_log = vec![spindoctor_model::LoggedTrouble {
+                kind,
+                times: 3,
+                line,
+                longest_s,
+                ..Default::default()
+            }];
             crate::diagnose(&window).findings
         };
         let none = found(TroubleKind::NoFreePage, None);

@@ -406,7 +406,7 @@ pub(crate) mod examples {
             times: 1,
             before_end_s: Some(0.0),
             line: line.into(),
-            longest_s: None,
+            ..Default::default()
         }];
         assert_eq!(found(&window).headline, "Threads waited for minutes for InnoDB's dictionary latch");
         window.error_log[0].before_end_s = Some(90_000.0);

@@ -5,9 +5,11 @@ use std::collections::BTreeSet;
 use spindoctor_model::host::{CpuTimes, OtherProgram};
 use spindoctor_model::stack::ThreadState;
 use spindoctor_model::window::Change;
-use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window};
+use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, TroubleKind, Unavailable, Window};
 
 use crate::draft::Draft;
+use crate::logged;
+use crate::rank::WARNING_FROM;
 use crate::run_queue::{Neighbours, QueuedFor, RunQueue};
 use crate::throttled::throttled;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
@@ -40,7 +42,7 @@ pub const CAUSE: Cause = Cause {
     costs: Costs::Waits(&[TimeClass::CpuTaken]),
     explains_time: &[TimeClass::CpuTaken, TimeClass::Latch, TimeClass::Mutex, TimeClass::Commit],
     stacks: Stacks::Nothing,
-    rule: Rule::Readings(evaluate),
+    rule: Rule::ReadingsOrCapture(evaluate, of_capture),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,
@@ -87,6 +89,12 @@ fn commits_wait_for_storage(window: &Window) -> bool {
         .map(|seen| seen.snapshot)
         .collect();
     !with_sync.is_empty() && with_sync.len() as f64 >= IN_SYNC * profile.snapshots.len() as f64
+}
+
+/// What `top` or `vmstat` shows: that others have the CPUs.
+fn of_capture(window: &Window) -> Option<Finding> {
+    let why = "The server's threads get what is left over.";
+    logged::printed(window, &CAUSE, TroubleKind::CpusTaken, WARNING_FROM, why, bound(&[]))
 }
 
 fn evaluate(window: &Window) -> Outcome {

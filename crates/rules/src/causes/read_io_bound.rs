@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use spindoctor_model::number::whole;
-use spindoctor_model::{Evidence, Remedy, SessionTime, TimeClass, Window};
+use spindoctor_model::{Evidence, Finding, Remedy, SessionTime, TimeClass, TroubleKind, Window};
 
+use crate::logged;
+use crate::rank::WARNING_FROM;
 use crate::sessions::at_work;
 use crate::time_model::InClasses;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
@@ -36,7 +38,7 @@ pub const CAUSE: Cause = Cause {
     costs: Costs::Waits(&[TimeClass::Read]),
     explains_time: &[TimeClass::Read],
     stacks: Stacks::Standing(&["buf_read_page", "buf_read_page_low", "buf_wait_for_read", "fil_io"]),
-    rule: Rule::Time(evaluate),
+    rule: Rule::TimeOrCapture(evaluate, of_capture),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,
@@ -68,6 +70,21 @@ fn tables(window: &Window) -> Vec<(String, f64)> {
         counted.into_iter().map(|(table, count)| (table.to_owned(), share(count))).collect();
     tables.sort_by(|a, b| b.1.total_cmp(&a.1));
     tables
+}
+
+/// What `iostat -x` shows: that the disk has no time left, not who waits.
+fn of_capture(window: &Window) -> Option<Finding> {
+    let why = "A disk that is busy all the time and keeps each request for milliseconds has a queue: whoever reads waits in it.";
+    let remedy = Remedy {
+        statement: "Find the statements that read most (`spindoctor workload`), and who else reads from that disk (`pidstat -d 1`); \
+                    raise innodb_buffer_pool_size where the host has memory left"
+            .into(),
+        why: "Reads that are not done need no disk.".into(),
+        dynamic: true,
+        risk: "Memory for the pool is taken from the host's page cache and from other programs.".into(),
+        undo: "SET GLOBAL innodb_buffer_pool_size to what it was".into(),
+    };
+    logged::printed(window, &CAUSE, TroubleKind::BusyReading, WARNING_FROM, why, remedy)
 }
 
 fn evaluate(window: &Window, time: &SessionTime) -> Outcome {

@@ -24,7 +24,7 @@ pub const CAUSE: Cause = Cause {
                How it grows, bytes of the source's binary log received and applied each second (the positions of SHOW \
                REPLICA status), and what the appliers were seen at: statement, kind of event, wait. The estimate is the part \
                of the source's work that is not kept up with, and at least a warning's. It fires too where the applier \
-               has stopped with an error.",
+               has stopped with an error; or a receiver that does not run because of one.",
     looks_alike: "A replica with SOURCE_DELAY is behind on purpose. Single jumps are single slow statements: spindoctor \
                   workload --replica shows them as spiky. A receiver that does not run, or a slow network, leaves nothing to apply: the \
                   lag is then 0 or unknown, and the source is ahead all the same.",
@@ -71,15 +71,57 @@ fn evaluate(window: &Window) -> Outcome {
 
 fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let channels = replica::keeping_up(window)?;
-    let bad = |seen: &&KeepingUp| {
-        seen.shape.lags() || (seen.shape == Shape::Stopped && !seen.channel.applier_error.is_empty())
-    };
-    let score = |seen: &KeepingUp| match seen.shape {
-        Shape::Stopped => STOPPED_SCORE,
-        _ => LAG_SCORE.max(seen.growth.unwrap_or(0.0).min(1.0)),
+    let bad = |seen: &&KeepingUp| seen.shape.lags() || failure(seen).is_some();
+    let score = |seen: &KeepingUp| match failure(seen) {
+        Some(_) => STOPPED_SCORE,
+        None => LAG_SCORE.max(seen.growth.unwrap_or(0.0).min(1.0)),
     };
     let worst = channels.iter().filter(bad).max_by(|a, b| score(a).total_cmp(&score(b)));
     Ok(worst.map(|worst| finding(window, worst, score(worst))))
+}
+
+/// Which of a replica's two parts does not run because of an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Failure {
+    Applier,
+    /// It copies the source's log: without it nothing comes that could be behind.
+    Receiver,
+}
+
+fn failure(seen: &KeepingUp) -> Option<Failure> {
+    let channel = &seen.channel;
+    if seen.shape == Shape::Stopped && !channel.applier_error.is_empty() {
+        return Some(Failure::Applier);
+    }
+    let runs = channel.receiver_running.eq_ignore_ascii_case("Yes");
+    (!runs && !channel.receiver_error.is_empty()).then_some(Failure::Receiver)
+}
+
+/// What to do about an error that stopped one of the two, in the words of the version.
+fn restart(window: &Window, failure: Failure) -> Remedy {
+    let status = replica::asked(window.server.version);
+    // SHOW REPLICA STATUS and START REPLICA came together.
+    let word = if status.contains("REPLICA") { "REPLICA" } else { "SLAVE" };
+    let (statement, why, risk) = match failure {
+        Failure::Applier => (
+            format!(
+                "Mend on this replica what the error names (a row that is there already: 1062, one that is missing: 1032, a table or \
+                 column that is not the source's), then START {word} SQL_THREAD"
+            ),
+            "The data of the replica is not what the event was made for: somebody wrote here, or an event was lost.",
+            "To skip the event instead (an empty transaction with its GTID, sql_slave_skip_counter) leaves the data different. Set \
+             super_read_only (MariaDB: read_only), so that it does not happen again.",
+        ),
+        Failure::Receiver => (
+            format!(
+                "Mend what the error names: the source's address, account or TLS (1045, 2003, 2061), or a log that the source no longer \
+                 has (1236), then START {word} IO_THREAD"
+            ),
+            "Until it runs the replica gets nothing and knows nothing of how far it is behind.",
+            "After 1236 the missing transactions come from nowhere: the replica has to be made anew from a copy.",
+        ),
+    };
+    Remedy { statement, why: why.into(), dynamic: true, risk: risk.into(), undo: String::new() }
 }
 
 fn finding(window: &Window, seen: &KeepingUp, score: f64) -> Finding {
@@ -91,11 +133,15 @@ fn finding(window: &Window, seen: &KeepingUp, score: f64) -> Finding {
     };
     let work = work(window);
     let behind_s = channel.behind_s.unwrap_or(0.0);
-    let headline = match seen.shape {
-        Shape::Stopped => {
+    let failure = failure(seen);
+    let headline = match failure {
+        Some(Failure::Applier) => {
             format!("The applier has stopped with an error: the replica of {source} applies nothing")
         }
-        _ => {
+        Some(Failure::Receiver) => {
+            format!("The receiver does not run because of an error: the replica gets nothing from {source}")
+        }
+        None => {
             let grows = match seen.growth {
                 Some(growth) if growth >= GROWS => format!(", {growth:.1} s more each second"),
                 Some(growth) if growth <= -GROWS => ", and catches up".to_owned(),
@@ -107,11 +153,11 @@ fn finding(window: &Window, seen: &KeepingUp, score: f64) -> Finding {
     let most = work.first();
     Draft::new(&CAUSE, score, headline)
         .why(why(seen, most))
-        .evidence(
+        .evidence_if(channel.behind_s.map(|behind_s| {
             Evidence::new("behind the source", behind_s, "s", status)
                 .expected("<= 1")
-                .series(seen.behind.clone()),
-        )
+                .series(seen.behind.clone())
+        }))
         .evidence_if(seen.growth.map(|growth| Evidence::new("grows each second by", growth, "s", status)))
         .evidence_if(
             seen.received_per_s.map(|bytes| Evidence::new("binary log received", bytes, "bytes/s", status)),
@@ -119,25 +165,31 @@ fn finding(window: &Window, seen: &KeepingUp, score: f64) -> Finding {
         .evidence_if(
             seen.applied_per_s.map(|bytes| Evidence::new("binary log applied", bytes, "bytes/s", status)),
         )
-        .evidence_if((!channel.applier_error.is_empty()).then(|| {
-            Evidence::new("error", spindoctor_sql::error_without_values(&channel.applier_error), "", status)
-        }))
+        .evidence_all(
+            [&channel.applier_error, &channel.receiver_error]
+                .into_iter()
+                .filter(|error| !error.is_empty())
+                .map(|error| Evidence::new("error", spindoctor_sql::error_without_values(error), "", status)),
+        )
         .evidence_if(most.map(|(what, share)| {
             Evidence::new("appliers seen at", format!("{:.0} % {what}", share * 100.0), "", "thread list")
         }))
-        .remedy(Remedy {
-            statement: "spindoctor workload --replica".into(),
-            why:
-                "It shows by table, statement, kind of event and wait what the appliers spend their time on."
-                    .into(),
-            dynamic: true,
-            risk: "It only reads.".into(),
-            undo: String::new(),
-        })
+        .remedy(failure.map_or_else(what_takes_the_time, |failure| restart(window, failure)))
         .remedy_if(more_workers(window, seen))
         // What the applier reads and burns is counted as the server's.
         .explains(&[rows_read_waste::CAUSE.name, cpu_saturated::CAUSE.name])
         .finding()
+}
+
+fn what_takes_the_time() -> Remedy {
+    Remedy {
+        statement: "spindoctor workload --replica".into(),
+        why: "It shows by table, statement, kind of event and wait what the appliers spend their time on."
+            .into(),
+        dynamic: true,
+        risk: "It only reads.".into(),
+        undo: String::new(),
+    }
 }
 
 /// What the appliers were at, with the share of the times that one was at work, the most first.
@@ -169,8 +221,8 @@ fn work(window: &Window) -> Vec<(String, f64)> {
 
 fn why(seen: &KeepingUp, most: Option<&(String, f64)>) -> String {
     let limit = match seen.shape {
-        Shape::Stopped => {
-            return "It applies nothing until the error is mended and it is started again.".into();
+        _ if failure(seen).is_some() => {
+            return "It stays so until the error is mended and it is started again.".into();
         }
         Shape::BehindForReads => "The disk is the limit, and clients read from it beside the applier.",
         Shape::BehindByItself => "No reads take the I/O: the applier itself is the limit.",
@@ -186,7 +238,7 @@ fn why(seen: &KeepingUp, most: Option<&(String, f64)>) -> String {
 
 /// Workers, where there is one: what commits alone on the source may run beside others here.
 fn more_workers(window: &Window, seen: &KeepingUp) -> Option<Remedy> {
-    if seen.shape == Shape::Stopped {
+    if failure(seen).is_some() {
         return None;
     }
     const WORKERS: u32 = 4;
@@ -287,7 +339,37 @@ pub(crate) mod examples {
         };
         let finding = found(&stopped("Error 'Duplicate entry' on query"));
         assert!(finding.headline.contains("has stopped with an error"), "{}", finding.headline);
+        assert!(finding.remedies[0].statement.contains("START REPLICA SQL_THREAD"), "{finding:?}");
+        assert!(
+            !finding.evidence.iter().any(|evidence| evidence.reading == "behind the source"),
+            "nobody knows"
+        );
         assert_eq!(evaluate(&stopped("")), Outcome::Clear);
+    }
+
+    #[test]
+    fn a_receiver_that_gets_nothing_because_of_an_error_is_shown() {
+        let receives = |running: &'static str, error: &'static str| {
+            Build::busy("5.7.44")
+                .each(|at_s, server, _| {
+                    server.replication = answer(
+                        at_s,
+                        vec![ReplicaChannel {
+                            receiver_running: running.into(),
+                            receiver_error: error.into(),
+                            behind_s: None,
+                            ..channel(0.0)
+                        }],
+                    );
+                })
+                .window()
+        };
+        let lost = "Got fatal error 1236 from master when reading data from binary log";
+        let finding = found(&receives("No", lost));
+        assert!(finding.headline.starts_with("The receiver does not run"), "{}", finding.headline);
+        assert!(finding.remedies[0].statement.ends_with("START SLAVE IO_THREAD"), "{finding:?}");
+        assert!(matches!(evaluate(&receives("Connecting", "error connecting to master")), Outcome::Fired(_)));
+        assert_eq!(evaluate(&receives("Yes", "")), Outcome::Clear);
     }
 
     #[test]

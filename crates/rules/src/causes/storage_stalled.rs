@@ -2,12 +2,14 @@
 
 use spindoctor_model::stack::{Observation, Profile, ThreadState};
 use spindoctor_model::window::Series;
-use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window};
+use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, TroubleKind, Unavailable, Window};
 
 use super::{
     checkpoint_stall, commit_sync_bound, file_extension_stall, free_page_wait, index_lock, latch_pileup,
 };
 use crate::draft::Draft;
+use crate::logged;
+use crate::rank::WARNING_FROM;
 use crate::sessions::mean;
 use crate::{Cause, Costs, Outcome, Rule, Stacks, spin_samples};
 
@@ -51,7 +53,7 @@ pub const CAUSE: Cause = Cause {
         TimeClass::Other,
     ],
     stacks: Stacks::Nothing,
-    rule: Rule::Readings(evaluate),
+    rule: Rule::ReadingsOrCapture(evaluate, of_log),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,
@@ -89,6 +91,45 @@ const OF_INNODB: [&str; 3] = ["Innodb_data_reads", "Innodb_data_writes", "Innodb
 /// the writes of the redo log are not counted, as on MariaDB. Handler_commit is no measure of them:
 /// it counts what the server commits in its own dictionary, too.
 const CHANGES: [&str; 5] = ["Com_commit", "Com_insert", "Com_update", "Com_delete", "Com_replace"];
+
+/// What to look at below the server.
+fn look_at_the_device() -> Remedy {
+    Remedy {
+    statement: "On the server's host: look at the device (dmesg, smartctl, multipath -ll, iostat -x 1) and at io.max of \
+                the server's control group"
+        .into(),
+    why: "The I/O stands in the kernel: what holds it is below the server.".into(),
+    dynamic: true,
+    ..Remedy::default()
+}
+}
+
+/// What helps while the disk does not answer.
+fn let_a_replica_take_over() -> Remedy {
+    Remedy {
+        statement: "Let a replica on other storage take over".into(),
+        why: "No setting of the server makes its disk answer.".into(),
+        dynamic: true,
+        risk: "The old source goes on writing when its disk comes back: fence it first.".into(),
+        undo: "Let the old source follow as a replica.".into(),
+    }
+}
+
+/// What the kernel's own log says of threads that waited in it.
+fn of_log(window: &Window) -> Option<Finding> {
+    let (trouble, times) = logged::at_the_end(window, TroubleKind::HungInKernel)?;
+    let who = trouble
+        .line
+        .split_once("INFO: task ")
+        .and_then(|(_, rest)| rest.split(':').next())
+        .unwrap_or("a program");
+    let why = "The kernel says so of a thread that has waited in it without a break, nearly always for a disk or a file system that \
+               does not answer. The functions below the line say for which.";
+    let draft =
+        Draft::new(&CAUSE, WARNING_FROM, format!("A thread of {who} stood in the kernel for minutes"));
+    let draft = draft.why(why).evidence_all(logged::evidence(trouble, times).into_iter());
+    Some(draft.remedy(look_at_the_device()).remedy(let_a_replica_take_over()).finding())
+}
 
 fn evaluate(window: &Window) -> Outcome {
     match examine(window) {
@@ -287,21 +328,8 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         .evidence_if(
             pressure.map(|ratio| Evidence::new("time in which all tasks waited for I/O", ratio, "ratio", "/proc/pressure/io")),
         )
-        .remedy(Remedy {
-            statement: "On the server's host: look at the device (dmesg, smartctl, multipath -ll, iostat -x 1) and at io.max of \
-                        the server's control group"
-                .into(),
-            why: "The I/O stands in the kernel: what holds it is below the server.".into(),
-            dynamic: true,
-            ..Remedy::default()
-        })
-        .remedy(Remedy {
-            statement: "Let a replica on other storage take over".into(),
-            why: "No setting of the server makes its disk answer.".into(),
-            dynamic: true,
-            risk: "The old source goes on writing when its disk comes back: fence it first.".into(),
-            undo: "Let the old source follow as a replica.".into(),
-        })
+        .remedy(look_at_the_device())
+        .remedy(let_a_replica_take_over())
         .explains(&[
             commit_sync_bound::CAUSE.name,
             checkpoint_stall::CAUSE.name,

@@ -2,9 +2,11 @@
 
 use spindoctor_model::host::MemoryStat;
 use spindoctor_model::number::{bytes, whole};
-use spindoctor_model::{Evidence, Remedy, SessionTime, TimeClass, Unavailable, Window};
+use spindoctor_model::{Evidence, Finding, Remedy, SessionTime, TimeClass, TroubleKind, Unavailable, Window};
 
 use super::server_stopped;
+use crate::logged;
+use crate::rank::WARNING_FROM;
 use crate::time_model::InClasses;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
@@ -45,7 +47,7 @@ pub const CAUSE: Cause = Cause {
         TimeClass::Other,
     ],
     stacks: Stacks::Nothing,
-    rule: Rule::Time(evaluate),
+    rule: Rule::TimeOrCapture(evaluate, of_capture),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,
@@ -66,6 +68,21 @@ pub(super) const NEAR_LIMIT: f64 = 0.9;
 
 /// A host with less than this part of its memory available is short of it. Chosen, not derived.
 const AVAILABLE: f64 = 0.1;
+
+/// What `vmstat` shows: that the host swaps, not that the server does.
+fn of_capture(window: &Window) -> Option<Finding> {
+    let why = "Pages that were swapped out are read from a disk before whoever needs them goes on. `grep VmSwap /proc/PID/status` says \
+               how much of the server is among them.";
+    let remedy = Remedy {
+        statement: "Find who took the memory (`top`, sorted by RES), and lower innodb_buffer_pool_size or the other program's share"
+            .into(),
+        why: "What is in use must fit into memory.".into(),
+        dynamic: true,
+        risk: "A smaller pool reads more from disk.".into(),
+        undo: "SET GLOBAL innodb_buffer_pool_size to what it was".into(),
+    };
+    logged::printed(window, &CAUSE, TroubleKind::Swapping, WARNING_FROM, why, remedy)
+}
 
 fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
     let process = match window.need_change(|sample| &sample.host.process) {
