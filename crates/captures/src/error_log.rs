@@ -30,23 +30,55 @@ const DID_NOT_RUN: &str = "the page cleaner wrote nothing";
 /// 120 seconds.`
 const HUNG_IN_KERNEL: &str = " blocked for more than ";
 
+/// Stands for that line where it is of a server, or of a thread of the kernel's that writes for all.
+const HUNG_OF_SERVER: &str = "INFO: task mysqld";
+
 /// True for that line.
 fn is_hung(line: &str) -> bool {
-    line.contains("INFO: task ") && line.contains(HUNG_IN_KERNEL)
+    let line = line.to_ascii_lowercase();
+    line.contains("info: task ") && line.contains(HUNG_IN_KERNEL)
+}
+
+/// True for that line of a server's thread, by its names in all versions, or of one that writes for all programs.
+fn is_hung_server(line: &str) -> bool {
+    const NAMES: [&str; 14] = [
+        "mysqld",
+        "mariadbd",
+        "connection",
+        "ib_",
+        "jbd2/",
+        "kworker/",
+        "flush-",
+        "xfsaild/",
+        "xfs-",
+        "kjournald",
+        "dm",
+        "md",
+        "txg_sync",
+        "nfsd",
+    ];
+    let line = line.to_ascii_lowercase();
+    let task = line.split_once("info: task ").map(|(_, rest)| rest);
+    is_hung(&line) && task.is_some_and(|task| NAMES.iter().any(|name| task.starts_with(name)))
 }
 
 /// The least that such a round takes, milliseconds. By judgement: a page cleaner that waits for a latch is over it sooner.
 const STOPPED_MS: u64 = 60_000;
 
 /// What lines about trouble hold, in lower case, and what that means. The first that fits counts.
-const TROUBLES: [(&str, &str); 42] = [
+const TROUBLES: [(&str, &str); 47] = [
     ("out of memory: killed process", "the kernel killed a server because no memory was left"),
     ("out of memory: kill process", "the kernel killed a server because no memory was left"),
     ("cgroup out of memory: kill", "the kernel killed a server because no memory was left"),
+    ("killed process ", "the kernel killed a server because no memory was left"),
+    (" invoked oom-killer", "the kernel had no memory left for the server"),
+    ("oom-kill:constraint=", "the kernel killed a server because no memory was left"),
     (
-        HUNG_IN_KERNEL,
+        HUNG_OF_SERVER,
         "the kernel found threads that waited in it for minutes, as for a disk that does not answer",
     ),
+    (HUNG_IN_KERNEL, "the kernel found threads of other programs that waited in it for minutes"),
+    ("kernel panic", "the kernel stopped the host"),
     ("redo log writer is waiting", "the redo log was too small for what was written"),
     (DID_NOT_RUN, "the server's threads did not run for a while: the machine or the process was stopped"),
     (
@@ -167,10 +199,14 @@ fn kind_of(sign: &str) -> Option<TroubleKind> {
         "too many connections" => TroubleKind::TooManyConnections,
         "difficult to find free blocks in the buffer pool" => TroubleKind::NoFreePage,
         DID_NOT_RUN => TroubleKind::DidNotRun,
-        "out of memory: killed process" | "out of memory: kill process" | "cgroup out of memory: kill" => {
-            TroubleKind::KilledForMemory
-        }
-        HUNG_IN_KERNEL => TroubleKind::HungInKernel,
+        "out of memory: killed process"
+        | "out of memory: kill process"
+        | "cgroup out of memory: kill"
+        | "killed process "
+        | "oom-kill:constraint="
+        | " invoked oom-killer" => TroubleKind::KilledForMemory,
+        "got signal 11" | "got signal 6" | "got signal 7" => TroubleKind::Crashed,
+        HUNG_OF_SERVER => TroubleKind::HungInKernel,
         "redo log writer is waiting" | "age of the last checkpoint" => TroubleKind::RedoLogFull,
         "page_cleaner" | "page cleaner took " => TroubleKind::SlowFlush,
         "transaction deadlock" | "transactions deadlock" => TroubleKind::Deadlock,
@@ -214,11 +250,18 @@ pub(crate) fn begins(line: &str) -> Option<usize> {
 }
 
 /// True for the kernel's line that says that it killed a server for want of memory (mm/oom_kill.c): `Out of memory: Killed process 4711
-/// (mysqld) total-vm:...`, `Memory cgroup out of memory: Kill process 4711 (mariadbd) score ...`.
+/// (mysqld) total-vm:...`, `Memory cgroup out of memory: Kill process 4711 (mariadbd) score ...`, and to Linux 5.0 `Killed process 4711,
+/// UID 498, (mysqld) total-vm:...` after that. And for `mysqld invoked oom-killer: gfp_mask=...`, with which its report begins.
 fn is_kill_for_memory(line: &str) -> bool {
-    line.to_ascii_lowercase()
-        .split_once("out of memory: kill")
-        .is_some_and(|(_, rest)| ["(mysqld)", "(mariadbd)"].iter().any(|server| rest.contains(server)))
+    let line = line.to_ascii_lowercase();
+    let is_server = |text: &str| ["(mysqld)", "(mariadbd)"].iter().any(|server| text.contains(server));
+    line.split_once("out of memory: kill").is_some_and(|(_, rest)| is_server(rest))
+        || line.contains("killed process ") && is_server(&line)
+        || line.contains("oom-kill:constraint=")
+            && ["task=mysqld", "task=mariadbd"].iter().any(|task| line.contains(task))
+        || ["mysqld invoked oom-killer", "mariadbd invoked oom-killer"]
+            .iter()
+            .any(|begin| line.contains(begin))
 }
 
 /// True for a line that an error log has and nothing else.
@@ -226,6 +269,7 @@ pub(crate) fn is_of_log(line: &str) -> bool {
     let has_level = LEVELS.iter().any(|level| line.find(level).is_some_and(|at| at <= 60));
     is_kill_for_memory(line)
         || is_hung(line)
+        || line.contains("Kernel panic - not syncing")
         || (has_level && line.starts_with(|c: char| c.is_ascii_digit()) && clock::time(line).is_some())
         || line.starts_with("InnoDB: ")
         || line.starts_with("DEADLOCK of threads detected")
@@ -270,8 +314,13 @@ pub(crate) fn read(text: &str) -> ErrorLog {
         let lower = line.get(..line.floor_char_boundary(600)).unwrap_or(line).to_ascii_lowercase();
         let has = |sign: &str| match sign {
             DID_NOT_RUN => wrote_nothing(&lower),
+            HUNG_OF_SERVER => is_hung_server(line),
             HUNG_IN_KERNEL => is_hung(line),
-            sign if sign.contains("out of memory: kill") => {
+            sign if sign.contains("out of memory: kill")
+                || sign == "killed process "
+                || sign == "oom-kill:constraint="
+                || sign == " invoked oom-killer" =>
+            {
                 has_sign(&lower, sign) && is_kill_for_memory(&lower)
             }
             sign => has_sign(&lower, sign),
@@ -371,6 +420,20 @@ fn death(text: &str) -> Option<String> {
     let end =
         ["Trying to get some variables", "The manual page at"].iter().filter_map(|end| last.find(end)).min();
     let trace = &last[..end.unwrap_or(last.len())];
+    let died = death_in(trace)?;
+    let statement = last.lines().find_map(|line| {
+        let (pointer, statement) = line.strip_prefix("Query (")?.split_once("): ")?;
+        (pointer.len() <= 20 && statement != "(null)" && !statement.contains("is an invalid pointer"))
+            .then(|| spindoctor_sql::shape(statement))
+    });
+    let executed = statement.map_or_else(String::new, |shape| {
+        format!("; it executed {}", shape.chars().take(SHOWN).collect::<String>())
+    });
+    Some(format!("{died}{executed}"))
+}
+
+/// The functions of a backtrace in which a thread died, in a sentence.
+pub(crate) fn death_in(trace: &str) -> Option<String> {
     let mut functions = stacks::died_in(trace);
     // A place in a file says nothing to a reader, unless it is all that there is.
     if functions.iter().any(|name| !name.contains("+0x")) {
@@ -380,15 +443,7 @@ fn death(text: &str) -> Option<String> {
         return None;
     }
     let shown = functions[..functions.len().min(FUNCTIONS)].join(", called by ");
-    let statement = last.lines().find_map(|line| {
-        let (pointer, statement) = line.strip_prefix("Query (")?.split_once("): ")?;
-        (pointer.len() <= 20 && statement != "(null)" && !statement.contains("is an invalid pointer"))
-            .then(|| spindoctor_sql::shape(statement))
-    });
-    let executed = statement.map_or_else(String::new, |shape| {
-        format!("; it executed {}", shape.chars().take(SHOWN).collect::<String>())
-    });
-    Some(format!("the thread that died was in {shown}{executed}"))
+    Some(format!("the thread that died was in {shown}"))
 }
 
 /// `Version: '5.7.21-log'  socket: ...`, `mysqld (mysqld 8.0.36) starting as process 1`, `Server version: 10.6.12-MariaDB`
@@ -421,7 +476,8 @@ pub(crate) fn built_in(text: &str) -> Option<ServerVersion> {
         for (at, _) in text.match_indices(folder).take(20) {
             let rest = &text[at + folder.len()..];
             let version = rest.split('/').next().unwrap_or_default();
-            let is_path = rest.len() > version.len() && version.len() <= 40;
+            let is_name = version.chars().all(|c| c.is_ascii_alphanumeric() || "._-+~".contains(c));
+            let is_path = rest.len() > version.len() && version.len() <= 40 && is_name;
             if is_path && version.split('.').count() >= 3 {
                 let said =
                     if comment == "MariaDB" { format!("{version}-MariaDB") } else { version.to_owned() };

@@ -59,8 +59,9 @@ fn applier(threads: &[ServerThread]) -> Option<String> {
     let applies = |thread: &&ServerThread| {
         let state = thread.state.to_ascii_lowercase();
         thread.user == "system user"
-            && thread.command != "Slave_IO"
-            && !["waiting for", "has read all", "queueing", "connecting"]
+            && !["Slave_IO", "Sleep", "Daemon"].contains(&thread.command.as_str())
+            // Galera's threads are the system's user, too, and their time is that since the last transaction.
+            && !["waiting for", "has read all", "queueing", "connecting", "wsrep", "committed"]
                 .iter()
                 .any(|idle| state.contains(idle))
             && thread.time_s >= BEHIND_S
@@ -111,5 +112,8 @@ mod tests {
         let said = says(&applier("Update_rows_log_event::find_row(-1)"));
         assert!(said[1].contains("2 h 15 min behind") && said[1].contains("primary key"), "{said:?}");
         assert_eq!(says(&applier("Slave has read all relay log; waiting for more updates")).len(), 1);
+        for idle in ["wsrep aborter idle", "committed 4711", "wsrep: committed write set"] {
+            assert_eq!(says(&applier(idle)).len(), 1, "{idle}");
+        }
     }
 }

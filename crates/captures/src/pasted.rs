@@ -269,3 +269,85 @@ fn what_tools_of_the_system_print_beside_a_server_is_a_finding_of_its_own() {
     assert_eq!(found(&iostat.replace("100.00\n", "12.00\n")), []);
     assert_eq!(found(&df.replace("100%", "61%")), []);
 }
+
+#[test]
+fn a_part_of_a_stack_that_waits_is_a_session_that_waits() {
+    let metadata = "Thread 19 (Thread 0x7f14 (LWP 27519)):\n\
+                    #0  0x0000003e90c0cbd0 in pthread_cond_wait@@GLIBC_2.3.2 () from /lib64/libpthread.so.0\n\
+                    #1  0x00000000007203ae in MDL_wait::timed_wait (this=0x7f) at /b/sql/mdl.cc:1340\n\
+                    #2  0x0000000000721d3b in MDL_context::acquire_lock (this=0x7f) at /b/sql/mdl.cc:2356\n\
+                    #3  0x00000000007751d7 in lock_table_names (thd=0x7f) at /b/sql/sql_base.cc:4881\n";
+    assert!(found(metadata).iter().any(|(cause, severity)| {
+        ["metadata-lock-pileup", "unnamed-wait"].contains(&cause.as_str()) && *severity > Severity::Note
+    }));
+    let galera = "> Thread 2 (Thread 0x7f56 (LWP 37316)):\n\
+                  > #0  0x0000003e90c0cbd0 in pthread_cond_wait@@GLIBC_2.3.2 () from /lib64/libpthread.so.0\n\
+                  > #1  gcs_sm_enter (block=<optimized out>) at gcs/src/gcs_sm.hpp:300\n\
+                  > #2  gcs_replv (conn=0x1d8a000) at gcs/src/gcs.cpp:1556\n\
+                  > #3  0x00007f56d10b6516 in galera_pre_commit (gh=<optimized out>) at galera/src/wsrep_provider.cpp:497\n";
+    assert_eq!(first(galera), "galera-flow-control");
+    // The sign before the innermost is lost.
+    let order = "0  pthread_cond_wait@@GLIBC_2.3.2 () at ../nptl/sysdeps/unix/sysv/linux/x86_64/pthread_cond_wait.S:185\n\
+                 #1  0x00007f0f792a2824 in gu::Lock::wait (cond=...) at galerautils/src/gu_lock.hpp:56\n\
+                 #2  0x00007f0f792b0e36 in galera::ReplicatorSMM::cert (this=0x30) at galera/src/replicator_smm.cpp:1687\n";
+    assert_eq!(first(order), "galera-flow-control");
+    let row = "#0  pthread_cond_wait@@GLIBC_2.3.2 () at ../nptl/pthread_cond_wait.S:185\n\
+               #1  0x0000000000bea590 in os_event_wait_low (event=0x7f) at /b/innobase/os/os0sync.cc:610\n\
+               #2  0x0000000000bc7e5d in lock_wait_suspend_thread (thr=0x7f) at /b/innobase/lock/lock0wait.cc:344\n\
+               #3  0x0000000000c5ebd9 in row_mysql_handle_errors (trx=0x7f) at /b/innobase/row/row0mysql.cc:632\n\
+               ---Type <return> to continue, or q <return> to quit---\n\
+               #4  0x0000000000c92227 in row_search_for_mysql (buf=0x7f) at /b/innobase/row/row0sel.cc:5058\n";
+    assert!(!found(row).is_empty());
+    let latch = "    598 poll(libc.so.6),vio_io_wait(viosocket.c:945),vio_read(viosocket.c:184),do_command(sql_parse.cc:1262),clone(libc.so.6)\n\
+                 \x20    82 pthread_cond_wait,wait(os0event.cc:158),sync_array_wait_event(sync0arr.cc:471),rw_lock_s_lock_spin(sync0rw.cc:373)\n";
+    assert!(found(latch).iter().any(|(_, severity)| *severity > Severity::Note), "{:?}", found(latch));
+    let blanks = "1 2 3 4 5 6 7 8 |\n\
+                  101 __futex_abstimed_wait_common64, native_cond_timedwait(thr_cond.h:99),inline_mysql_cond_timedwait(mysql_cond.h:242), \
+                  MDL_wait::timed_wait(mdl.cc:1837),MDL_context::acquire_lock(mdl.cc:3540),open_table(sql_base.cc:3108), \
+                  open_tables(sql_base.cc:5942),dispatch_command(sql_parse.cc:1964)\n";
+    assert!(found(blanks).iter().any(|(_, severity)| *severity > Severity::Note), "{:?}", found(blanks));
+}
+
+#[test]
+fn threads_that_send_the_binary_log_wait_for_nobody() {
+    let idle = "Thread 3 (Thread 0x7f4d (LWP 11148)):\n\
+                #0  0x00007f4d7d2a4a00 in pthread_cond_wait () from /lib64/libpthread.so.0\n\
+                #1  0x0000000000a01234 in MYSQL_BIN_LOG::wait_for_update_bin_log (this=0x1) at /b/sql/binlog.cc:5041\n\
+                #2  0x0000000000a01235 in mysql_binlog_send (thd=0x1) at /b/sql/rpl_master.cc:1671\n\
+                #3  0x0000000000a01236 in dispatch_command (command=COM_BINLOG_DUMP) at /b/sql/sql_parse.cc:1594\n\
+                #4  0x0000000000a01237 in start_thread () from /lib64/libpthread.so.0\n";
+    assert_eq!(found(idle), []);
+}
+
+#[test]
+fn a_crash_and_a_kill_are_findings_in_every_form() {
+    let log = "210226 15:49:51 [ERROR] mysqld got signal 11 ;\nThis could be because you hit a bug. It is also possible that this binary\n";
+    assert_eq!(first(log), "server-stopped");
+    let core = "<pre>\n+bt\n#0  0x00007f6561eca771 in __pthread_kill (threadid=&lt;optimized out&gt;, signo=11) at ../nptl/pthread_kill.c:61\n\
+                #1  0x0000000000a63ed4 in handle_fatal_signal (sig=11) at /b/sql/signal_handler.cc:239\n\
+                #2  &lt;signal handler called&gt;\n#3  0x0000000000ac1814 in thd_ha_data (thd=0x7f) at /b/sql/sql_class.cc:669\n\
+                #4  0x0000000001102426 in i_s_innodb_buffer_page_fill_table (thd=0x7f) at /b/handler/i_s.cc:5734\n";
+    assert_eq!(first(core), "server-stopped");
+    assert!(parts(core).iter().flat_map(|part| &part.says).any(|said| said.contains("thd_ha_data")));
+    for kill in [
+        "[2006013.230723] mysqld invoked oom-killer: gfp_mask=0x201da, order=0, oom_adj=0\n",
+        "Mar  2 17:35:10 server1 kernel: [2858609.598568] Killed process 11726, UID 498, (mysqld) total-vm:7823732kB, anon-rss:2539268kB\n",
+        "[11.2] oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),global_oom,task_memcg=/,task=mysqld,pid=811,uid=112\n",
+    ] {
+        assert_eq!(first(kill), "memory-pressure", "{kill}");
+    }
+    let other = "[ 9123.1] INFO: task java:2211 blocked for more than 120 seconds.\n[ 9123.2] java            D    0  2211      1\n";
+    assert_eq!(found(other), []);
+}
+
+#[test]
+fn what_is_of_no_server_is_not_diagnosed_as_one() {
+    let proxy = "4290 poll(libc.so.6),MySQL_Thread::run(MySQL_Thread.cpp:2833),start_thread(libpthread.so.0),clone(libc.so.6)\n\
+                 1 pthread_cond_wait,ProxySQL_Admin::run(ProxySQL_Admin.cpp:71),start_thread(libpthread.so.0),clone(libc.so.6)\n";
+    assert_eq!(found(proxy), []);
+    let service = "$ initctl status mysql-5.6\nmysql-5.6 respawn/post-start, process 4711\n\
+                   [11.2] Memory cgroup out of memory: Kill process 4711 (mysqld) score 1001 or sacrifice child /x/y\n";
+    assert!(parts(service).iter().all(|part| part.version.is_none()), "{:?}", parts(service));
+    let df = "[root@db4 ~]# df -h\nFilesystem Size Used Avail Use% Mounted on\n/dev/mapper/vg_centos-lv_mysql\n145G 145G 5.7M 100% /vol/mysql\n";
+    assert_eq!(first(df), "disk-full");
+}

@@ -3,7 +3,7 @@
 use jiff::civil::DateTime;
 use spindoctor_collect::mysql::{Rows, metadata_lock_info, perf_schema_metadata_locks, replica_status};
 use spindoctor_collect::source::Answer;
-use spindoctor_model::{ServerSample, ServerVersion};
+use spindoctor_model::{LoggedTrouble, ServerSample, ServerVersion, TroubleKind};
 
 use crate::part::{Kind, Moment, Part, Said};
 use crate::rows::{TableKind, Tables, header_of, is_border, kind, row_number};
@@ -215,12 +215,14 @@ fn is_printed_option(line: &str) -> bool {
 
 /// Heads of what tools of the system print.
 fn is_of_system(line: &str) -> bool {
-    const HEADS: [&str; 24] = [
+    const HEADS: [&str; 26] = [
+        "Filesystem ",
+        "some avg10=",
+        "full avg10=",
         "nr_periods ",
         "%Cpu(s):",
         "procs -----------memory",
         "procs ---",
-        "Filesystem  ",
         "avg-cpu:",
         "Device:",
         "Device  ",
@@ -390,6 +392,27 @@ fn read(name: &str, stretch: &Stretch, is_alone: bool) -> Vec<Part> {
                 let mut says =
                     vec![format!("written by {}: {}", stacks.form, counted(stacks.threads as u64, "thread"))];
                 says.extend(sampled::sentence(&stacks.profile));
+                if stacks.is_of_proxy() {
+                    says.push("they are of ProxySQL, not of a server: nothing is diagnosed by them".into());
+                    return vec![Part { says, ..part(Kind::Stacks) }];
+                }
+                let died = error_log::death_in(&stretch.text).filter(|_| stacks.form == "crash backtrace");
+                if let Some(sentence) = died {
+                    says.push(sentence.clone());
+                    let trouble = LoggedTrouble {
+                        kind: TroubleKind::Crashed,
+                        times: 1,
+                        line: sentence,
+                        source: "backtrace".into(),
+                        ..LoggedTrouble::default()
+                    };
+                    let said = vec![Said::Troubles(vec![trouble]), Said::Stacks(Box::new(stacks))];
+                    return vec![Part {
+                        says,
+                        moments: vec![Moment { time: None, said }],
+                        ..part(Kind::Stacks)
+                    }];
+                }
                 let moment = Moment { time: None, said: vec![Said::Stacks(Box::new(stacks))] };
                 return vec![Part { says, moments: vec![moment], ..part(Kind::Stacks) }];
             }

@@ -46,6 +46,8 @@ pub enum TroubleKind {
     KilledForMemory,
     /// A transaction was rolled back as the victim of a deadlock.
     Deadlock,
+    /// The server crashed, or ended itself after a failed check.
+    Crashed,
     /// The kernel found a thread that waited in it for minutes.
     HungInKernel,
     /// The host swaps pages in.

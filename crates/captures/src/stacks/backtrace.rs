@@ -316,7 +316,13 @@ fn frame_start(line: &str) -> Option<(u32, &str)> {
     let is_frame = if is_marked {
         !behind.is_empty()
     } else {
-        address(behind).is_some_and(|(_, rest)| rest.trim_start().starts_with("in "))
+        // The `#` is lost of the innermost alone where somebody selects from behind it.
+        let is_call = || {
+            digits == "0"
+                && behind.contains(" (")
+                && [") at ", ") from "].iter().any(|end| behind.contains(end))
+        };
+        address(behind).is_some_and(|(_, rest)| rest.trim_start().starts_with("in ")) || is_call()
     };
     (separated && is_frame).then(|| Some((digits.parse().ok()?, behind)))?
 }

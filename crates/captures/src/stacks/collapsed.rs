@@ -51,16 +51,6 @@ const KNOWN: &[&str] = &[
     "do_syscall_64",
 ];
 
-/// Functions that a thread begins with.
-const OUTERMOST: [&str; 9] =
-    ["clone", "clone3", "__clone", "__clone3", "start_thread", "main", "_start", "__libc_start_main", "??"];
-
-/// True for the function that a thread begins with, and for one that has no name: `pt-pmp -l 5` leaves the outer ones out.
-fn is_outermost(frame: &str) -> bool {
-    let name = frame.trim().split(['(', '@']).next().unwrap_or_default();
-    OUTERMOST.contains(&name) || name.ends_with("??") || name.starts_with("__libc_start")
-}
-
 /// One line.
 struct Line<'a> {
     count: usize,
@@ -72,20 +62,17 @@ struct Line<'a> {
 pub(super) fn read_pmp(text: &str) -> Option<CapturedStacks> {
     let text = unwrapped(text);
     let (lines, not_understood) = lines(&text, pmp_line);
-    // The tail of another form may begin with a number and a function, too.
-    if not_understood > lines.len() || !lines.iter().any(is_known) {
+    // The tail of another form may begin with a number and a function, too. What names files, classes and libraries throughout is
+    // nothing else, whatever a person wrote around it.
+    let is_sure = !lines.is_empty() && lines.iter().all(|line| is_sure(&line.frames));
+    if (not_understood > lines.len() && !is_sure) || !lines.iter().any(is_known) {
         return None;
     }
     let mut tables = Tables::new(StackSource::Ptrace);
     let mut threads = 0_usize;
     for line in &lines {
         let places: Vec<Place> = line.frames.iter().map(|frame| pmp_place(frame)).collect();
-        let is_whole = line.frames.last().is_none_or(|frame| is_outermost(frame));
-        tables.nameless_threads(
-            line.count,
-            &places,
-            (!is_whole).then_some("the outer functions were left out"),
-        );
+        tables.nameless_threads(line.count, &places, None);
         threads = threads.saturating_add(line.count);
     }
     Some(CapturedStacks {
@@ -180,7 +167,7 @@ fn pmp_line(line: &str) -> Option<Line<'_>> {
     // It prints the first word of each function: no blank stands behind a comma, as one does between the arguments of others.
     let is_stack = !count.starts_with('0')
         && !stack.contains([';', '"', '\'', '='])
-        && !stack.contains(", ")
+        && (!stack.contains(", ") || is_sure(&frames))
         && frames.len() > 1
         && frames.iter().all(|name| is_function(name));
     Some(Line { count: count.parse().ok()?, frames }).filter(|_| is_stack)
@@ -243,6 +230,13 @@ fn is_function(name: &str) -> bool {
     let name = name.trim();
     let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || "_~?<([$*".contains(c));
     begins && !name.contains("  ") && name.len() < 8_000
+}
+
+/// True for functions of which three and more have a source file, a class or a library beside them.
+fn is_sure(frames: &[&str]) -> bool {
+    const SURE: usize = 3;
+    let names_more = |frame: &&&str| [".cc:", ".c:", ".so", "::"].iter().any(|sign| frame.contains(sign));
+    frames.iter().filter(names_more).count() >= SURE
 }
 
 fn is_known(line: &Line<'_>) -> bool {

@@ -48,6 +48,17 @@ pub fn read(text: &str) -> Option<CapturedStacks> {
     found.min_by_key(|found| found.lines_not_understood).map(as_crash)
 }
 
+/// How functions begin that a proxy has and no server.
+const PROXY: [&str; 4] = ["ProxySQL_", "MySQL_HostGroups_Manager", "MySQL_Monitor", "MySQL_Threads_Handler"];
+
+impl CapturedStacks {
+    /// True for the stacks of a proxy between clients and servers: what its threads wait for is not what a server's do.
+    pub(crate) fn is_of_proxy(&self) -> bool {
+        let is_such = |name: &str| PROXY.iter().any(|begin| name.starts_with(begin));
+        self.profile.frames.iter().any(|frame| is_such(&frame.name))
+    }
+}
+
 /// Functions that stand between a signal's handler and what was hit by it.
 const SIGNAL: &[&str] = &[
     "__restore_rt",
@@ -62,6 +73,9 @@ const SIGNAL: &[&str] = &[
     "__assert_fail",
     "<unknown>",
     "[unknown]",
+    "__pthread_kill",
+    "my_write_core",
+    "<signal handler called>",
 ];
 
 /// The functions in which a server died, the innermost first, of the backtrace in its error log.
@@ -78,12 +92,12 @@ pub(crate) fn died_in(text: &str) -> Vec<String> {
 /// A backtrace of one thread that dies is what the server wrote of it: nothing was seen at an instant.
 fn as_crash(mut found: CapturedStacks) -> CapturedStacks {
     let is_death = || {
-        let frames = found.profile.stacks[0].frames.iter().take(4);
+        let frames = found.profile.stacks[0].frames.iter().take(8);
         frames
             .filter_map(|&at| found.profile.frames.get(at as usize))
             .any(|frame| DEATH.contains(&frame.name.as_str()))
     };
-    if found.form == "eu-stack" && found.threads == 1 && is_death() {
+    if ["eu-stack", "gdb backtrace"].contains(&found.form) && found.threads == 1 && is_death() {
         found.form = "crash backtrace";
         found.profile.snapshots.clear();
         found.profile.observations.clear();

@@ -55,6 +55,34 @@ pub(super) struct Tables {
     left_out: usize,
 }
 
+/// Why a stack of a text ends before its thread's first function: `pt-pmp -l 5`, and who pastes a part of one.
+const LEFT_OUT: &str = "the outer functions were left out";
+
+/// Functions that a thread begins with.
+const OUTERMOST: [&str; 11] = [
+    "clone",
+    "clone3",
+    "__clone",
+    "__clone3",
+    "start_thread",
+    "thread_start",
+    "main",
+    "_start",
+    "__libc_start_main",
+    "pfs_spawn_thread",
+    "??",
+];
+
+/// True for the function that a thread begins with, for one that has no name, and for one of the kernel.
+fn is_outermost(place: &Place) -> bool {
+    let name = place.name.trim().split(['(', '@']).next().unwrap_or_default();
+    place.kernel
+        || name.is_empty()
+        || OUTERMOST.contains(&name)
+        || name.ends_with("??")
+        || name.starts_with("__libc_start")
+}
+
 impl Tables {
     pub(super) fn new(source: StackSource) -> Self {
         Self { profile: Profile { source, ..Profile::default() }, ..Self::default() }
@@ -154,6 +182,9 @@ impl Tables {
         let end = match cut {
             Some(why) => StackEnd::Cut(why.to_owned()),
             None if places.len() > DEEPEST => StackEnd::Cut(format!("more than {DEEPEST} frames")),
+            None if places.last().is_some_and(|last| !is_outermost(last)) => {
+                StackEnd::Cut(LEFT_OUT.to_owned())
+            }
             None => StackEnd::Root,
         };
         let stack = Stack { frames, end };

@@ -7,6 +7,7 @@ use spindoctor_model::{
 
 use crate::draft::Draft;
 use crate::logged;
+use crate::rank::WARNING_FROM;
 use crate::{CAUSES, Cause, Costs, Outcome, Rule, Stacks};
 
 /// The catalogue entry.
@@ -66,8 +67,39 @@ fn evaluate(window: &Window) -> Outcome {
     examine(window).into()
 }
 
-/// What an error log ends with: a round of the page cleaner that took minutes and wrote nothing. It is over when it is logged.
+/// What an error log ends with: a crash, or a round of the page cleaner that took minutes and wrote nothing.
 fn of_log(window: &Window) -> Option<Finding> {
+    crashed(window).or_else(|| did_not_run(window))
+}
+
+/// A crash ends every session, and the recovery after it takes as long as the redo log is.
+fn crashed(window: &Window) -> Option<Finding> {
+    let (trouble, times) = logged::at_the_end(window, TroubleKind::Crashed)?;
+    let signal = trouble.line.split_once("got signal ").map(|(_, rest)| rest.trim_end_matches([' ', ';']));
+    let signal = signal.map_or_else(String::new, |signal| format!(" (signal {signal})"));
+    let often = number::counted(times, "time", "times");
+    let headline = match times {
+        0 | 1 => format!("The server crashed{signal}"),
+        _ => format!("The server crashed{signal}, {often} in this log"),
+    };
+    let draft = Draft::new(&CAUSE, WARNING_FROM, headline)
+        .why("Every connection was lost, and the server had to recover. Load does not do that: it is a defect of the program, of \
+              its data or of the hardware, or a server that ended itself because it waited for a latch for too long.")
+        .evidence_all(logged::evidence(trouble, times).into_iter())
+        .remedy(Remedy {
+            statement: "Look in the log above that line for a failed assertion or a semaphore wait, and below it for the functions and \
+                        the statement; search the version's bugs for that function"
+                .into(),
+            why: "The function that it died in, with the version, is what a known defect is found by.".into(),
+            dynamic: true,
+            risk: "Looking is safe.".into(),
+            ..Remedy::default()
+        });
+    Some(draft.finding())
+}
+
+/// It is over when it is logged.
+fn did_not_run(window: &Window) -> Option<Finding> {
     let (trouble, times) = logged::at_the_end(window, TroubleKind::DidNotRun)?;
     let longest = trouble.longest_s.map_or_else(|| "a while".to_owned(), number::duration);
     Some(

@@ -3,7 +3,9 @@
 //! A rule looks for what it knows. What is left over is looked at here, so that a diagnosis may be unable to name a wait and
 //! is never silent about it.
 
-use spindoctor_model::{Evidence, Finding, Remedy, SessionTime, Severity, TimeClass, TimeShare, Window};
+use spindoctor_model::{
+    Evidence, Finding, KnownBy, Remedy, SessionTime, Severity, TimeClass, TimeShare, Window,
+};
 
 use crate::draft::Draft;
 use crate::own_answers::OwnAnswers;
@@ -68,6 +70,9 @@ const ORDINARY_SESSIONS: f64 = 4.0;
 /// And of what somebody captured, who does so because something is wrong: two that do the same.
 const GIVEN_SESSIONS: f64 = 2.0;
 
+/// Sessions before the mutex of the tables that are open, from which on they are no work that goes on. By judgement.
+const QUEUE: f64 = 16.0;
+
 /// Waits of microseconds that every server under load has some of.
 const COMMON: &[TimeClass] = &[TimeClass::Latch, TimeClass::Mutex];
 
@@ -99,6 +104,14 @@ pub(crate) fn evaluate(window: &Window, time: &SessionTime, findings: &[Finding]
             && time.session_seconds_per_second >= least
             && !explained.contains(&one.class)
     }) {
+        // Tables that are opened are work; a queue before the mutex under which they are opened is none.
+        Some(queue)
+            if queue.class == TimeClass::TableCache
+                && queue.known_by == KnownBy::Stack
+                && queue.share * time.session_seconds_per_second >= QUEUE =>
+        {
+            Outcome::Fired(finding(window, time, queue.share, queue, &[queue]))
+        }
         Some(largest) => Outcome::Fired(finding(window, time, NOTE, largest, &[largest])),
         None => Outcome::Clear,
     }

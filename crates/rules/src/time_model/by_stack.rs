@@ -24,7 +24,10 @@ const LISTS: usize = 3;
 /// from an idle one.
 pub(super) fn account(window: &Window) -> Option<(Account, BTreeSet<u32>)> {
     let (from_s, profile) = window.profile.timed()?;
-    let is_inner = |name: &str| super::tables::BELOW_STATEMENT.iter().any(|begin| name.starts_with(begin));
+    let is_inner = |name: &str| {
+        super::tables::BELOW_STATEMENT.iter().any(|begin| name.starts_with(begin))
+            || super::tables::WAITS.iter().any(|(wait, _)| *wait == name)
+    };
     let has_names = profile.frames.iter().any(|frame| {
         super::tables::STATEMENT.contains(&frame.name.as_str())
             || profile.is_of_a_text() && is_inner(&frame.name)

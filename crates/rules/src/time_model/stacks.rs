@@ -67,6 +67,7 @@ struct Role {
     is_page_fetch: bool,
     is_page_write: bool,
     is_below_statement: bool,
+    is_dump: bool,
     is_condition: bool,
     /// Its line in [`tables::WAITS`]; the first line decides.
     waits: Option<usize>,
@@ -93,6 +94,7 @@ impl Role {
             is_page_fetch: is_in(tables::PAGE_FETCHES),
             is_page_write: is_in(tables::PAGE_WRITES),
             is_below_statement: tables::BELOW_STATEMENT.iter().any(|begin| frame.name.starts_with(begin)),
+            is_dump: is_in(tables::DUMPS),
             is_condition: is_in(tables::CONDITIONS),
             waits: tables::WAITS.iter().position(|(name, _)| *name == frame.name),
         }
@@ -121,10 +123,14 @@ impl StackWork {
             frames.filter(|frame| !frame.kernel).map(|frame| frame.name.as_str()).collect();
         let is_login = has(|role| role.is_login);
         // Whom it serves stands in the outer functions; where they are missing the inner ones decide.
-        let is_cut_statement = matches!(stack.end, StackEnd::Cut(_)) && has(|role| role.is_below_statement);
+        // A part of a stack that a person pasted is one of a session that waits, where it waits for something that sessions wait for.
+        let is_inner =
+            |role: &Role| role.is_below_statement || profile.is_of_a_text() && role.waits.is_some();
+        let is_cut_statement = matches!(stack.end, StackEnd::Cut(_)) && of_frames().any(is_inner);
+        let is_dump = has(|role| role.is_dump);
         Self {
-            is_connection: is_login || is_cut_statement || has(|role| role.is_connection),
-            is_at_work: is_login || is_cut_statement || has(|role| role.is_statement),
+            is_connection: !is_dump && (is_login || is_cut_statement || has(|role| role.is_connection)),
+            is_at_work: !is_dump && (is_login || is_cut_statement || has(|role| role.is_statement)),
             is_empty: names.is_empty() || matches!(stack.end, StackEnd::None(_)),
             is_login,
             is_sleeping: has(|role| role.is_sleep),

@@ -37,6 +37,16 @@ pub(super) const BELOW_STATEMENT: &[&str] = &[
     "trans_commit",
 ];
 
+/// Functions that send the binary log to a replica (sql/rpl_source.cc, sql/rpl_binlog_sender.cc, sql/sql_repl.cc): such a thread serves
+/// a connection and no statement, and rests until something is written.
+pub(super) const DUMPS: &[&str] = &[
+    "com_binlog_dump",
+    "com_binlog_dump_gtid",
+    "mysql_binlog_send",
+    "Binlog_sender::run",
+    "Binlog_sender::wait_new_events",
+];
+
 /// The function below which a statement of a client is at work.
 pub(crate) const STATEMENT: &[&str] = &["dispatch_command"];
 
@@ -81,6 +91,13 @@ pub(super) const WAITS: &[(&str, TimeClass)] = &[
     ("wsrep_run_wsrep_commit", Galera),
     ("galera::ReplicatorSMM::replicate", Galera),
     ("galera::ReplicatorSMM::certify", Galera),
+    // galera/src/replicator_smm.cpp, wsrep_provider.cpp, gcs/src/gcs.cpp: below wsrep_run_wsrep_commit to Galera 3
+    ("galera::ReplicatorSMM::cert", Galera),
+    ("galera::ReplicatorSMM::pre_commit", Galera),
+    ("galera_pre_commit", Galera),
+    ("galera::Gcs::replv", Galera),
+    ("gcs_replv", Galera),
+    ("gcs_sm_enter", Galera),
     // sql/binlog.cc, sql/log.cc: delays that a variable asks for
     ("Commit_stage_manager::wait_count_or_timeout", CommitDelay),
     ("Stage_manager::wait_count_or_timeout", CommitDelay),
@@ -129,6 +146,7 @@ pub(super) const WAITS: &[(&str, TimeClass)] = &[
     // sync/sync0arr.cc, sync/sync0rw.cc, include/ib0mutex.h; sync/srw_lock.cc
     ("sync_array_wait_event", Latch),
     ("rw_lock_s_lock_spin", Latch),
+    ("rw_lock_s_lock_func", Latch),
     ("rw_lock_x_lock_func", Latch),
     ("rw_lock_x_lock_wait_func", Latch),
     ("rw_lock_sx_lock_func", Latch),
@@ -312,6 +330,8 @@ pub(super) const STATES: &[(&str, TimeClass)] = &[
     ("checking permissions", PrivilegeCache),
     ("waiting for disk space", DiskFull),
     ("waiting for", Other),
+    // Cut by whoever printed it.
+    ("waiti", Other),
 ];
 
 /// States of sessions that sleep on purpose, in lower case.
