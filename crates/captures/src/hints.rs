@@ -1,6 +1,6 @@
-//! What a process list alone only hints at, in sentences beside it: no cause rests on them.
+//! What a process list or a status alone only hints at, in sentences beside it: no cause rests on them.
 
-use spindoctor_model::mysql::ServerThread;
+use spindoctor_model::mysql::{NamedValues, ServerThread};
 use spindoctor_model::number;
 
 use crate::part::{Kind, Part, Said};
@@ -18,7 +18,10 @@ const LONG_S: f64 = 10.0;
 /// An applier that is less behind than this does well. By judgement.
 const BEHIND_S: f64 = 60.0;
 
-/// Says beside process lists what they hint at, where nothing else that was given says it.
+/// So many sessions at work are more than most hosts have CPUs for. By judgement.
+const MANY_RUN: f64 = 64.0;
+
+/// Says beside process lists and statuses what they hint at, where nothing else that was given says it.
 pub fn say_hints(parts: &mut [Part]) {
     let has = |kinds: &[Kind]| parts.iter().any(|part| kinds.contains(&part.kind));
     let has_locks = has(&[Kind::InnodbStatus, Kind::Transactions, Kind::LockWaits]);
@@ -35,6 +38,37 @@ pub fn say_hints(parts: &mut [Part]) {
         let behind = applier(threads).filter(|_| !has_replication);
         part.says.extend(waits.into_iter().chain(behind));
     }
+    let has_list = parts.iter().any(|part| part.kind == Kind::ProcessList);
+    for part in parts.iter_mut().filter(|part| part.kind == Kind::GlobalStatus) {
+        let last = part.moments.iter().rev().flat_map(|moment| &moment.said);
+        let last =
+            last.filter_map(|said| if let Said::Status(values) = said { Some(values) } else { None }).next();
+        let Some(values) = last else { continue };
+        let at_work = many_run(values).filter(|_| !has_list);
+        part.says.extend(outside_of_cluster(values).into_iter().chain(at_work));
+    }
+}
+
+/// A node of a Galera cluster that executes nothing: the words are those of wsrep_cluster_status and wsrep_ready.
+fn outside_of_cluster(values: &NamedValues) -> Option<String> {
+    let text = |wanted: &str| values.iter().find(|(name, _)| *name == wanted).map(|(_, value)| value);
+    let status = text("wsrep_cluster_status").filter(|status| !status.is_empty())?;
+    let is_out = !status.eq_ignore_ascii_case("Primary");
+    let is_unready = text("wsrep_ready").is_some_and(|ready| ready.eq_ignore_ascii_case("OFF"));
+    (is_out || is_unready).then(|| {
+        format!(
+            "the node answers its clients with error 1047 and executes nothing: wsrep_cluster_status is {status}{}. Where no node is in \
+             a primary part, the one with the largest wsrep_last_committed makes it: SET GLOBAL wsrep_provider_options = 'pc.bootstrap=YES'",
+            if is_unready { ", wsrep_ready OFF" } else { "" }
+        )
+    })
+}
+
+fn many_run(values: &NamedValues) -> Option<String> {
+    let running = values.number("threads_running").filter(|&running| running >= MANY_RUN)?;
+    Some(format!(
+        "{running:.0} sessions were at work at once: SHOW FULL PROCESSLIST says what they waited for"
+    ))
 }
 
 fn row_lock(threads: &[ServerThread]) -> Option<String> {
@@ -102,6 +136,23 @@ mod tests {
         let status = "------------\nTRANSACTIONS\n------------\nTrx id counter 5\nHistory list length 7\n";
         assert_eq!(says(&format!("{list}\n{status}")).len(), 1, "the status says it");
         assert_eq!(says(&format!("{HEAD}7\tapp\tQuery\t70\tSending data\tSELECT 1\n")).len(), 1);
+    }
+
+    #[test]
+    fn a_status_says_that_a_node_executes_nothing_and_that_many_are_at_work() {
+        let says = |pairs: &[(&str, &str)]| {
+            let rows: String = pairs.iter().map(|(name, value)| format!("{name}\t{value}\n")).collect();
+            let mut parts = recognise("status", &format!("Variable_name\tValue\nUptime\t4711\n{rows}"));
+            say_hints(&mut parts);
+            parts.into_iter().flat_map(|part| part.says).collect::<Vec<_>>().join("; ")
+        };
+        assert!(
+            says(&[("wsrep_cluster_status", "non-Primary"), ("wsrep_ready", "OFF")]).contains("error 1047")
+        );
+        assert!(says(&[("wsrep_cluster_status", "Primary"), ("wsrep_ready", "OFF")]).contains("error 1047"));
+        assert!(!says(&[("wsrep_cluster_status", "Primary"), ("wsrep_ready", "ON")]).contains("1047"));
+        assert!(says(&[("Threads_running", "480"), ("Threads_connected", "512")]).contains("480 sessions"));
+        assert!(!says(&[("Threads_running", "8"), ("Threads_connected", "512")]).contains("sessions"));
     }
 
     #[test]

@@ -5,6 +5,29 @@ use spindoctor_model::{Evidence, Finding, Remedy, Root, Severity};
 
 use crate::{Cause, rank};
 
+/// `405.0 sessions wait` as `405 sessions wait`, and `1.0 sessions wait` as `One session waits`: a mean that is a whole number reads as
+/// one.
+fn counted(headline: String) -> String {
+    const VERBS: [(&str, &str); 6] = [
+        ("are ", "is "),
+        ("wait ", "waits "),
+        ("stand ", "stands "),
+        ("write ", "writes "),
+        ("sort ", "sorts "),
+        ("spill ", "spills "),
+    ];
+    let Some((number, rest)) = headline.split_once(".0 sessions ") else { return headline };
+    if !number.chars().all(|c| c.is_ascii_digit()) {
+        return headline;
+    }
+    let verb = VERBS.iter().find_map(|(many, one)| Some((one, rest.strip_prefix(many)?)));
+    match (number, verb) {
+        ("1", Some((verb, rest))) => format!("One session {verb}{rest}"),
+        ("1", None) => headline,
+        _ => format!("{number} sessions {rest}"),
+    }
+}
+
 /// A finding in the making.
 #[derive(Debug)]
 pub(crate) struct Draft(Finding);
@@ -18,7 +41,7 @@ impl Draft {
             cause: cause.name.to_owned(),
             severity: rank::severity(score),
             score,
-            headline: headline.into(),
+            headline: counted(headline.into()),
             evidence: Vec::new(),
             why: String::new(),
             remedies: Vec::new(),
@@ -91,5 +114,21 @@ impl Draft {
     /// The finding.
     pub(crate) fn finding(self) -> Finding {
         self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mean_that_is_a_whole_number_reads_as_one() {
+        let of = |text: &str| counted(text.to_owned());
+        assert_eq!(of("405.0 sessions wait to be let in"), "405 sessions wait to be let in");
+        assert_eq!(of("1.0 sessions are in `row lock`"), "One session is in `row lock`");
+        assert_eq!(of("1.0 sessions on average wait"), "1.0 sessions on average wait");
+        assert_eq!(of("10.0 sessions on average wait"), "10 sessions on average wait");
+        assert_eq!(of("1.5 sessions wait"), "1.5 sessions wait");
+        assert_eq!(of("Connection 7 blocks 2.0 sessions here"), "Connection 7 blocks 2.0 sessions here");
     }
 }

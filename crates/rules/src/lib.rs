@@ -30,6 +30,7 @@ pub mod replica;
 mod run_queue;
 mod seen_most;
 mod sessions;
+mod since_start;
 pub mod spin_fit;
 mod spin_samples;
 mod stack_evidence;

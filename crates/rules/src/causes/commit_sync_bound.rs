@@ -341,7 +341,7 @@ pub(crate) mod examples {
     fn the_time_of_a_sync_and_the_crowd_are_named() {
         let finding = found(&fires());
         assert!(
-            finding.headline.starts_with("10.0 sessions on average wait in commit: one sync"),
+            finding.headline.starts_with("10 sessions on average wait in commit: one sync"),
             "{}",
             finding.headline
         );
@@ -377,7 +377,7 @@ pub(crate) mod examples {
             })
             .host_cpu(0.1, 3.9)
             .window();
-        assert!(found(&window).headline.starts_with("16.0 sessions on average wait in commit"));
+        assert!(found(&window).headline.starts_with("16 sessions on average wait in commit"));
     }
 
     #[test]

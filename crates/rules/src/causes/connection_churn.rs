@@ -6,6 +6,7 @@ use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window
 use super::cpu_saturated;
 use crate::connections::{self, AccountRate};
 use crate::draft::Draft;
+use crate::since_start::{self, SinceStart};
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 /// The catalogue entry.
@@ -53,7 +54,7 @@ pub const CAUSE: Cause = Cause {
         "close_connection",
         "end_connection",
     ]),
-    rule: Rule::Readings(evaluate),
+    rule: Rule::ReadingsOrCapture(evaluate, of_status),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,
@@ -106,6 +107,20 @@ pub(super) fn connecting(window: &Window) -> Result<Connecting, Unavailable> {
             .map_or(CPUS_ASSUMED, |effective| effective.cpus.max(0.01)),
         seconds,
     })
+}
+
+/// What one status says.
+fn of_status(window: &Window) -> Option<Finding> {
+    const COUNTERS: [&str; 2] = ["Connections", "Questions"];
+    let since = SinceStart::from_window(window)?;
+    let per_s = since.per_s(COUNTERS[0]).filter(|&per_s| per_s >= CONNECTIONS_PER_S)?;
+    let each = since.count(COUNTERS[1])? / since.count(COUNTERS[0])?.max(1.0);
+    let what = format!("{per_s:.0} connections a second were made, each for {each:.1} statements");
+    let remedy = since_start::look(
+        "SELECT user, host, total_connections FROM performance_schema.accounts ORDER BY total_connections DESC LIMIT 10",
+        "It says whose clients connect anew for each statement: they need a pool, or a proxy in front of the server.",
+    );
+    (each < STATEMENTS_EACH).then(|| since.finding(&CAUSE, &what, &COUNTERS, remedy))
 }
 
 fn evaluate(window: &Window) -> Outcome {

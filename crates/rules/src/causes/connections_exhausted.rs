@@ -9,6 +9,7 @@ use spindoctor_model::{Evidence, Finding, NoSessionKind, Remedy, TroubleKind, Un
 use crate::draft::Draft;
 use crate::logged;
 use crate::rank::WARNING_FROM;
+use crate::since_start::{self, SinceStart};
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 /// The catalogue entry.
@@ -44,7 +45,7 @@ pub const CAUSE: Cause = Cause {
     costs: Costs::Elsewhere,
     explains_time: &[],
     stacks: Stacks::Standing(&["my_net_read"]),
-    rule: Rule::ReadingsOrCapture(evaluate, of_log),
+    rule: Rule::ReadingsOrCapture(evaluate, of_capture),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,
@@ -56,6 +57,27 @@ pub const CAUSE: Cause = Cause {
 /// From this share of max_connections on, the next retry storm fills the rest: a pool of clients that
 /// reconnects holds its old and its new connections at once for a moment.
 const NEARLY_FULL: f64 = 0.9;
+
+/// What a capture of one moment says: an error log's end, or a status since the start.
+fn of_capture(window: &Window) -> Option<Finding> {
+    of_log(window).or_else(|| of_status(window))
+}
+
+/// Refused logins a second since the start from which on it was no single evening: one a minute. Chosen, not derived.
+const REFUSED_PER_S: f64 = 1.0 / 60.0;
+
+fn of_status(window: &Window) -> Option<Finding> {
+    const COUNTER: &str = "Connection_errors_max_connections";
+    let since = SinceStart::from_window(window)?;
+    since.per_s(COUNTER).filter(|&per_s| per_s >= REFUSED_PER_S)?;
+    let what =
+        format!("{} logins were refused because max_connections were in use", whole(since.count(COUNTER)?));
+    let remedy = since_start::look(
+        "SHOW GLOBAL VARIABLES LIKE 'max_connections'; SHOW GLOBAL STATUS LIKE 'Max_used_connections%'; SHOW FULL PROCESSLIST",
+        "The list says who holds the connections, and whether they sleep or stand behind something.",
+    );
+    Some(since.finding(&CAUSE, &what, &[COUNTER, "Max_used_connections", "Threads_connected"], remedy))
+}
 
 fn evaluate(window: &Window) -> Outcome {
     examine(window).into()

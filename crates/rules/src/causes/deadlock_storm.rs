@@ -6,6 +6,7 @@ use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, TroubleKind, Unavai
 use crate::draft::Draft;
 use crate::logged;
 use crate::sessions::shortened;
+use crate::since_start::SinceStart;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 /// The catalogue entry.
@@ -35,7 +36,7 @@ pub const CAUSE: Cause = Cause {
     costs: Costs::Elsewhere,
     explains_time: &[TimeClass::RowLock, TimeClass::Rollback],
     stacks: Stacks::Running(&["DeadlockChecker::search", "Deadlock::check_and_resolve", "Deadlock::report"]),
-    rule: Rule::ReadingsOrCapture(evaluate, of_log),
+    rule: Rule::ReadingsOrCapture(evaluate, of_capture),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,
@@ -49,6 +50,23 @@ const PER_S: f64 = 1.0;
 
 /// Of the transactions that end, the part that ends in a deadlock, below which nobody notices.
 const RATIO: f64 = 0.02;
+
+/// What a capture of one moment says: an error log's end, or a status since the start.
+fn of_capture(window: &Window) -> Option<Finding> {
+    of_log(window).or_else(|| of_status(window))
+}
+
+/// What one status says, of MariaDB and Percona Server, which count them there.
+fn of_status(window: &Window) -> Option<Finding> {
+    const COUNTER: &str = "Innodb_deadlocks";
+    let since = SinceStart::from_window(window)?;
+    let per_s = since.per_s(COUNTER).filter(|&per_s| per_s >= PER_S)?;
+    let what = format!("{per_s:.1} transactions a second ended as victims of a deadlock");
+    let remedy = same_order(
+        "SHOW ENGINE INNODB STATUS has the two statements of the latest, their tables and indexes",
+    );
+    Some(since.finding(&CAUSE, &what, &[COUNTER], remedy))
+}
 
 fn evaluate(window: &Window) -> Outcome {
     examine(window).into()

@@ -233,7 +233,7 @@ pub(crate) mod examples {
             Outcome::Fired(finding) => finding,
             other => panic!("{other:?}"),
         };
-        assert!(finding.headline.starts_with("20.0 sessions"), "{}", finding.headline);
+        assert!(finding.headline.starts_with("20 sessions"), "{}", finding.headline);
     }
 
     #[test]

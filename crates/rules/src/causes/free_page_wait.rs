@@ -8,6 +8,7 @@ use super::index_lock;
 use crate::draft::Draft;
 use crate::logged;
 use crate::rank::WARNING_FROM;
+use crate::since_start::{self, SinceStart};
 use crate::time_model::InClasses;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
@@ -45,7 +46,7 @@ pub const CAUSE: Cause = Cause {
     costs: Costs::Waits(&[TimeClass::FreePage]),
     explains_time: &[TimeClass::FreePage, TimeClass::Latch],
     stacks: Stacks::Standing(&["buf_LRU_get_free_block", "buf_flush_single_page_from_LRU"]),
-    rule: Rule::TimeOrCapture(evaluate, of_log),
+    rule: Rule::TimeOrCapture(evaluate, of_capture),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,
@@ -110,6 +111,23 @@ fn of_log(window: &Window) -> Option<Finding> {
 
 /// The estimate of what cost nobody anything yet. By judgement.
 const NOTE: f64 = 0.04;
+
+/// What a capture of one moment says: an error log's end, or a status since the start.
+fn of_capture(window: &Window) -> Option<Finding> {
+    of_log(window).or_else(|| of_status(window))
+}
+
+fn of_status(window: &Window) -> Option<Finding> {
+    const COUNTER: &str = "Innodb_buffer_pool_wait_free";
+    let since = SinceStart::from_window(window)?;
+    let per_s = since.per_s(COUNTER).filter(|&per_s| per_s >= WAITS_PER_S)?;
+    let what = format!("sessions waited {per_s:.1} times a second until a page of the buffer pool was free");
+    let remedy = since_start::look(
+        "SHOW GLOBAL VARIABLES LIKE 'innodb_io_capacity%'; SHOW GLOBAL VARIABLES LIKE 'innodb_buffer_pool_size'",
+        "The page cleaner writes no more than innodb_io_capacity allows, and a larger pool has more pages to give.",
+    );
+    Some(since.finding(&CAUSE, &what, &[COUNTER], remedy))
+}
 
 fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
     let waits_per_s = window.status_per_s("Innodb_buffer_pool_wait_free");

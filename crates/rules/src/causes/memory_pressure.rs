@@ -75,9 +75,21 @@ fn evaluate(window: &Window) -> Outcome {
 /// What a log ends with: the kernel ended a server because no memory was left (mm/oom_kill.c). It is over when it is logged.
 fn of_log(window: &Window) -> Option<Finding> {
     let (trouble, times) = logged::at_the_end(window, TroubleKind::KilledForMemory)?;
-    let of = if trouble.line.contains("emory cgroup") { "its control group" } else { "the host" };
+    let has = |sign: &str| {
+        let all = window.error_log.iter().filter(|other| other.kind == TroubleKind::KilledForMemory);
+        all.into_iter().any(|other| other.line.contains(sign))
+    };
+    let is_of_group = has("emory cgroup") || has("CONSTRAINT_MEMCG");
+    let of = if is_of_group { "its control group" } else { "the host" };
+    // The report begins with who asked for memory last, which need not be who is killed.
+    let headline = match has("ill process") || has("illed process") || has("task=") {
+        true => format!("The kernel killed the server: {of} had no memory left"),
+        false => {
+            format!("The kernel looked for a process to kill, because {of} had no memory left for the server")
+        }
+    };
     Some(
-        Draft::new(&CAUSE, WARNING_FROM, format!("The kernel killed the server: {of} had no memory left"))
+        Draft::new(&CAUSE, WARNING_FROM, headline)
             .why("It kills the process with the most memory. Every connection was lost, and the server had to recover.")
             .evidence_all(logged::evidence(trouble, times).into_iter())
             .remedy(Remedy {

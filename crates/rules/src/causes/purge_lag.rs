@@ -11,6 +11,7 @@ use crate::draft::Draft;
 use crate::history::history;
 use crate::killing;
 use crate::sessions::{self, Waiting};
+use crate::since_start::{self, SinceStart};
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 /// The catalogue entry.
@@ -49,7 +50,7 @@ pub const CAUSE: Cause = Cause {
     costs: Costs::Elsewhere,
     explains_time: &[TimeClass::PurgeDelay],
     stacks: Stacks::Nothing,
-    rule: Rule::Readings(evaluate),
+    rule: Rule::ReadingsOrCapture(evaluate, of_status),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,
@@ -70,6 +71,23 @@ pub(crate) const OLD_TRANSACTION_S: f64 = 60.0;
 
 /// Where the list has passed its limit already, a younger one that is older than any statement at work is named.
 const OLDER_THAN_WORK_S: f64 = 5.0;
+
+/// What one status says, of MariaDB and Percona Server, which have the length in it.
+fn of_status(window: &Window) -> Option<Finding> {
+    let since = SinceStart::from_window(window)?;
+    let length = since.count("Innodb_history_list_length").filter(|&length| length >= LONG_HISTORY)?;
+    let remedy = since_start::look(
+        "SELECT trx_mysql_thread_id, trx_started FROM information_schema.INNODB_TRX ORDER BY trx_started LIMIT 5",
+        "A transaction that stays open keeps all of it: the oldest one is to be ended or committed.",
+    );
+    Some(
+        Draft::new(&CAUSE, LONG_HISTORY_SCORE, format!("The history list is {} long: old versions are not purged", whole(length)))
+            .why("Whether it grows is not said: read it twice. Reads go through old versions of rows, and files grow.")
+            .evidence(Evidence::new("history list length", length, "", "SHOW GLOBAL STATUS").expected(format!("< {LONG_HISTORY:.0}")))
+            .remedy(remedy)
+            .finding(),
+    )
+}
 
 fn evaluate(window: &Window) -> Outcome {
     examine(window).into()

@@ -151,7 +151,7 @@ pub(crate) mod examples {
         let finding = crate::diagnose(&fires()).findings.remove(0);
         assert_eq!(
             finding.headline,
-            "30.0 sessions wait for the query cache's one lock, 75 % of the session time"
+            "30 sessions wait for the query cache's one lock, 75 % of the session time"
         );
         assert_eq!(finding.remedies[0].undo, "SET GLOBAL query_cache_size = 536870912");
         assert!(finding.why.contains("80,000 answers"), "{}", finding.why);

@@ -6,6 +6,7 @@ use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window
 use super::{cpu_saturated, statistics_stall};
 use crate::draft::Draft;
 use crate::sessions::Waiting;
+use crate::since_start::{self, SinceStart};
 use crate::spin_samples::{self, SpinSamples};
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
@@ -43,7 +44,7 @@ pub const CAUSE: Cause = Cause {
     costs: Costs::Cpu,
     explains_time: &[TimeClass::TableCache, TimeClass::Mutex],
     stacks: Stacks::Running(OPENS),
-    rule: Rule::Readings(evaluate),
+    rule: Rule::ReadingsOrCapture(evaluate, of_status),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,
@@ -78,6 +79,22 @@ const OPEN_CPU_S: f64 = 20e-6;
 
 /// The cache counts as full from this share on: it is split over instances, and not all of them are full.
 const FULL_RATIO: f64 = 0.8;
+
+/// What one status says.
+fn of_status(window: &Window) -> Option<Finding> {
+    const COUNTER: &str = "Opened_tables";
+    let since = SinceStart::from_window(window)?;
+    let per_s = since.per_s(COUNTER).filter(|&per_s| per_s >= OPENED_PER_S)?;
+    let hits = since.count("Table_open_cache_hits").zip(since.count("Table_open_cache_misses"));
+    let uses = hits.map(|(hits, misses)| hits + misses).or_else(|| since.count("Questions"))?;
+    let ratio = (since.count(COUNTER)? / uses.max(1.0)).min(1.0);
+    let what = format!("{per_s:.0} tables were opened a second, {:.0} in 100 uses of a table", ratio * 100.0);
+    let remedy = since_start::look(
+        "SHOW GLOBAL VARIABLES LIKE 'table_open_cache%'; SHOW GLOBAL STATUS LIKE 'Open_tables'",
+        "A cache that is full is too small; where it is not, somebody flushes it.",
+    );
+    (ratio >= MISS_RATIO).then(|| since.finding(&CAUSE, &what, &[COUNTER, "Open_tables"], remedy))
+}
 
 fn evaluate(window: &Window) -> Outcome {
     examine(window).into()

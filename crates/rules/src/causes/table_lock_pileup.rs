@@ -1,10 +1,11 @@
 //! `table-lock-pileup`: sessions wait for a lock on a whole table of an engine without row locks.
 
 use spindoctor_model::mysql::ServerThread;
-use spindoctor_model::{Evidence, Remedy, SessionTime, TimeClass, Window};
+use spindoctor_model::{Evidence, Finding, Remedy, SessionTime, TimeClass, Window};
 
 use crate::killing;
 use crate::sessions::{at_work, shortened};
+use crate::since_start::{self, SinceStart};
 use crate::time_model::InClasses;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
@@ -33,7 +34,7 @@ pub const CAUSE: Cause = Cause {
     costs: Costs::Waits(&[TimeClass::TableLock]),
     explains_time: &[TimeClass::TableLock],
     stacks: Stacks::Standing(&["thr_lock", "thr_multi_lock"]),
-    rule: Rule::Time(evaluate),
+    rule: Rule::TimeOrCapture(evaluate, of_status),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,
@@ -41,6 +42,22 @@ pub const CAUSE: Cause = Cause {
         missing: examples::missing,
     },
 };
+
+/// Waits a second since the start, from which on they are no accident. Chosen, not derived.
+const WAITS_PER_S: f64 = 1.0;
+
+/// What one status says.
+fn of_status(window: &Window) -> Option<Finding> {
+    const COUNTERS: [&str; 2] = ["Table_locks_waited", "Table_locks_immediate"];
+    let since = SinceStart::from_window(window)?;
+    let per_s = since.per_s(COUNTERS[0]).filter(|&per_s| per_s >= WAITS_PER_S)?;
+    let what = format!("{per_s:.1} statements a second waited for a lock on a whole table");
+    let remedy = since_start::look(
+        "SELECT table_schema, table_name, engine FROM information_schema.TABLES WHERE engine <> 'InnoDB' AND table_type = 'BASE TABLE'",
+        "Tables of InnoDB have locks for rows: those that are changed and read at once should be such.",
+    );
+    Some(since.finding(&CAUSE, &what, &COUNTERS, remedy))
+}
 
 fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
     let Some(waits) = InClasses::from_time(time, &[TimeClass::TableLock]) else { return Outcome::Clear };

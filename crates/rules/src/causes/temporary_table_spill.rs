@@ -9,6 +9,7 @@ use super::rows_read_waste;
 use crate::below::threads_below;
 use crate::draft::Draft;
 use crate::sessions::shortened;
+use crate::since_start::{self, SinceStart};
 use crate::time_model::is_worth_a_finding;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
@@ -50,7 +51,7 @@ pub const CAUSE: Cause = Cause {
         TimeClass::Other,
     ],
     stacks: Stacks::Standing(SPILLS),
-    rule: Rule::Time(evaluate),
+    rule: Rule::TimeOrCapture(evaluate, of_status),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,
@@ -90,6 +91,26 @@ const ENOUGH: usize = 10;
 
 /// Tables and passes a second below which nobody need look. Chosen, not derived.
 const EACH_PER_S: f64 = 0.1;
+
+/// Tables on disk a second since the start, and their part of all temporary tables, from which on they are worth a look: what is
+/// rarer costs less than a CPU's hundredth. Chosen, not derived.
+const ON_DISK_PER_S: f64 = 10.0;
+const ON_DISK_RATIO: f64 = 0.25;
+
+/// What one status says.
+fn of_status(window: &Window) -> Option<Finding> {
+    const COUNTERS: [&str; 2] = ["Created_tmp_disk_tables", "Created_tmp_tables"];
+    let since = SinceStart::from_window(window)?;
+    let per_s = since.per_s(COUNTERS[0]).filter(|&per_s| per_s >= ON_DISK_PER_S)?;
+    let ratio = since.count(COUNTERS[0])? / since.count(COUNTERS[1])?.max(1.0);
+    let what =
+        format!("{per_s:.0} temporary tables a second were made on disk, {:.0} % of all", ratio * 100.0);
+    let remedy = since_start::look(
+        "SELECT * FROM sys.statements_with_temp_tables LIMIT 10",
+        "Few statements make most of them: an index in the order of their GROUP BY or ORDER BY needs none.",
+    );
+    (ratio >= ON_DISK_RATIO).then(|| since.finding(&CAUSE, &what, &COUNTERS, remedy))
+}
 
 fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
     examine(window, time).into()

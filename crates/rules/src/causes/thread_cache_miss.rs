@@ -6,6 +6,7 @@ use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window
 use super::connection_churn::{self, CONNECTIONS_PER_S, connecting};
 use super::cpu_saturated;
 use crate::draft::Draft;
+use crate::since_start::{self, SinceStart};
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 /// The catalogue entry.
@@ -45,7 +46,7 @@ pub const CAUSE: Cause = Cause {
         "create_thread_to_handle_connection", // MariaDB
         "clone3",
     ]),
-    rule: Rule::Readings(evaluate),
+    rule: Rule::ReadingsOrCapture(evaluate, of_status),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,
@@ -62,6 +63,23 @@ const MISS_RATIO: f64 = 0.5;
 /// more: 120 us on MySQL 9.7, 40 us on MariaDB 10.11, by the recorded windows (`cargo test -p spindoctor-rules --test windows
 /// what_work_costs`).
 const THREAD_CPU_S: f64 = 100e-6;
+
+/// What one status says.
+fn of_status(window: &Window) -> Option<Finding> {
+    const COUNTERS: [&str; 2] = ["Threads_created", "Connections"];
+    let since = SinceStart::from_window(window)?;
+    let per_s = since.per_s(COUNTERS[0]).filter(|&per_s| per_s >= CONNECTIONS_PER_S)?;
+    let ratio = since.count(COUNTERS[0])? / since.count(COUNTERS[1])?.max(1.0);
+    let what = format!(
+        "{per_s:.0} threads a second were made for connections, one for {:.0} % of them",
+        ratio * 100.0
+    );
+    let remedy = since_start::look(
+        "SHOW GLOBAL VARIABLES LIKE 'thread_cache_size'; SHOW GLOBAL STATUS LIKE 'Max_used_connections'",
+        "A cache as large as the connections that come and go at once makes no thread anew.",
+    );
+    (ratio >= MISS_RATIO).then(|| since.finding(&CAUSE, &what, &COUNTERS, remedy))
+}
 
 fn evaluate(window: &Window) -> Outcome {
     examine(window).into()
