@@ -61,7 +61,7 @@ pub(crate) fn read(text: &str) -> SystemText {
 }
 
 /// Rows of numbers below a head with these columns, by the head's names. The words before them, `Device` say, are their own.
-fn tables<'t>(text: &'t str, is_head: impl Fn(&[&str]) -> bool) -> Vec<Vec<BTreeMap<&'t str, &'t str>>> {
+fn tables(text: &str, is_head: impl Fn(&[&str]) -> bool) -> Vec<Vec<BTreeMap<&str, &str>>> {
     let mut reports: Vec<Vec<BTreeMap<&str, &str>>> = Vec::new();
     let mut head: Vec<&str> = Vec::new();
     for line in text.lines() {
@@ -159,20 +159,17 @@ fn iostat(text: &str, found: &mut SystemText) {
     }
 }
 
+/// `%Cpu(s): 94.2 us,  4.9 sy,  0.0 ni,  0.6 id, ...`, and before procps 3.3 `Cpu(s): 94.2%us, ...`
+fn idle_percent(line: &str) -> Option<f64> {
+    let (_, shares) = line.split_once("Cpu(s):")?;
+    let words: Vec<&str> = shares.split([',', ' ', '%']).filter(|word| !word.is_empty()).collect();
+    let at = words.iter().position(|word| *word == "id")?;
+    words.get(at.checked_sub(1)?)?.parse().ok()
+}
+
 /// `top - 14:02:11 up ...`, `%Cpu(s): 94.2 us,  4.9 sy, ..., 0.6 id, ...`, and a row a process.
 fn top(text: &str, found: &mut SystemText) {
-    let mut idle = None;
-    for line in text.lines() {
-        let line = line.trim_start();
-        if let Some((_, shares)) = line.split_once("Cpu(s):") {
-            let share = |name: &str| {
-                let word = shares.split([',', ' ', '%']).filter(|word| !word.is_empty()).collect::<Vec<_>>();
-                let at = word.iter().position(|word| *word == name)?;
-                word.get(at.checked_sub(1)?)?.parse::<f64>().ok()
-            };
-            idle = share("id");
-        }
-    }
+    let idle = text.lines().filter_map(idle_percent).next_back();
     let is_head = |words: &[&str]| {
         words.first() == Some(&"PID") && words.contains(&"%CPU") && words.contains(&"COMMAND")
     };
