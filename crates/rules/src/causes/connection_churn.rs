@@ -118,7 +118,7 @@ fn of_status(window: &Window) -> Option<Finding> {
     let what = format!("{per_s:.0} connections a second were made, each for {each:.1} statements");
     let remedy = since_start::look(
         "SELECT user, host, total_connections FROM performance_schema.accounts ORDER BY total_connections DESC LIMIT 10",
-        "It says whose clients connect anew for each statement: they need a pool, or a proxy in front of the server.",
+        "It says whose clients connect again for each statement: they need a pool, or a proxy in front of the server.",
     );
     (each < STATEMENTS_EACH).then(|| since.finding(&CAUSE, &what, &COUNTERS, remedy))
 }

@@ -74,7 +74,7 @@ fn tables(window: &Window) -> Vec<(String, f64)> {
 
 /// What `iostat -x` shows: that the disk has no time left, not who waits.
 fn of_capture(window: &Window) -> Option<Finding> {
-    let why = "A disk that is busy all the time and keeps each request for milliseconds has a queue: whoever reads waits in it.";
+    let why = "A disk that is busy all the time and keeps each request for milliseconds has a queue, and each read waits in it.";
     let remedy = Remedy {
         statement: "Find the statements that read most (`spindoctor workload`), and who else reads from that disk (`pidstat -d 1`); \
                     raise innodb_buffer_pool_size where the host has memory left"

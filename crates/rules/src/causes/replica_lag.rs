@@ -118,7 +118,7 @@ fn restart(window: &Window, failure: Failure) -> Remedy {
                  has (1236), then START {word} IO_THREAD"
             ),
             "Until it runs the replica gets nothing and knows nothing of how far it is behind.",
-            "After 1236 the missing transactions come from nowhere: the replica has to be made anew from a copy.",
+            "After 1236 the missing transactions come from nowhere: the replica has to be made again from a copy.",
         ),
     };
     Remedy { statement, why: why.into(), dynamic: true, risk: risk.into(), undo: String::new() }

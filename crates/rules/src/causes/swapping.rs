@@ -71,7 +71,7 @@ const AVAILABLE: f64 = 0.1;
 
 /// What `vmstat` shows: that the host swaps, not that the server does.
 fn of_capture(window: &Window) -> Option<Finding> {
-    let why = "Pages that were swapped out are read from a disk before whoever needs them goes on. `grep VmSwap /proc/PID/status` says \
+    let why = "Pages that were swapped out are read from a disk before the thread that needs them goes on. `grep VmSwap /proc/PID/status` says \
                how much of the server is among them.";
     let remedy = Remedy {
         statement: "Find who took the memory (`top`, sorted by RES), and lower innodb_buffer_pool_size or the other program's share"

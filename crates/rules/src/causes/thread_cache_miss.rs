@@ -76,7 +76,7 @@ fn of_status(window: &Window) -> Option<Finding> {
     );
     let remedy = since_start::look(
         "SHOW GLOBAL VARIABLES LIKE 'thread_cache_size'; SHOW GLOBAL STATUS LIKE 'Max_used_connections'",
-        "A cache as large as the connections that come and go at once makes no thread anew.",
+        "A cache as large as the connections that come and go at once makes no thread again.",
     );
     (ratio >= MISS_RATIO).then(|| since.finding(&CAUSE, &what, &COUNTERS, remedy))
 }

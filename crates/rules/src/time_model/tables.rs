@@ -330,7 +330,7 @@ pub(super) const STATES: &[(&str, TimeClass)] = &[
     ("checking permissions", PrivilegeCache),
     ("waiting for disk space", DiskFull),
     ("waiting for", Other),
-    // Cut by whoever printed it.
+    // Cut by the client that printed it.
     ("waiti", Other),
 ];
 
