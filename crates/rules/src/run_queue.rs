@@ -96,15 +96,22 @@ pub(crate) struct Neighbours<'a> {
     pub(crate) programs: Vec<&'a OtherProgram>,
 }
 
+/// Part of the CPUs of others that the listed programs must have. Chosen: more than half is most.
+const MOST_LISTED: f64 = 0.6;
+
 /// CPUs below which a neighbour is not worth a word.
 const NEIGHBOUR_CPUS: f64 = 0.05;
 
 impl<'a> Neighbours<'a> {
-    /// None where the host's programs were not read twice, or where nobody may see who is connected.
+    /// None where the host's programs were not read twice, where nobody may see who of them is connected, or where they are not
+    /// those that have the CPUs: processes of others may be hidden (`hidepid`), and those that live for a moment are in no list.
     pub(crate) fn from_window(window: &'a Window) -> Option<Self> {
         let found = window.latest(|s| &s.host.other_programs).filter(|found| found.over_s > 0.0)?;
+        let others = cpus_of_others(window, RunQueue::from_window(window).ok()?.running)?;
+        let listed: f64 = found.programs.iter().map(|program| program.cpus).sum();
+        let is_known = |program: &OtherProgram| program.cpus < NEIGHBOUR_CPUS || program.is_client.is_some();
         let of = |is_client| found.programs.iter().filter(move |one| one.is_client == Some(is_client));
-        found.programs.iter().any(|program| program.is_client.is_some()).then(|| Self {
+        (listed >= MOST_LISTED * others && found.programs.iter().all(is_known)).then(|| Self {
             clients_cpus: of(true).map(|program| program.cpus).sum(),
             programs: of(false).filter(|program| program.cpus >= NEIGHBOUR_CPUS).collect(),
         })

@@ -274,9 +274,12 @@ pub(crate) mod examples {
             "{statement}"
         );
         assert_eq!(beside(&[program("php-fpm", 2.3, Some(true))]), Outcome::Clear);
-        // Nobody may see who is connected: as if nobody had looked.
+        // Nobody may see who is connected, or who has the CPUs: as if nobody had looked.
         assert_eq!(beside(&[program("gzip", 2.3, None)]), Outcome::Clear);
         assert_eq!(beside(&[]), Outcome::Clear);
+        assert_eq!(beside(&[program("gzip", 0.4, Some(false))]), Outcome::Clear);
+        let half_seen = [program("gzip", 1.2, Some(false)), program("php-fpm", 0.8, None)];
+        assert_eq!(beside(&half_seen), Outcome::Clear);
     }
 
     #[test]
