@@ -102,11 +102,16 @@ fn restart(window: &Window, failure: Failure) -> Remedy {
     let status = replica::asked(window.server.version);
     // SHOW REPLICA STATUS and START REPLICA came together.
     let word = if status.contains("REPLICA") { "REPLICA" } else { "SLAVE" };
+    let older = if window.server.version.is_none() {
+        " (START SLAVE before MySQL 8.0.22 and on MariaDB)"
+    } else {
+        ""
+    };
     let (statement, why, risk) = match failure {
         Failure::Applier => (
             format!(
                 "Mend on this replica what the error names (a row that is there already: 1062, one that is missing: 1032, a table or \
-                 column that is not the source's), then START {word} SQL_THREAD"
+                 column that is not the source's), then START {word} SQL_THREAD{older}"
             ),
             "The data of the replica is not what the event was made for: somebody wrote here, or an event was lost.",
             "To skip the event instead (an empty transaction with its GTID, sql_slave_skip_counter) leaves the data different. Set \
@@ -115,7 +120,7 @@ fn restart(window: &Window, failure: Failure) -> Remedy {
         Failure::Receiver => (
             format!(
                 "Mend what the error names: the source's address, account or TLS (1045, 2003, 2061), or a log that the source no longer \
-                 has (1236), then START {word} IO_THREAD"
+                 has (1236), then START {word} IO_THREAD{older}"
             ),
             "Until it runs the replica gets nothing and knows nothing of how far it is behind.",
             "After 1236 the missing transactions come from nowhere: the replica has to be made again from a copy.",
