@@ -140,7 +140,11 @@ pub(crate) fn pair(line: &str) -> Option<(&str, Vec<&str>)> {
     let is_name = (2..=64).contains(&name.len())
         && name.starts_with(|c: char| c.is_ascii_alphabetic())
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '.');
-    if !is_name || line.starts_with(char::is_whitespace) {
+    // `SHOW PLUGINS`: a name, a state, a kind, a library, a licence.
+    const PLUGIN_STATES: [&str; 4] = ["ACTIVE", "DISABLED", "DELETED", "FREED"];
+    let is_plugin = rest.split_whitespace().next().is_some_and(|word| PLUGIN_STATES.contains(&word))
+        && rest.split_whitespace().count() >= 4;
+    if !is_name || is_plugin || line.starts_with(char::is_whitespace) {
         return None;
     }
     match rest.strip_prefix('\t') {

@@ -345,6 +345,10 @@ fn what_is_of_no_server_is_not_diagnosed_as_one() {
     let proxy = "4290 poll(libc.so.6),MySQL_Thread::run(MySQL_Thread.cpp:2833),start_thread(libpthread.so.0),clone(libc.so.6)\n\
                  1 pthread_cond_wait,ProxySQL_Admin::run(ProxySQL_Admin.cpp:71),start_thread(libpthread.so.0),clone(libc.so.6)\n";
     assert_eq!(found(proxy), []);
+    let plugins = "binlog\tACTIVE\tSTORAGE ENGINE\tNULL\tGPL\nwsrep\tACTIVE\tSTORAGE ENGINE\tNULL\tGPL\n\
+                   InnoDB\tACTIVE\tSTORAGE ENGINE\tNULL\tGPL\nINNODB_TRX\tACTIVE\tINFORMATION SCHEMA\tNULL\tGPL\n\
+                   INNODB_LOCKS\tACTIVE\tINFORMATION SCHEMA\tNULL\tGPL\n";
+    assert!(parts(plugins).iter().all(|part| part.kind == Kind::Unknown), "{:?}", parts(plugins));
     let service = "$ initctl status mysql-5.6\nmysql-5.6 respawn/post-start, process 4711\n\
                    [11.2] Memory cgroup out of memory: Kill process 4711 (mysqld) score 1001 or sacrifice child /x/y\n";
     assert!(parts(service).iter().all(|part| part.version.is_none()), "{:?}", parts(service));
