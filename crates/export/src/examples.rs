@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use spindoctor_model::diagnosis::{Cost, DiagnosedHost, DiagnosedServer, DiagnosedWindow, SCHEMA};
-use spindoctor_model::host::{ProcessStat, ThreadStat};
+use spindoctor_model::host::{PauseLatency, ProcessStat, ThreadStat};
 use spindoctor_model::mysql::{NamedValues, ServerThread, StatementDigest, WaitSummary};
 use spindoctor_model::wait_graph::{WaitEdge, WaitGraph};
 use spindoctor_model::{
@@ -187,5 +187,7 @@ fn sample(seconds: f64) -> RecordedSample {
         ..ThreadStat::default()
     };
     sample.host.threads = answered(read, vec![thread]);
+    let pause = PauseLatency { instruction: "pause".to_owned(), ns: 10.9, ..PauseLatency::default() };
+    sample.host.pause = answered(read, pause);
     RecordedSample { at: at(seconds), segment: 1, sample }
 }

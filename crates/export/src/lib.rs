@@ -2,13 +2,14 @@
 //! for Prometheus and OpenTelemetry.
 //!
 //! [`table`] names each table once, with its columns; [`rows`] says how rows follow from what was recorded; Parquet and CSV are sinks
-//! of rows. [`metrics`] makes one list of families, which [`prometheus`] and [`otlp`] render. Nothing here knows a command.
+//! of rows. [`hosts`] reads one of the tables back, of all servers of a folder. [`metrics`] makes one list of families, which [`prometheus`] and [`otlp`] render. Nothing here knows a command.
 
 #![allow(unreachable_pub, reason = "what others may use, this file says")]
 
 mod csv;
 mod dated;
 mod file;
+pub mod hosts;
 pub mod metrics;
 pub mod otlp;
 pub mod parquet;

@@ -183,6 +183,41 @@ pub(super) fn waits(
     Ok(())
 }
 
+/// A row for a sample that read what does not change while the server runs: the first one of its segment.
+pub(super) fn hosts(
+    whose: &Whose<'_>,
+    recorded: &RecordedSample,
+    each: &mut EachRow<'_>,
+) -> anyhow::Result<()> {
+    let host = &recorded.sample.host;
+    let (cpu, pause) = (host.cpu.value(), host.pause.value());
+    if cpu.is_none() && pause.is_none() {
+        return Ok(());
+    }
+    let [server, segment, time] = head(whose, recorded);
+    let family_model = cpu.and_then(|cpu| cpu.family_model);
+    let real = |number: Option<f64>| number.map_or(Cell::Nothing, Cell::Real);
+    let granted = host.effective_cpus.value();
+    each(&[
+        server,
+        segment,
+        time,
+        text(cpu.map(|cpu| cpu.name.as_str())),
+        text(cpu.map(|cpu| cpu.vendor.as_str())),
+        optional(family_model.map(|(family, _)| family.into())),
+        optional(family_model.map(|(_, model)| model.into())),
+        text(cpu.and_then(|cpu| cpu.microarchitecture.as_deref())),
+        cpu.map_or(Cell::Nothing, |cpu| Cell::Truth(cpu.virtualised)),
+        text(pause.map(|pause| pause.instruction.as_str())),
+        real(pause.map(|pause| pause.ns)),
+        real(pause.and_then(|pause| pause.core_cycles)),
+        real(pause.and_then(|pause| pause.tsc_ticks)),
+        real(granted.map(|granted| granted.cpus)),
+        optional(granted.map(|granted| granted.online.into())),
+        optional(host.numa.value().map(|nodes| nodes.len() as u64)),
+    ])
+}
+
 pub(super) fn settings(
     whose: &Whose<'_>,
     setting: &RecordedSetting,

@@ -5,6 +5,7 @@
 //! those of `collect`'s sources, within a session that is read only; the host is not read, and every reading of it says
 //! so.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,7 +17,7 @@ use spindoctor_collect::mysql::{
     perf_schema_threads, perf_schema_waits, processlist, replica_status, xa_recover,
 };
 use spindoctor_collect::source::Cadence;
-use spindoctor_model::host::{EffectiveCpus, Quota};
+use spindoctor_model::host::{CpuModel, EffectiveCpus, PauseLatency, Quota};
 use spindoctor_model::{
     Cost, HostSample, NoSession, NoSessionKind, Reading, Sample, ServerIdentity, ServerSample, ServerVersion,
     Unavailable, Window,
@@ -77,6 +78,29 @@ const TOO_MANY_CONNECTIONS: u16 = 1040;
 /// Where the CPUs that a list grants a server stand in its window, in the words of the evidence.
 pub const GRANTED_BY: &str = "the tag cpus";
 
+/// What is known of a server's host without looking at it: the list says so, or a recorder there wrote it down.
+#[derive(Debug, Clone, Default)]
+pub struct KnownHost {
+    /// CPUs that the server is granted.
+    pub granted_cpus: Option<f64>,
+    /// The length of its PAUSE.
+    pub pause: Option<PauseLatency>,
+    /// Its CPU.
+    pub cpu: Option<CpuModel>,
+}
+
+impl KnownHost {
+    /// This, and where it says nothing what another one says.
+    fn or(&self, other: Option<&Self>) -> Self {
+        let Some(other) = other else { return self.clone() };
+        Self {
+            granted_cpus: self.granted_cpus.or(other.granted_cpus),
+            pause: self.pause.clone().or_else(|| other.pause.clone()),
+            cpu: self.cpu.clone().or_else(|| other.cpu.clone()),
+        }
+    }
+}
+
 /// A window of a server, by its place in the list, or why there is none.
 pub type Examined = (usize, Result<Box<Window>, Failure>);
 
@@ -89,8 +113,10 @@ pub fn channel() -> (mpsc::Sender<Examined>, mpsc::Receiver<Examined>) {
 #[derive(Clone)]
 pub struct Examination {
     targets: Arc<[Target]>,
-    /// CPUs that each is granted, where somebody knows.
-    granted_cpus: Arc<[Option<f64>]>,
+    /// What the list says of each one's host.
+    listed: Arc<[KnownHost]>,
+    /// What recorders wrote down, by the host names of their servers.
+    recorded: Arc<BTreeMap<String, KnownHost>>,
     limits: Limits,
     /// From one look to the next.
     interval: Duration,
@@ -101,16 +127,19 @@ pub struct Examination {
 }
 
 impl Examination {
-    /// All of these servers. `granted_cpus` has a place for each: the CPUs that it is granted, where the list says so.
-    pub fn new(
-        targets: Arc<[Target]>,
-        granted_cpus: Arc<[Option<f64>]>,
-        limits: Limits,
-        interval: Duration,
-    ) -> Self {
+    /// All of these servers. `listed` has a place for each: what the list says of its host.
+    pub fn new(targets: Arc<[Target]>, listed: Arc<[KnownHost]>, limits: Limits, interval: Duration) -> Self {
         let looks = Arc::new(Semaphore::new(LOOKS));
         let room = Arc::new(Semaphore::new(ROOM_KIB));
-        Self { targets, granted_cpus, limits, interval, connectors: Arc::default(), looks, room }
+        let recorded = Arc::default();
+        Self { targets, listed, recorded, limits, interval, connectors: Arc::default(), looks, room }
+    }
+
+    /// The same with what recorders wrote down of hosts, by the names that their servers give themselves (`hostname`). What the
+    /// list says counts before it.
+    #[must_use]
+    pub fn with_recorded(self, recorded: BTreeMap<String, KnownHost>) -> Self {
+        Self { recorded: Arc::new(recorded), ..self }
     }
 
     /// Looks at all, and returns those that were not begun with because `stop` became true or nobody listens any more.
@@ -210,10 +239,8 @@ impl Examination {
             version_text,
             ..ServerIdentity::default()
         };
-        let mut host = HostSample::unavailable(&no_host());
-        if let Some(cpus) = self.granted_cpus[server] {
-            host.effective_cpus = Reading::Available { at_s: 0.0, took_ms: 0.0, value: granted(cpus) };
-        }
+        let known = self.listed[server].or(self.recorded.get(text("hostname")));
+        let host = host_sample(known);
         let samples = vec![
             Sample { at_s: 0.0, server: first, host },
             Sample { at_s, server: last, host: HostSample::default() },
@@ -299,7 +326,25 @@ pub fn no_host() -> Unavailable {
     Unavailable::because("no host data, SQL only").unlock("spindoctor doctor, on that server's host")
 }
 
-/// CPUs that a list grants, as a quota: the server may count more.
+/// The readings of a host that nobody looked at now.
+fn host_sample(known: KnownHost) -> HostSample {
+    fn reading<T>(value: T) -> Reading<T> {
+        Reading::Available { at_s: 0.0, took_ms: 0.0, value }
+    }
+    let mut host = HostSample::unavailable(&no_host());
+    if let Some(cpus) = known.granted_cpus {
+        host.effective_cpus = reading(granted(cpus));
+    }
+    if let Some(pause) = known.pause {
+        host.pause = reading(pause);
+    }
+    if let Some(cpu) = known.cpu {
+        host.cpu = reading(cpu);
+    }
+    host
+}
+
+/// CPUs that a list or a recorder grants, as a quota: the server may count more.
 fn granted(cpus: f64) -> EffectiveCpus {
     const PERIOD_US: u64 = 100_000;
     let quota_us = (cpus * PERIOD_US as f64).round() as u64;
@@ -328,6 +373,17 @@ mod tests {
         let full = Failure { code: Some(1040), ..Failure::connect("error 1040: Too many connections") };
         let window = window_of(&full, "db1:3306").unwrap();
         assert!(window.samples[0].server.replication.unavailable().is_some());
+    }
+
+    #[test]
+    fn what_the_list_says_of_a_host_counts_before_what_was_recorded() {
+        let pause = |ns| Some(PauseLatency { ns, ..PauseLatency::default() });
+        let listed = KnownHost { pause: pause(66.0), ..KnownHost::default() };
+        let recorded = KnownHost { granted_cpus: Some(4.0), pause: pause(10.9), ..KnownHost::default() };
+        let host = host_sample(listed.or(Some(&recorded)));
+        assert_eq!(host.pause.value().map(|pause| pause.ns), Some(66.0));
+        assert_eq!(host.effective_cpus.value().map(|cpus| cpus.cpus), Some(4.0));
+        assert_eq!(host.cpu.unavailable(), Some(&no_host()));
     }
 
     #[test]

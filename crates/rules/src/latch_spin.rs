@@ -24,6 +24,14 @@ const MOST_MULTIPLIER: f64 = 100.0;
 /// The greatest `innodb_spin_wait_delay` of MySQL 8.0.28 and later, the least of all (MySQL Reference Manual).
 const MOST_DELAY: f64 = 1_000.0;
 
+/// A full spin within these times of what the defaults were meant to give it fits: the same bounds as of `spin-burn` (twice) and
+/// `spin-too-short` (half).
+const FITS: std::ops::RangeInclusive<f64> = 0.5..=2.0;
+
+/// Where nothing shows whether any thread spins, the settings must be this far off to speak alone: four times is what the
+/// published case measured between CPUs, and less is common where nothing is wrong.
+const FAR_OFF: f64 = 4.0;
+
 /// The settings of the latch spin on one server, with the PAUSE of its CPUs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LatchSpin {
@@ -103,6 +111,27 @@ impl LatchSpin {
         self.loops * self.pauses_per_round() * self.pause_ns / 1e3
     }
 
+    /// How many times as long as it was meant to a full spin lasts.
+    pub(crate) fn times_meant(&self) -> f64 {
+        self.mean_us() / self.as_meant().mean_us()
+    }
+
+    /// True where a full spin lasts about as long as it was meant to.
+    pub(crate) fn fits(&self) -> bool {
+        FITS.contains(&self.times_meant())
+    }
+
+    /// True where it lasts less than that.
+    pub(crate) fn is_too_short(&self) -> bool {
+        self.times_meant() < *FITS.start()
+    }
+
+    /// True where the settings are so far off that they speak alone.
+    pub(crate) fn is_far_off(&self) -> bool {
+        let times = self.times_meant();
+        times.max(1.0 / times) >= FAR_OFF
+    }
+
     /// The server's defaults on the CPUs for which they were chosen.
     pub fn as_meant(&self) -> Self {
         let (delay, multiplier) = match self.kind {
@@ -118,7 +147,9 @@ impl LatchSpin {
         let meant = self.as_meant();
         let shorter = meant.pause_ns / self.pause_ns;
         let (delay, multiplier) = match self.kind {
-            Kind::Multiplier => (meant.delay, (meant.multiplier * shorter).round().max(1.0)),
+            Kind::Multiplier => {
+                (meant.delay, (meant.multiplier * shorter).round().clamp(1.0, MOST_MULTIPLIER))
+            }
             // The mean number of PAUSEs in a round grows with delay - 1.
             Kind::Fixed => (((meant.delay - 1.0) * shorter).round().max(1.0) + 1.0, self.multiplier),
             Kind::Mariadb => {
@@ -212,6 +243,7 @@ mod tests {
         assert_eq!(corrected.len(), 1);
         assert_eq!((corrected[0].variable, corrected[0].to), ("innodb_spin_wait_pause_multiplier", 12.0));
         assert_eq!(mysql(6.0, 50.0, 10.9).corrected(), []);
+        assert_eq!(mysql(6.0, 8.0, 5.3).corrected()[0].to, 100.0, "no server takes 103");
     }
 
     #[test]

@@ -22,6 +22,7 @@ mod killing;
 pub mod latch_spin;
 mod logged;
 mod own_answers;
+pub mod pause_fit;
 pub mod phases;
 pub mod proposals;
 pub mod rank;

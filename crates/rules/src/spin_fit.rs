@@ -2,9 +2,12 @@
 //! and a list of the CPUs that each server is granted. Whether any thread spins is not known here, so the result is not
 //! a finding.
 
-use spindoctor_model::Window;
+use spindoctor_model::host::PauseLatency;
+use spindoctor_model::mysql::NamedValues;
+use spindoctor_model::{ServerVersion, Window};
 
 use crate::commit_spin::{CommitSpin, too_few_for_log_threads};
+use crate::latch_spin::LatchSpin;
 
 const HWM: &str = "innodb_log_spin_cpu_pct_hwm";
 const WRITER_THREADS: &str = "innodb_log_writer_threads";
@@ -67,6 +70,41 @@ fn threads(window: &Window) -> Option<Misfit> {
     })
 }
 
+/// The settings that [`latch_misfits`] needs.
+pub const LATCH_SETTINGS: [&str; 3] =
+    ["innodb_sync_spin_loops", "innodb_spin_wait_delay", "innodb_spin_wait_pause_multiplier"];
+
+/// The settings of the latch spin that do not fit a PAUSE of this length: a full spin lasts four times as long as the defaults
+/// were meant to give it or more, or a quarter or less. None where a setting is not known, and none where spinning is switched
+/// off.
+pub fn latch_misfits(version: ServerVersion, variables: &NamedValues, pause: &PauseLatency) -> Vec<Misfit> {
+    let spin = |pause: &PauseLatency| LatchSpin::new(version, variables, pause).ok();
+    // MariaDB takes half as many PAUSEs where it counts many ticks in one. Where nobody counted them both must not fit.
+    let spins = match (version.is_mariadb(), pause.tsc_ticks, pause.instruction.as_str()) {
+        (true, None, instruction) if instruction != "isb" => {
+            [f64::INFINITY, 0.0].map(|ticks| spin(&PauseLatency { tsc_ticks: Some(ticks), ..pause.clone() }))
+        }
+        _ => [spin(pause), spin(pause)],
+    };
+    let [Some(first), Some(other)] = spins else { return Vec::new() };
+    if [first, other].iter().any(|spin| spin.mean_us() == 0.0 || !spin.is_far_off()) {
+        return Vec::new();
+    }
+    let why = format!(
+        "a full spin lasts {:.0} us with a PAUSE of {:.1} ns, {:.0} were meant",
+        first.mean_us(),
+        pause.ns,
+        first.as_meant().mean_us()
+    );
+    let misfit = |correction: crate::latch_spin::Correction| Misfit {
+        variable: correction.variable,
+        value: format!("{:.0}", correction.from),
+        fits: format!("{:.0}", correction.to),
+        why: why.clone(),
+    };
+    first.corrected().into_iter().map(misfit).collect()
+}
+
 fn is_off(window: &Window, switch: &str) -> bool {
     window.variable(switch).is_some_and(|value| value.eq_ignore_ascii_case("OFF"))
 }
@@ -124,6 +162,67 @@ mod tests {
     fn where_no_commit_spins_everything_fits() {
         assert_eq!(misfits_of(server("8.0.36").quota(1.0, 4)), []);
         assert_eq!(misfits_of(server("10.11.19-MariaDB").variable(WRITER_THREADS, "ON").quota(1.0, 4)), []);
+    }
+
+    fn latch(version: &str, settings: &[(&str, &str)], pause: &PauseLatency) -> Vec<(&'static str, String)> {
+        let version = ServerVersion::parse(version, "").unwrap();
+        let found = latch_misfits(version, &settings.iter().copied().collect(), pause);
+        found.into_iter().map(|misfit| (misfit.variable, misfit.fits)).collect()
+    }
+
+    fn lasting(ns: f64) -> PauseLatency {
+        PauseLatency { ns, ..PauseLatency::default() }
+    }
+
+    const DEFAULTS: [(&str, &str); 3] = [
+        ("innodb_sync_spin_loops", "30"),
+        ("innodb_spin_wait_delay", "6"),
+        ("innodb_spin_wait_pause_multiplier", "50"),
+    ];
+
+    #[test]
+    fn a_latch_spin_that_is_far_from_what_was_meant_does_not_fit_its_pause() {
+        let misfit = |ns| latch("8.0.36", &DEFAULTS, &lasting(ns));
+        assert_eq!(misfit(66.0), [("innodb_spin_wait_pause_multiplier", "8".to_owned())]);
+        assert_eq!(misfit(25.9), [], "2.4 times as long: common where nothing is wrong");
+        assert_eq!(misfit(10.9), []);
+        let of =
+            |name, value| DEFAULTS.map(|(other, as_is)| (other, if other == name { value } else { as_is }));
+        let multiplier =
+            |ns, value| latch("8.0.36", &of("innodb_spin_wait_pause_multiplier", value), &lasting(ns));
+        assert_eq!(multiplier(66.0, "5"), [], "the published cure");
+        assert_eq!(multiplier(10.9, "5"), [("innodb_spin_wait_pause_multiplier", "50".to_owned())]);
+        assert_eq!(
+            latch("8.0.36", &of("innodb_sync_spin_loops", "0"), &lasting(66.0)),
+            [],
+            "it is switched off"
+        );
+        assert_eq!(latch("8.0.36", &DEFAULTS[1..], &lasting(66.0)), [], "a setting that nobody knows");
+        // Before 8.0.16 there is no multiplier, unless it was patched in.
+        assert_eq!(
+            latch("5.7.44", &DEFAULTS[..2], &lasting(66.0)),
+            [("innodb_spin_wait_delay", "2".to_owned())]
+        );
+        assert_eq!(latch("5.7.26", &of("innodb_spin_wait_pause_multiplier", "5"), &lasting(66.0)), []);
+    }
+
+    #[test]
+    fn where_nobody_counted_ticks_mariadb_must_be_far_off_whatever_it_found() {
+        let settings = [("innodb_sync_spin_loops", "30"), ("innodb_spin_wait_delay", "4")];
+        let misfit = |ns, ticks, instruction: &str| {
+            let pause = PauseLatency { tsc_ticks: ticks, instruction: instruction.to_owned(), ..lasting(ns) };
+            latch("10.11.19-MariaDB", &settings, &pause)
+        };
+        // With 200 a full spin is six times as long, with 100 three times.
+        assert_eq!(misfit(66.0, None, "pause"), []);
+        assert_eq!(misfit(66.0, Some(20.0), "pause"), [("innodb_spin_wait_delay", "1".to_owned())]);
+        assert_eq!(misfit(66.0, Some(140.0), "pause"), []);
+        assert_eq!(
+            misfit(66.0, None, "isb"),
+            [("innodb_spin_wait_delay", "1".to_owned())],
+            "aarch64 has none to count"
+        );
+        assert_eq!(misfit(100.0, None, ""), [("innodb_spin_wait_delay", "1".to_owned())]);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! `/proc/cpuinfo`: which CPU this is, and whether a hypervisor is in between. On aarch64 the
 //! number is in `MIDR_EL1`, which `/sys` shows.
 
-use spindoctor_model::Unavailable;
 use spindoctor_model::host::CpuModel;
+use spindoctor_model::{Unavailable, microarchitecture};
 
 use super::kernel_file;
 use super::process::named_values;
@@ -54,8 +54,10 @@ pub fn parse_cpuinfo(text: &str) -> Option<CpuModel> {
             // The name is padded with spaces: `Intel(R) Xeon(R) CPU           L5640  @ 2.27GHz`.
             name: find("model name").unwrap_or(vendor).split_whitespace().collect::<Vec<_>>().join(" "),
             microarchitecture: family_model
-                .and_then(|(family, model)| x86(vendor, family, model, number("stepping").unwrap_or(0)))
-                .map(str::to_owned),
+                .and_then(|(family, model)| {
+                    microarchitecture::of_x86(vendor, family, model, number("stepping").unwrap_or(0))
+                })
+                .map(|core| core.name.to_owned()),
             vendor: vendor.to_owned(),
             family_model,
             virtualised: find("flags").is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor")),
@@ -74,87 +76,26 @@ pub fn parse_midr(text: &str) -> Option<CpuModel> {
 }
 
 fn arm(implementer: u32, part: u32) -> CpuModel {
-    let (vendor, core) = arm_core(implementer, part);
+    let core = microarchitecture::of_arm(implementer, part).map(|core| core.name);
     CpuModel {
         name: core.map_or_else(|| format!("implementer {implementer:#04x} part {part:#05x}"), str::to_owned),
         microarchitecture: core.map(str::to_owned),
-        vendor: vendor.to_owned(),
+        vendor: arm_vendor(implementer).to_owned(),
         family_model: None,
         virtualised: false,
     }
 }
 
-/// Microarchitecture by vendor, family, model and stepping.
-///
-/// Intel: Linux, arch/x86/include/asm/intel-family.h. AMD: arch/x86/kernel/cpu/amd.c, "Figure out Zen generations",
-/// Linux 6.18. Cascade Lake and Cooper Lake share Skylake's model; the stepping distinguishes them (intel-family.h
-/// names none: Linux, arch/x86/events/intel/core.c and Intel's microcode guidance do, 5 to 7 and 10 to 11).
-fn x86(vendor: &str, family: u32, model: u32, stepping: u32) -> Option<&'static str> {
-    Some(match (vendor, family, model) {
-        ("GenuineIntel", 6, 0x1A | 0x1E | 0x1F | 0x2E) => "Nehalem",
-        ("GenuineIntel", 6, 0x25 | 0x2C | 0x2F) => "Westmere",
-        ("GenuineIntel", 6, 0x2A | 0x2D) => "Sandy Bridge",
-        ("GenuineIntel", 6, 0x3A | 0x3E) => "Ivy Bridge",
-        ("GenuineIntel", 6, 0x3C | 0x3F | 0x45 | 0x46) => "Haswell",
-        ("GenuineIntel", 6, 0x3D | 0x47 | 0x4F | 0x56) => "Broadwell",
-        ("GenuineIntel", 6, 0x4E | 0x5E) => "Skylake",
-        ("GenuineIntel", 6, 0x55) => match stepping {
-            0..=4 => "Skylake",
-            5..=9 => "Cascade Lake",
-            _ => "Cooper Lake",
-        },
-        ("GenuineIntel", 6, 0x8E | 0x9E) => "Kaby Lake",
-        ("GenuineIntel", 6, 0xA5 | 0xA6) => "Comet Lake",
-        ("GenuineIntel", 6, 0x66) => "Cannon Lake",
-        ("GenuineIntel", 6, 0x6A | 0x6C | 0x7D | 0x7E | 0x9D) => "Ice Lake",
-        ("GenuineIntel", 6, 0xA7) => "Rocket Lake",
-        ("GenuineIntel", 6, 0x8C | 0x8D) => "Tiger Lake",
-        ("GenuineIntel", 6, 0x8F) => "Sapphire Rapids",
-        ("GenuineIntel", 6, 0xCF) => "Emerald Rapids",
-        ("GenuineIntel", 6, 0xAD | 0xAE) => "Granite Rapids",
-        ("GenuineIntel", 6, 0x97 | 0x9A) => "Alder Lake",
-        ("GenuineIntel", 6, 0xB7 | 0xBA | 0xBF) => "Raptor Lake",
-        ("GenuineIntel", 6, 0xAA | 0xAC) => "Meteor Lake",
-        ("GenuineIntel", 6, 0xB5 | 0xC5 | 0xC6) => "Arrow Lake",
-        ("GenuineIntel", 6, 0xBD) => "Lunar Lake",
-        ("GenuineIntel", 6, 0xAF) => "Sierra Forest",
-        ("GenuineIntel", 6, 0xDD) => "Clearwater Forest",
-        ("AuthenticAMD", 0x15, _) => "Bulldozer",
-        ("AuthenticAMD", 0x17, 0x00..=0x2F | 0x50..=0x5F) | ("HygonGenuine", 0x18, _) => "Zen",
-        ("AuthenticAMD", 0x17, 0x30..=0x4F | 0x60..=0x7F | 0x90..=0x91 | 0xA0..=0xAF) => "Zen 2",
-        ("AuthenticAMD", 0x19, 0x00..=0x0F | 0x20..=0x5F) => "Zen 3",
-        ("AuthenticAMD", 0x19, 0x10..=0x1F | 0x60..=0xAF) => "Zen 4",
-        ("AuthenticAMD", 0x1A, 0x00..=0x2F | 0x40..=0x4F | 0x60..=0x7F) => "Zen 5",
-        ("AuthenticAMD", 0x1A, 0x50..=0x5F | 0x80..=0xAF | 0xC0..=0xCF) => "Zen 6",
-        _ => return None,
-    })
-}
-
-/// Vendor and core by implementer and part (Linux, arch/arm64/include/asm/cputype.h).
-fn arm_core(implementer: u32, part: u32) -> (&'static str, Option<&'static str>) {
+/// The company that designs a core, by its implementer (Linux, arch/arm64/include/asm/cputype.h).
+fn arm_vendor(implementer: u32) -> &'static str {
     match implementer {
-        0x41 => (
-            "ARM",
-            match part {
-                0xD03 => Some("Cortex-A53"),
-                0xD07 => Some("Cortex-A57"),
-                0xD08 => Some("Cortex-A72"),
-                0xD0B => Some("Cortex-A76"),
-                0xD0C => Some("Neoverse N1"),
-                0xD40 => Some("Neoverse V1"),
-                0xD49 => Some("Neoverse N2"),
-                0xD4F => Some("Neoverse V2"),
-                0xD84 => Some("Neoverse V3"),
-                0xD8E => Some("Neoverse N3"),
-                _ => None,
-            },
-        ),
-        0x43 => ("Cavium", (part == 0x0AF).then_some("ThunderX2")),
-        0x48 => ("HiSilicon", (part == 0xD01).then_some("TaiShan v110")),
-        0x61 => ("Apple", None),
-        0x6D => ("Microsoft", (part == 0xD49).then_some("Azure Cobalt 100")),
-        0xC0 => ("Ampere", matches!(part, 0xAC3 | 0xAC4).then_some("AmpereOne")),
-        _ => ("unknown", None),
+        0x41 => "ARM",
+        0x43 => "Cavium",
+        0x48 => "HiSilicon",
+        0x61 => "Apple",
+        0x6D => "Microsoft",
+        0xC0 => "Ampere",
+        _ => "unknown",
     }
 }
 
@@ -188,9 +129,13 @@ mod tests {
 
     #[test]
     fn stepping_shows_cascade_lake_from_skylake() {
-        assert_eq!(x86("GenuineIntel", 6, 0x55, 4), Some("Skylake"));
-        assert_eq!(x86("GenuineIntel", 6, 0x55, 7), Some("Cascade Lake"));
-        assert_eq!(x86("GenuineIntel", 6, 0x55, 11), Some("Cooper Lake"));
+        let named = |stepping: u32| {
+            let text = "vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 85\n";
+            parse_cpuinfo(&format!("{text}stepping\t: {stepping}\n\n")).unwrap().microarchitecture
+        };
+        assert_eq!(named(4).as_deref(), Some("Skylake"));
+        assert_eq!(named(7).as_deref(), Some("Cascade Lake"));
+        assert_eq!(named(11).as_deref(), Some("Cooper Lake"));
     }
 
     #[test]

@@ -25,14 +25,6 @@ pub(super) const FAMILY: Family = Family {
 const VARIABLES: [&str; 3] =
     ["innodb_spin_wait_delay", "innodb_spin_wait_pause_multiplier", "innodb_sync_spin_loops"];
 
-/// A full spin within these times of what the defaults were meant to give it fits: the same bounds as of
-/// `spin-burn` (twice) and `spin-too-short` (half).
-const FITS: std::ops::RangeInclusive<f64> = 0.5..=2.0;
-
-/// Without samples that show whether anything spins, the settings must be this far off to speak alone: four times is what the
-/// published case measured between CPUs, and less is common where nothing is wrong.
-const FAR_OFF: f64 = 4.0;
-
 /// Share of the CPU samples below which nobody spins, whatever the settings permit (as for the commit spin).
 const SPINS: f64 = 0.02;
 
@@ -49,8 +41,7 @@ fn propose(examined: &Examined<'_>) -> Result<Advice, Unavailable> {
              who spins"
         ));
     }
-    let ratio = mean_us / meant_us;
-    if FITS.contains(&ratio) {
+    if spin.fits() {
         return leave(format!("a full spin lasts {mean_us:.0} us here, as it was meant to ({meant_us:.0})"));
     }
     // Where samples show that nothing spins, time is not lost by it; where there are none, the settings speak alone.
@@ -58,14 +49,14 @@ fn propose(examined: &Examined<'_>) -> Result<Advice, Unavailable> {
         Ok(None) => {
             return leave(format!("a full spin lasts {mean_us:.0} us, but the server is nearly idle"));
         }
-        Ok(Some(samples)) if ratio < *FITS.start() || samples.share(Whose::Latch) < SPINS => {
+        Ok(Some(samples)) if spin.is_too_short() || samples.share(Whose::Latch) < SPINS => {
             return leave(format!(
                 "a full spin lasts {mean_us:.0} us, not {meant_us:.0}, but {:.1} % of the CPU spins on latches and \
                  few sleep on them",
                 samples.share(Whose::Latch) * 100.0
             ));
         }
-        Err(missing) if ratio.max(1.0 / ratio) < FAR_OFF => {
+        Err(missing) if !spin.is_far_off() => {
             return Err(Unavailable {
                 because: format!(
                     "a full spin lasts {mean_us:.0} us, not {meant_us:.0}; whether anybody spins is not known: {}",

@@ -163,8 +163,9 @@ pub struct FleetQuery {
 #[command(group = ArgGroup::new("list").required(true).multiple(true))]
 #[command(
     after_help = "Exit codes: 0 all servers answered, 1 some did not, 2 none did or it could not be done.\n\
-    Each session is read only. A tag cpus=16 (or 0.5) says how many CPUs a server is granted; servers with different\n\
-    tags role are not compared with each other."
+    Each session is read only. A tag cpus=16 (or 0.5) says how many CPUs a server is granted, pause_ns=66 how long one\n\
+    PAUSE takes there (spindoctor host measures it), cpu=4110 what its CPU is called; servers with different tags role\n\
+    are not compared with each other."
 )]
 pub struct FleetDoctor {
     #[command(flatten)]
@@ -173,6 +174,10 @@ pub struct FleetDoctor {
     /// From the first look at a server to the second: rates are over this time
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration, help_heading = "Diagnosis")]
     pub interval: Duration,
+
+    /// CPUs and PAUSE of the hosts, as recorders wrote them down: the folder of record --parquet
+    #[arg(long, value_name = "FOLDER", help_heading = "Diagnosis")]
+    pub history: Option<PathBuf>,
 
     /// Print JSON (schema spindoctor.fleet-diagnosis/1)
     #[arg(long, help_heading = "Diagnosis")]

@@ -179,5 +179,12 @@ fn at(at_s: f64) -> Sample {
         ),
         ..HostSample::default()
     };
-    Sample { at_s, host, ..Sample::default() }
+    let variables = [
+        ("innodb_sync_spin_loops", "30"),
+        ("innodb_spin_wait_delay", "6"),
+        ("innodb_spin_wait_pause_multiplier", "50"),
+    ];
+    let mut sample = Sample { at_s, host, ..Sample::default() };
+    sample.server.variables = read(at_s, variables.into_iter().collect());
+    sample
 }

@@ -2,6 +2,7 @@
 //! uses it.
 
 use super::view::{DiskRate, HostReport, ThreadRate};
+use spindoctor_model::pause_fit::{LatchSpinFit, PauseFit, Verdict};
 use spindoctor_page::number;
 use spindoctor_page::number::{percent, quantity};
 use spindoctor_page::safe::safe;
@@ -139,6 +140,12 @@ fn cpus(page: &mut Page, report: &HostReport) {
         }
         page.field(&pause.instruction.to_uppercase(), &text, LABELS);
     }
+    if let Some(fit) = &report.pause_fit {
+        page.field("expected", &safe(&expected(fit)), LABELS);
+    }
+    if let Some(spin) = &report.latch_spin {
+        page.field("one full spin", &full_spin(spin), LABELS);
+    }
     if let Some(cpu) = &report.cpu {
         let mut text = safe(&cpu.name);
         if let Some(architecture) = &cpu.microarchitecture {
@@ -146,6 +153,39 @@ fn cpus(page: &mut Page, report: &HostReport) {
         }
         page.field("model", &format!("{text}{}", if cpu.virtualised { ", virtual" } else { "" }), LABELS);
     }
+}
+
+/// `44 cycles on Cascade Lake: as measured`, or why nothing is expected.
+fn expected(fit: &PauseFit) -> String {
+    let (Some((least, most)), Some(core)) = (fit.expected_cycles, fit.microarchitecture) else {
+        return format!("unknown: {}", fit.because);
+    };
+    let cycles = if least < most {
+        format!("{} to {}", number::plain(least), quantity(most, "cycles"))
+    } else {
+        quantity(most, "cycles")
+    };
+    let verdict = match fit.verdict {
+        Verdict::AsExpected => "it fits",
+        Verdict::Shorter => "the measured one is shorter: this may be another CPU than the one shown",
+        Verdict::Longer => {
+            "the measured one is longer: this may be another CPU than the one shown, or a slowed one"
+        }
+        Verdict::Unknown => &fit.because,
+    };
+    format!("{cycles} on {core}: {verdict}")
+}
+
+/// How long a full spin on a latch lasts, and what would fit where that is not as meant.
+fn full_spin(spin: &LatchSpinFit) -> String {
+    let us = |us: f64| quantity(us.round(), "us");
+    let lasts = format!("{} with {}, {} were meant", us(spin.mean_us), spin.settings, us(spin.meant_us));
+    if spin.fits {
+        return format!("{lasts}: it fits");
+    }
+    let would_fit: Vec<String> =
+        spin.would_fit.iter().map(|(variable, value)| format!("{variable} = {value:.0}")).collect();
+    format!("{lasts}: {} would fit", would_fit.join(", "))
 }
 
 fn memory(page: &mut Page, report: &HostReport) {

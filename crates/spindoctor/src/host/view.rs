@@ -1,7 +1,7 @@
 //! The resources that the host gives the server, from a window: the last value of gauges, counters as rates.
 //!
 //! In: a [`Window`]. Out: a [`HostReport`], serialised as `spindoctor.host/1` and shown by `text`. Nothing is judged
-//! here; the rules do that.
+//! here; the rules do that, whether a PAUSE is as expected among it.
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -9,8 +9,10 @@ use spindoctor_model::host::{
     CpuModel, CpuTimes, DiskStat, EffectiveCpus, MemoryStat, NumaNode, PauseLatency, ProcessStat,
     SrvCpuUsage, ThreadStat,
 };
+use spindoctor_model::pause_fit::{LatchSpinFit, PauseFit};
 use spindoctor_model::window::Change;
 use spindoctor_model::{Cost, Reading, Sample, Window};
+use spindoctor_rules::pause_fit;
 
 /// Name and version of the serialised form.
 const SCHEMA: &str = "spindoctor.host/1";
@@ -37,6 +39,10 @@ pub struct HostReport {
     pub host_cpu: Option<HostCpu>,
     pub pause: Option<PauseLatency>,
     pub cpu: Option<CpuModel>,
+    /// PAUSE beside what is published on that CPU.
+    pub pause_fit: Option<PauseFit>,
+    /// How long a full spin on a latch lasts here.
+    pub latch_spin: Option<LatchSpinFit>,
     pub pressure: Option<PressureShare>,
     pub numa: Option<Vec<NumaNode>>,
     /// The busiest threads.
@@ -147,6 +153,7 @@ impl HostReport {
     /// The report of a window's last seconds: of each source at least so many, as far as the window goes.
     pub fn of_last(window: &Window, at_least_s: f64) -> Self {
         let believes = window.server_counts_cpus();
+        let (pause, cpu) = (window.latest(|s| &s.host.pause), window.latest(|s| &s.host.cpu));
         Self {
             schema: SCHEMA,
             server: Server {
@@ -176,8 +183,10 @@ impl HostReport {
             host_cpu: window
                 .recent_change(at_least_s, |s| &s.host.cpu_times)
                 .and_then(|change| host_cpu(&change)),
-            pause: window.latest(|s| &s.host.pause).cloned(),
-            cpu: window.latest(|s| &s.host.cpu).cloned(),
+            pause: pause.cloned(),
+            cpu: cpu.cloned(),
+            pause_fit: cpu.zip(pause).map(|(cpu, pause)| pause_fit::compare(cpu, pause)),
+            latch_spin: pause_fit::latch_spin(window).ok(),
             pressure: pressure(window, at_least_s),
             numa: window.latest(|s| &s.host.numa).cloned(),
             threads: window.recent_change(at_least_s, |s| &s.host.threads).map(|change| threads(&change)),

@@ -8,6 +8,7 @@ mod connections;
 mod doctor;
 mod explain;
 mod fleet;
+mod fleet_cpus;
 mod fleet_doctor;
 mod fleet_top;
 mod fuzz_targets;

@@ -7,6 +7,7 @@ use spindoctor_model::{Finding, ServerVersion, Window};
 use spindoctor_rules::spin_fit::{Misfit, misfits};
 use spindoctor_rules::{CAUSES, diagnose};
 
+use super::cpus::Cpus;
 use super::view::{FleetDiagnosis, Trouble, Unexamined};
 
 /// Findings of one server that are kept, the costliest first: for a server with more, `spindoctor doctor` shows all.
@@ -23,6 +24,7 @@ pub struct Gathering {
     versions: BTreeMap<String, Vec<usize>>,
     peers: Peers,
     misfits: BTreeMap<Misfit, Vec<usize>>,
+    cpus: Cpus,
     unexamined: BTreeMap<Reason, (BTreeSet<String>, BTreeSet<usize>)>,
     queries: u64,
     busy_ms: f64,
@@ -43,6 +45,7 @@ impl Gathering {
         for misfit in misfits(window) {
             self.misfits.entry(misfit).or_default().push(server);
         }
+        self.cpus.add(server, window);
         self.judge(server, window);
     }
 
@@ -73,7 +76,11 @@ impl Gathering {
     }
 
     /// Puts all in order.
-    pub fn finish(self) -> FleetDiagnosis {
+    pub fn finish(mut self) -> FleetDiagnosis {
+        let (cpus, misfits) = self.cpus.finish();
+        for (misfit, server) in misfits {
+            self.misfits.entry(misfit).or_default().push(server);
+        }
         let mut troubles: Vec<Trouble> = self
             .found
             .into_iter()
@@ -99,6 +106,7 @@ impl Gathering {
             troubles,
             versions: frequent_first(self.versions),
             settings: self.peers.finish(),
+            cpus,
             misfits: frequent_first(self.misfits),
             unexamined,
             queries: self.queries,

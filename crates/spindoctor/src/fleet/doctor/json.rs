@@ -20,6 +20,7 @@ struct Written<'a> {
     versions: Vec<Version<'a>>,
     odd: Vec<Odd<'a>>,
     split: Vec<Split<'a>>,
+    cpus: Vec<Cpu<'a>>,
     misfits: Vec<Misfit<'a>>,
     not_examined: Vec<NotExamined<'a>>,
     failures: Vec<Failure<'a>>,
@@ -83,6 +84,14 @@ struct Counted<'a> {
 }
 
 #[derive(Serialize)]
+struct Cpu<'a> {
+    cpu: &'a str,
+    pause_ns: f64,
+    servers: Vec<&'a str>,
+    misfits: Vec<&'a str>,
+}
+
+#[derive(Serialize)]
 struct Misfit<'a> {
     setting: &'a str,
     value: &'a str,
@@ -133,6 +142,12 @@ pub fn render(text: &Report<'_>) -> serde_json::Result<String> {
         peers: &split.peers,
         values: split.values.iter().map(|(value, servers)| Counted { value, servers: *servers }).collect(),
     });
+    let cpus = diagnosis.cpus.iter().map(|group| Cpu {
+        cpu: &group.cpu,
+        pause_ns: group.pause_ns,
+        servers: named(&group.servers),
+        misfits: named(&group.misfits),
+    });
     let misfits = diagnosis.misfits.iter().map(|(misfit, servers)| Misfit {
         setting: misfit.variable,
         value: &misfit.value,
@@ -167,6 +182,7 @@ pub fn render(text: &Report<'_>) -> serde_json::Result<String> {
             .collect(),
         odd: odd.collect(),
         split: split.collect(),
+        cpus: cpus.collect(),
         misfits: misfits.collect(),
         not_examined: not_examined.collect(),
         failures: failures.collect(),

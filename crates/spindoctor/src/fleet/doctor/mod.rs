@@ -1,5 +1,6 @@
 //! `spindoctor fleet doctor`: which servers are in trouble, and what it costs them.
 
+mod cpus;
 #[cfg(test)]
 mod examples;
 mod gathering;

@@ -4,12 +4,15 @@
 //! server do not delay the samples of the others.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context as _, bail};
-use spindoctor_fleet::examine::{Examination, Examined, channel, window_of};
+use spindoctor_export::hosts::recorded_hosts;
+use spindoctor_fleet::examine::{Examination, Examined, KnownHost, channel, window_of};
 use spindoctor_fleet::failure::Failures;
+use spindoctor_model::host::{CpuModel, PauseLatency};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::gathering::Gathering;
@@ -17,6 +20,7 @@ use super::report::Report;
 use super::view::FleetDiagnosis;
 use super::{json, text};
 use crate::common::exit::ExitStatus;
+use crate::common::session::note;
 use crate::common::{output, terminal};
 use crate::fleet::args::FleetDoctor;
 use crate::fleet::query::{Names, connections_that_fit, interrupted_twice, report, wait_for};
@@ -26,18 +30,26 @@ use spindoctor_page::safe::safe;
 
 /// The tag that says how many CPUs a server is granted.
 const CPUS: &str = "cpus";
+/// The tag that says how long one PAUSE takes on its CPU, nanoseconds.
+const PAUSE_NS: &str = "pause_ns";
+/// The tag that says what its CPU is called.
+const CPU: &str = "cpu";
 /// The tag that says what a server is for.
 const ROLE: &str = "role";
 /// No server has more CPUs.
 const MOST_CPUS: f64 = 4096.0;
+/// No PAUSE is longer, nanoseconds: the longest that is known takes some 190 cycles.
+const MOST_PAUSE_NS: f64 = 1_000.0;
 
 /// Samples all servers, and reports.
 pub fn run(asked: &FleetDoctor) -> anyhow::Result<ExitStatus> {
     let fleet = Fleet::from_flags(&asked.which, &asked.login)?;
-    let granted = granted_cpus(&fleet)?;
+    let listed = listed_hosts(&fleet)?;
+    let recorded = asked.history.as_deref().map(recorded).transpose()?.unwrap_or_default();
     let mut limits = limits(&asked.login);
     limits.connections = connections_that_fit(limits.connections.min(fleet.targets.len()));
-    let examination = Examination::new(fleet.targets.clone(), granted.into(), limits, asked.interval);
+    let examination = Examination::new(fleet.targets.clone(), listed.into(), limits, asked.interval)
+        .with_recorded(recorded);
     let begun = Instant::now();
     let (judged, left) = wait_for(examine_all(&examination, Judge::for_fleet(&fleet)))?;
     let text = Report {
@@ -57,22 +69,41 @@ pub fn run(asked: &FleetDoctor) -> anyhow::Result<ExitStatus> {
     report(&fleet, &finished, &left, begun)
 }
 
-/// The CPUs that the tags grant.
-fn granted_cpus(fleet: &Fleet) -> anyhow::Result<Vec<Option<f64>>> {
-    let of = |name: &String, tags: &BTreeMap<String, String>| {
-        let Some(text) = tags.get(CPUS) else { return Ok(None) };
+/// What the tags say of each server's host.
+fn listed_hosts(fleet: &Fleet) -> anyhow::Result<Vec<KnownHost>> {
+    fleet.names.iter().zip(&fleet.tags).map(|(name, tags)| listed_host(name, tags)).collect()
+}
+
+fn listed_host(name: &str, tags: &BTreeMap<String, String>) -> anyhow::Result<KnownHost> {
+    let number = |tag: &str, most: f64, wanted: &str| {
+        let Some(text) = tags.get(tag) else { return Ok(None) };
         match text.parse::<f64>() {
-            Ok(cpus) if cpus > 0.0 && cpus <= MOST_CPUS => Ok(Some(cpus)),
-            _ => {
-                bail!(
-                    "{}: the tag {CPUS}={} is not a number of CPUs: cpus=16, cpus=0.5",
-                    safe(name),
-                    safe(text)
-                )
-            }
+            Ok(number) if number > 0.0 && number <= most => Ok(Some(number)),
+            _ => bail!("{}: the tag {tag}={} is not {wanted}", safe(name), safe(text)),
         }
     };
-    fleet.names.iter().zip(&fleet.tags).map(|(name, tags)| of(name, tags)).collect()
+    let granted_cpus = number(CPUS, MOST_CPUS, "a number of CPUs: cpus=16, cpus=0.5")?;
+    let ns = number(PAUSE_NS, MOST_PAUSE_NS, "a number of nanoseconds up to 1000: pause_ns=10.9")?;
+    let named = |name: &String| CpuModel { name: name.clone(), ..CpuModel::default() };
+    Ok(KnownHost {
+        granted_cpus,
+        pause: ns.map(|ns| PauseLatency { ns, ..PauseLatency::default() }),
+        cpu: tags.get(CPU).map(named),
+    })
+}
+
+/// What recorders wrote down of their hosts in the folder that `record --parquet` fills.
+fn recorded(folder: &Path) -> anyhow::Result<BTreeMap<String, KnownHost>> {
+    let hosts = recorded_hosts(folder).with_context(|| format!("--history {}", folder.display()))?;
+    for file in &hosts.unread {
+        note(&format!("left out: {}", safe(file)));
+    }
+    let known = |host: spindoctor_export::hosts::RecordedHost| KnownHost {
+        granted_cpus: host.granted_cpus,
+        pause: host.pause,
+        cpu: host.cpu,
+    };
+    Ok(hosts.by_server.into_iter().map(|(server, host)| (server, known(host))).collect())
 }
 
 /// Looks at everybody; what comes goes to the judge on a thread of its own.

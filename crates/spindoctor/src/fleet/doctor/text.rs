@@ -61,6 +61,7 @@ pub fn render(text: &Report<'_>, look: Look) -> String {
         );
     }
     odd_ones(&mut page, fleet, text.names);
+    cpus(&mut page, fleet);
     misfits(&mut page, fleet, text.names);
     page.blank();
     unexamined(&mut page, fleet);
@@ -179,6 +180,29 @@ fn versions(fleet: &FleetDiagnosis, names: &[String]) -> String {
         if at == 0 { count } else { format!("{count}: {}", named(servers, names)) }
     });
     text.collect::<Vec<_>>().join("; ")
+}
+
+/// `Intel(R) Xeon(R) Silver 4110, PAUSE 66 ns: 200 servers, 3 with spin settings that do not fit it`
+fn cpus(page: &mut Page, fleet: &FleetDiagnosis) {
+    if fleet.cpus.is_empty() {
+        return;
+    }
+    page.blank();
+    page.paragraph("", "CPUs", STRONG);
+    for group in fleet.cpus.iter().take(ODD_SHOWN) {
+        let cpu = if group.cpu.is_empty() { "CPU without a name".to_owned() } else { safe(&group.cpu) };
+        let misfits = match group.misfits.len() {
+            0 => String::new(),
+            some => format!(", {} with spin settings that do not fit it", number::plain(some as f64)),
+        };
+        let servers = counted(group.servers.len(), "server", "servers");
+        let pause = number::quantity(group.pause_ns, "ns");
+        page.hanging(INDENT, "  ", &format!("{cpu}, PAUSE {pause}: {servers}{misfits}"), PLAIN);
+    }
+    let more = fleet.cpus.len().saturating_sub(ODD_SHOWN);
+    if more > 0 {
+        page.paragraph(INDENT, &format!("and {}; --json has them", counted(more, "other", "others")), QUIET);
+    }
 }
 
 fn misfits(page: &mut Page, fleet: &FleetDiagnosis, names: &[String]) {

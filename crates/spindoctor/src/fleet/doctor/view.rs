@@ -9,6 +9,8 @@ use spindoctor_fleet::peers::Compared;
 use spindoctor_model::{Finding, Severity};
 use spindoctor_rules::spin_fit::Misfit;
 
+use super::cpus::CpuGroup;
+
 /// What there is to say of all servers. Servers are their places in the list.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct FleetDiagnosis {
@@ -20,6 +22,8 @@ pub struct FleetDiagnosis {
     pub versions: Vec<(String, Vec<usize>)>,
     /// Settings of servers against those of their peers.
     pub settings: Compared,
+    /// Servers by their CPU, the largest group first; those whose PAUSE is known.
+    pub cpus: Vec<CpuGroup>,
     /// Spin settings that do not fit the CPUs, each with its servers, the most frequent first.
     pub misfits: Vec<(Misfit, Vec<usize>)>,
     /// What could not be examined, and where, the most frequent reason first.
