@@ -5,8 +5,8 @@
 
 use std::time::Instant;
 
-use spindoctor_model::HostSample;
 use spindoctor_model::mysql::NamedValues;
+use spindoctor_model::{HostSample, Machine};
 
 use crate::host::{self, HostSource};
 use crate::mysql::{QueryError, Session};
@@ -34,6 +34,19 @@ pub fn read(target: &host::Target, depth: Depth) -> HostSample {
     sample
 }
 
+/// The machine that a server runs on, for what is measured on it: all of [`Depth::Whole`], and the kernel's release.
+pub fn machine(target: &host::Target) -> Machine {
+    let sample = read(target, Depth::Whole);
+    let cpus = sample.effective_cpus.value();
+    Machine {
+        cpu: sample.cpu.value().cloned(),
+        cpus: cpus.map(|cpus| cpus.allowed()),
+        quota_cpus: cpus.and_then(|cpus| Some(cpus.quota.as_ref()?.cpus)),
+        pause: sample.pause.value().cloned(),
+        kernel: host::kernel_release(target),
+    }
+}
+
 /// These global variables, as the server has them now; those that it does not know are missing.
 ///
 /// Cost: the server reads some 700 variables from memory, about 1 ms, and sends a few.
@@ -44,6 +57,17 @@ pub async fn variables(session: &mut Session, names: &[&'static str]) -> Result<
     let quoted: Vec<String> = names.iter().map(|name| format!("'{name}'")).collect();
     let statement = format!("SHOW GLOBAL VARIABLES WHERE Variable_name IN ({})", quoted.join(", "));
     let rows = session.query(&statement).await?;
+    Ok(rows.iter().filter_map(|row| Some((row.at(0)?, row.at(1)?))).collect())
+}
+
+/// All global variables, as the server has them now.
+///
+/// Cost: the server reads some 700 variables from memory, about 1 ms, and sends them, some 30 KB.
+///
+/// # Errors
+/// The server refuses, or does not answer.
+pub async fn all_variables(session: &mut Session) -> Result<NamedValues, QueryError> {
+    let rows = session.query("SHOW GLOBAL VARIABLES").await?;
     Ok(rows.iter().filter_map(|row| Some((row.at(0)?, row.at(1)?))).collect())
 }
 
@@ -72,5 +96,14 @@ mod tests {
         assert!(cpus.effective_cpus.value().is_some() && cpus.pause.value().is_none());
         let whole = read(&target, Depth::Whole);
         assert!(whole.pause.value().is_some() && whole.cpu.value().is_some());
+    }
+
+    #[test]
+    fn a_machine_is_its_cpu_its_pause_and_its_kernel() {
+        let machine = machine(&host::Target::live(std::process::id()));
+        assert!(machine.cpu_text().is_some() && machine.pause_text().is_some(), "{machine:?}");
+        assert!(machine.cpus.is_some_and(|cpus| cpus > 0), "{machine:?}");
+        let kernel = machine.kernel.expect("it has a release");
+        assert!(kernel.starts_with(|c: char| c.is_ascii_digit()) && !kernel.ends_with('\n'), "{kernel:?}");
     }
 }

@@ -60,3 +60,9 @@ pub const SOURCES: &[HostSource] = &[
     page_cache::SOURCE,
     pause::SOURCE,
 ];
+
+/// The kernel's release, as `uname -r` prints it; none where it cannot be read.
+pub(crate) fn kernel_release(target: &Target) -> Option<String> {
+    let text = kernel_file::read(&target.proc.join("sys/kernel/osrelease")).ok()?;
+    Some(text.trim().to_owned()).filter(|release| !release.is_empty())
+}

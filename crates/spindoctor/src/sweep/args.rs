@@ -50,11 +50,15 @@ pub struct Sweep {
     #[arg(long, value_name = "FILE")]
     pub resume: Option<PathBuf>,
 
+    /// Compare two sweeps that --json wrote, of two machines or versions: ratios with intervals
+    #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with_all = MEASURED, help_heading = "Saved sweeps")]
+    pub compare: Option<Vec<PathBuf>>,
+
     /// Print a table of comma-separated values
     #[arg(long, conflicts_with = "json", help_heading = "Output")]
     pub csv: bool,
 
-    /// Print JSON (schema spindoctor.sweep/1)
+    /// Print JSON (schema spindoctor.sweep/1; with --compare spindoctor.sweep-comparison/1)
     #[arg(long, help_heading = "Output")]
     pub json: bool,
 
@@ -92,6 +96,12 @@ pub struct Sweep {
     #[arg(last = true, value_name = "OPTION", help_heading = "Throw-away server [default]")]
     pub options: Vec<String>,
 }
+
+/// What has no meaning where nothing is measured.
+const MEASURED: [&str; 16] = [
+    "set", "threads", "workload", "seconds", "warmup", "runs", "tables", "rows", "resume", "server", "basedir", "data",
+    "quota", "options", "yes_this_server", "prepare",
+];
 
 /// The names of sysbench's OLTP workloads.
 fn workload() -> impl clap::builder::TypedValueParser<Value = Workload> {

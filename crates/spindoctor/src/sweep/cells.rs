@@ -136,7 +136,14 @@ fn difference(before: &Conditions, now: &Conditions) -> Option<(&'static str, St
         ]
     };
     let both = text(before).into_iter().zip(text(now));
-    both.filter(|(before, now)| before != now).map(|((what, before), (_, now))| (what, before, now)).next()
+    both.filter(|(before, now)| before != now).map(|((what, before), (_, now))| (what, before, now)).next().or_else(
+        || {
+            // A file of before 2026-11-26 has none.
+            let values = now.settings.iter().filter_map(|(name, now)| Some((name, before.settings.get(name)?, now)));
+            let changed = values.into_iter().find(|(_, before, now)| before != now);
+            changed.map(|(name, before, now)| ("setting", format!("{name} = {before}"), now.clone()))
+        },
+    )
 }
 
 #[cfg(test)]
@@ -184,6 +191,15 @@ mod tests {
         drop(held);
         let other = format!("{:#}", Cells::open(&path, &conditions("b")).unwrap_err());
         assert!(other.contains("another workload (a, now b)"), "{other}");
+        let with = |value: &str| {
+            let mut conditions = conditions("a");
+            conditions.settings.insert("sync_binlog".to_owned(), value.to_owned());
+            conditions
+        };
+        let changed = folder.path().join("changed.jsonl");
+        drop(Cells::open(&changed, &with("1")).unwrap());
+        let refused = format!("{:#}", Cells::open(&changed, &with("0")).unwrap_err());
+        assert!(refused.contains("another setting (sync_binlog = 1, now 0)"), "{refused}");
         for text in ["{\"schema\":\"other/1\"}\n", "something else\n"] {
             fs::write(&path, text).unwrap();
             let refused = format!("{:#}", Cells::open(&path, &conditions("a")).unwrap_err());

@@ -48,7 +48,7 @@ fn numbers(spread: Option<Spread>) -> [String; 3] {
 }
 
 /// Quoted where it must be (RFC 4180).
-fn cell(text: &str) -> String {
+pub fn cell(text: &str) -> String {
     let mut out = Vec::new();
     csv::cell(safe(text).as_bytes(), Reader::People, &mut out);
     String::from_utf8_lossy(&out).into_owned()

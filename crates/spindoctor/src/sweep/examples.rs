@@ -1,7 +1,9 @@
 //! Sweeps made by hand, for the tests of the formats.
 
 use jiff::{SignedDuration, Timestamp};
-use spindoctor_tune::sweep::{Axis, Cell, Conditions, Grid, Measured, Sweep};
+use spindoctor_model::Machine;
+use spindoctor_model::host::{CpuModel, PauseLatency};
+use spindoctor_tune::sweep::{Axis, Cell, Comparison, Conditions, Grid, Measured, Sweep};
 
 fn axis(variable: &str, values: &[&str]) -> Axis {
     Axis { variable: variable.to_owned(), values: values.iter().map(|value| (*value).to_owned()).collect() }
@@ -96,6 +98,43 @@ pub fn hostile() -> Sweep {
     };
     sweep.notes.push(HOSTILE.to_owned());
     sweep
+}
+
+/// The fourth seed's on a machine whose PAUSE is long, and on one whose PAUSE is short: that has no 1,024 clients.
+pub fn compared() -> Comparison {
+    let (mut old, mut new) = (spin_loops(), spin_loops());
+    let machine = |cpu: &str, ns: f64, cycles: f64, kernel: &str| Machine {
+        cpu: Some(CpuModel { name: cpu.to_owned(), ..CpuModel::default() }),
+        cpus: Some(16),
+        pause: Some(PauseLatency { ns, core_cycles: Some(cycles), ..PauseLatency::default() }),
+        kernel: Some(kernel.to_owned()),
+        ..Machine::default()
+    };
+    old.conditions.hardware =
+        machine("Intel(R) Xeon(R) Silver 4110 CPU @ 2.10GHz", 47.1, 140.0, "3.10.0-229.el7.x86_64");
+    new.conditions.hardware =
+        machine("Intel(R) Xeon(R) Silver 4210 CPU @ 2.20GHz", 14.2, 44.0, "3.10.0-229.el7.x86_64");
+    for (sweep, delay) in [(&mut old, "6"), (&mut new, "4")] {
+        let settings = [("innodb_spin_wait_delay", delay), ("sync_binlog", "1")];
+        sweep.conditions.settings =
+            settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    }
+    new.grid.threads.retain(|threads| *threads < 1_024);
+    let cells = new.cells.into_iter().map(|cell| {
+        let gain = if cell.cell.threads >= 16 { 1.4 } else { 1.0 };
+        Measured { transactions_per_s: gain * cell.transactions_per_s, ..cell }
+    });
+    let new = Sweep::from_measured(new.conditions, new.grid, cells.collect(), Vec::new());
+    Comparison::from_sweeps(("old.json", &old), ("new.json", &new)).unwrap()
+}
+
+/// Hostile on both sides.
+pub fn compared_hostile() -> Comparison {
+    let (one, mut other) = (hostile(), hostile());
+    other.conditions.server = format!("{} 2", other.conditions.server);
+    other.conditions.settings.insert(one.notes[0].clone(), one.notes[0].clone());
+    let name = one.notes[0].clone();
+    Comparison::from_sweeps((&name, &one), (&name, &other)).unwrap()
 }
 
 /// All of them, with a name.

@@ -27,7 +27,7 @@ pub fn render(sweep: &Sweep) -> String {
                     h2 { (sweep.cells.len()) " of " (sweep.grid.size()) " runs were made" }
                 }
             }
-            section.card { div.picture { (PreEscaped(svg::within_page(sweep))) } }
+            section.card { div.picture { (PreEscaped(svg::within_page(&sweep.into()))) } }
             (leads(sweep))
             @for metric in METRICS.iter().filter(|metric| metric.is_measured(sweep)) {
                 (table(sweep, metric))

@@ -2,6 +2,8 @@
 
 mod args;
 mod cells;
+mod chart;
+mod comparison;
 mod csv;
 #[cfg(test)]
 mod examples;

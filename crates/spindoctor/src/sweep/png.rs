@@ -48,7 +48,7 @@ mod tests {
     #[test]
     fn charts_become_a_picture_with_ink_where_text_stands() {
         for (name, sweep) in examples::all() {
-            let png = render(&svg::render(&sweep)).unwrap();
+            let png = render(&svg::render(&(&sweep).into())).unwrap();
             let picture = Pixmap::decode_png(&png).unwrap();
             assert_eq!(picture.width(), 2_000, "{name}");
             // The title: without a font its place would be white.

@@ -2,7 +2,7 @@
 //!
 //! Each run: set the setting (through `tune::apply`, also where it does not change), load for the warm-up, measure,
 //! keep the result in a file. A failed run ends the sweep; the finished runs are reported, and the sweep can be
-//! resumed.
+//! resumed. With `--compare` nothing is measured: [`comparison`].
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ use spindoctor_tune::variables::{Variable, find};
 use super::args::Sweep as Asked;
 use super::cells::Cells;
 use super::server::Swept;
-use super::{csv, html, png, svg, text, view as sweep_view};
+use super::{comparison, csv, html, png, svg, text, view as sweep_view};
 use crate::common::exit::ExitStatus;
 use crate::common::runtime::wait_for;
 use crate::common::{output, terminal};
@@ -43,6 +43,10 @@ pub fn run(asked: &Asked) -> anyhow::Result<ExitStatus> {
         if let Some(file) = file {
             output::expect_writable(file, endings)?;
         }
+    }
+    if let Some([a, b]) = asked.compare.as_deref() {
+        comparison::run(asked, a, b)?;
+        return Ok(ExitStatus::Done);
     }
     let axes = axes(&asked.set)?;
     let mut grid = Grid { axes: Vec::new(), threads: asked.threads.clone(), runs: asked.runs };
@@ -78,7 +82,7 @@ async fn sweep(
     mut grid: Grid,
 ) -> anyhow::Result<(Sweep, Option<anyhow::Error>)> {
     let mut interrupts = Interrupts::listen().context("could not listen for Ctrl-C")?;
-    let swept = tokio::select! {
+    let mut swept = tokio::select! {
         begun = Swept::begin(asked) => begun?,
         signal = interrupts.next() => bail!("{signal}: interrupted before the first run"),
     };
@@ -90,6 +94,8 @@ async fn sweep(
                 checked.push(value);
             }
         }
+        // Its value before is none that anything is measured with, and after a kill it is one of the sweep's.
+        swept.conditions.settings.remove(variable.name);
         grid.axes.push(Axis { variable: variable.name.to_owned(), values: checked });
     }
     if grid.size() > MOST_RUNS {
@@ -212,7 +218,7 @@ fn kept_in(asked: &Asked) -> anyhow::Result<PathBuf> {
 }
 
 fn write(asked: &Asked, sweep: &Sweep) -> anyhow::Result<()> {
-    let svg = svg::render(sweep);
+    let svg = svg::render(&sweep.into());
     if let Some(file) = &asked.svg {
         output::write_file(file, &svg, "the charts")?;
     }

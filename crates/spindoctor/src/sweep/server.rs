@@ -1,14 +1,17 @@
 //! The server of the sweep: a throw-away one, or one that the user named and confirmed.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use spindoctor_collect::gauges::read_host;
-use spindoctor_collect::host;
+use spindoctor_collect::{ground, host};
 use spindoctor_collect::mysql::{Endpoint, Session, Target};
 use spindoctor_lab::load::{self, Login, Tables};
 use spindoctor_lab::{Home, Server, ServerSpec};
 use spindoctor_model::ServerVersion;
+use spindoctor_model::mysql::NamedValues;
+use spindoctor_record::moves_by_itself;
 use spindoctor_tune::sweep::Conditions;
 
 use super::args::Sweep;
@@ -69,15 +72,22 @@ impl Swept {
             ..ServerSpec::default()
         };
         let server = Server::start(&Home::open()?, &spec, &announce).await?;
+        let target = Target::new(Endpoint::Socket(server.socket().to_owned()), "root");
+        let process = host::Target::live(server.pid());
+        let mut session = Session::connect(&target, &target.limits).await?;
+        let settings = settings(&ground::all_variables(&mut session).await?);
+        session.close().await;
         Ok(Self {
-            target: Target::new(Endpoint::Socket(server.socket().to_owned()), "root"),
+            target,
             version: server.version(),
-            process: Some(host::Target::live(server.pid())),
             conditions: Conditions {
                 server: server.version().to_string(),
                 address: "a throw-away server".to_owned(),
+                hardware: ground::machine(&process),
+                settings,
                 ..conditions
             },
+            process: Some(process),
             tables,
             lab: Some(server),
         })
@@ -98,13 +108,20 @@ impl Swept {
             load::fill(&target, tables).await?;
         }
         expect_tables(&mut session, &target, tables).await?;
+        let settings = settings(&ground::all_variables(&mut session).await?);
         session.close().await;
         let process = match connection.remote {
             true => None,
             false => session::process(connection, &target).ok().map(|(pid, _)| host::Target::live(pid)),
         };
         Ok(Self {
-            conditions: Conditions { server, address: target.address(), ..conditions },
+            conditions: Conditions {
+                server,
+                address: target.address(),
+                hardware: process.as_ref().map(ground::machine).unwrap_or_default(),
+                settings,
+                ..conditions
+            },
             target,
             version,
             process,
@@ -137,6 +154,34 @@ impl Swept {
     pub fn end(self) -> anyhow::Result<()> {
         Ok(self.lab.map_or(Ok(()), Server::stop)?)
     }
+}
+
+/// Variables that say who a server is, and to whom it speaks.
+const IDENTITY: [&str; 14] = [
+    "admin_port",
+    "hostname",
+    "init_connect",
+    "init_replica",
+    "init_slave",
+    "log_bin_basename",
+    "mysqlx_port",
+    "port",
+    "relay_log",
+    "report_host",
+    "report_port",
+    "server_id",
+    "server_uuid",
+    "wsrep_node_name",
+];
+
+/// Variables that may matter for how fast a server is: without those that change by themselves, and those that say who
+/// and where it is.
+fn settings(variables: &NamedValues) -> BTreeMap<String, String> {
+    let is_path = |value: &str| value.starts_with(['/', '.']);
+    let of_interest = variables.iter().filter(|(name, value)| {
+        !moves_by_itself(name) && !IDENTITY.contains(name) && !name.starts_with("version") && !is_path(value)
+    });
+    of_interest.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
 /// Connections beside the clients': the sweep's own, and those that are not gone yet.
@@ -181,4 +226,23 @@ async fn expect_tables(session: &mut Session, target: &Target, tables: Tables) -
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_say_neither_where_a_server_is_nor_what_changes_by_itself() {
+        let variables: NamedValues = [
+            ("sync_binlog", "1"),
+            ("socket", "/run/mysqld.sock"),
+            ("hostname", "db17"),
+            ("version_comment", "Source"),
+            ("timestamp", "1763750000.5"),
+        ]
+        .into_iter()
+        .collect();
+        assert_eq!(settings(&variables), BTreeMap::from([("sync_binlog".to_owned(), "1".to_owned())]));
+    }
 }

@@ -1,14 +1,15 @@
 //! The charts of a sweep: throughput, p95 and CPU for each statement against clients, a line for each setting. One SVG, no
 //! script, no network, light and dark as the reader's browser.
 //!
-//! A point is the median of its runs, the bar through it reaches from the lowest to the highest. Dashed is the Universal
+//! In: a [`Chart`], of one sweep or of two that are compared. A point is the median of its runs, the bar through it reaches from the lowest to the highest. Dashed is the Universal
 //! Scalability Law, with a ring at its peak. Lines are named at their right end, so that no legend has to be looked up.
 
 use std::fmt::Write as _;
 
-use spindoctor_tune::sweep::{Line, Spread, Sweep};
+use spindoctor_tune::sweep::Spread;
 
-use super::view::{METRICS, Metric, facts, label, title, variables};
+use super::chart::{Chart, Drawn};
+use super::view::{METRICS, Metric};
 use spindoctor_page::safe::safe;
 use spindoctor_page::svg;
 use spindoctor_page::text::shortened;
@@ -45,28 +46,28 @@ const COLOURS: [(&str, &str); 8] = [
 ];
 
 /// The charts as a file of their own.
-pub fn render(sweep: &Sweep) -> String {
-    draw(sweep, true)
+pub fn render(chart: &Chart<'_>) -> String {
+    draw(chart, true)
 }
 
 /// The charts to stand within an HTML page, which has a title of its own.
-pub fn within_page(sweep: &Sweep) -> String {
-    draw(sweep, false)
+pub fn within_page(chart: &Chart<'_>) -> String {
+    draw(chart, false)
 }
 
-fn draw(sweep: &Sweep, is_file: bool) -> String {
+fn draw(chart: &Chart<'_>, is_file: bool) -> String {
     let mut out = String::new();
     let mut y = MARGIN;
     if is_file {
-        text(&mut out, "title", MARGIN, y + 14.0, &safe(&title(sweep)));
+        text(&mut out, "title", MARGIN, y + 14.0, &safe(&chart.title));
         y += 24.0;
-        for line in lines_of(&facts(sweep), (WIDTH - 2.0 * MARGIN) / LETTER) {
+        for line in lines_of(&chart.facts, (WIDTH - 2.0 * MARGIN) / LETTER) {
             text(&mut out, "quiet", MARGIN, y + 12.0, &safe(&line));
             y += 17.0;
         }
         y += 6.0;
     }
-    let tall = TALL.max((sweep.lines.len() as f64 + 2.0) * NAME_LINE);
+    let tall = TALL.max((chart.lines.len() as f64 + 2.0) * NAME_LINE);
     let top = Frame {
         left: MARGIN + LEFT,
         top: y + ABOVE,
@@ -74,10 +75,10 @@ fn draw(sweep: &Sweep, is_file: bool) -> String {
         bottom: y + ABOVE + tall,
     };
     let [throughput, others @ ..] = &METRICS;
-    plot(&mut out, sweep, throughput, top, true);
-    names(&mut out, sweep, top);
+    plot(&mut out, chart, throughput, top, true);
+    names(&mut out, chart, top);
     y = top.bottom + BELOW + 8.0;
-    let others: Vec<&Metric> = others.iter().filter(|metric| metric.is_measured(sweep)).collect();
+    let others: Vec<&Metric> = others.iter().filter(|metric| metric.is_drawn(chart)).collect();
     let room = (WIDTH - MARGIN) / others.len().max(1) as f64;
     for (at, metric) in others.iter().enumerate() {
         let left = at as f64 * room;
@@ -87,13 +88,13 @@ fn draw(sweep: &Sweep, is_file: bool) -> String {
             right: left + room - 8.0,
             bottom: y + ABOVE + SHORT,
         };
-        plot(&mut out, sweep, metric, frame, false);
+        plot(&mut out, chart, metric, frame, false);
     }
     if !others.is_empty() {
         y += ABOVE + SHORT + BELOW;
     }
-    let mut key = "Points are medians, bars reach from the lowest run to the highest.".to_owned();
-    if has_curves(sweep) {
+    let mut key = chart.key.to_owned();
+    if has_curves(chart) {
         key.push_str(" Dashed: the Universal Scalability Law; ring: its peak.");
     }
     text(&mut out, "quiet", MARGIN, y + 14.0, &key);
@@ -102,8 +103,8 @@ fn draw(sweep: &Sweep, is_file: bool) -> String {
         "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"sweep\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" \
          height=\"{height}\" role=\"img\"><title>{}</title><style>{}{STYLE}</style>\
          {}{out}</svg>\n",
-        svg::text(&title(sweep)),
-        line_styles(sweep.lines.len()),
+        svg::text(&chart.title),
+        line_styles(chart.colours),
         if is_file {
             format!("<rect class=\"page\" width=\"{WIDTH}\" height=\"{height}\"/>")
         } else {
@@ -129,9 +130,9 @@ struct Across {
 }
 
 impl Across {
-    fn new(sweep: &Sweep, frame: Frame) -> Self {
+    fn new(chart: &Chart<'_>, frame: Frame) -> Self {
         let clients = |at: Option<&u32>| f64::from(at.copied().unwrap_or(1).max(1)).log2();
-        let (least, most) = (clients(sweep.grid.threads.first()), clients(sweep.grid.threads.last()));
+        let (least, most) = (clients(chart.threads.first()), clients(chart.threads.last()));
         // One number of clients alone stands in the middle.
         if most > least {
             Self { frame, least, most }
@@ -158,9 +159,9 @@ struct Up {
 }
 
 impl Up {
-    fn for_metric(sweep: &Sweep, metric: &Metric, frame: Frame) -> Option<Self> {
-        let spreads: Vec<Spread> =
-            sweep.lines.iter().flat_map(|line| &line.points).filter_map(metric.of).filter(is_drawn).collect();
+    fn for_metric(chart: &Chart<'_>, metric: &Metric, frame: Frame) -> Option<Self> {
+        let points = chart.lines.iter().flat_map(|line| line.points.iter().copied());
+        let spreads: Vec<Spread> = points.filter_map(metric.of).filter(is_drawn).collect();
         let most = spreads.iter().map(|spread| spread.high).fold(0.0, f64::max);
         let least = spreads.iter().map(|spread| spread.low).fold(f64::INFINITY, f64::min);
         if most <= 0.0 {
@@ -208,10 +209,10 @@ fn is_drawn(spread: &Spread) -> bool {
     [spread.low, spread.median, spread.high].iter().all(|value| (0.0..1e15).contains(value))
 }
 
-fn plot(out: &mut String, sweep: &Sweep, metric: &Metric, frame: Frame, is_first: bool) {
+fn plot(out: &mut String, chart: &Chart<'_>, metric: &Metric, frame: Frame, is_first: bool) {
     let Frame { left, top, right, bottom } = frame;
-    let across = Across::new(sweep, frame);
-    let up = Up::for_metric(sweep, metric, frame);
+    let across = Across::new(chart, frame);
+    let up = Up::for_metric(chart, metric, frame);
     let scale = if up.as_ref().is_some_and(|up| up.is_logarithmic) { ", logarithmic" } else { "" };
     let _ = write!(
         out,
@@ -230,7 +231,7 @@ fn plot(out: &mut String, sweep: &Sweep, metric: &Metric, frame: Frame, is_first
     }
     line(out, "axis", (left, bottom), (right, bottom));
     let mut free_from = f64::NEG_INFINITY;
-    for threads in &sweep.grid.threads {
+    for threads in &chart.threads {
         let x = across.x(f64::from(*threads));
         line(out, "axis", (x, bottom), (x, bottom + 4.0));
         let words = threads.to_string();
@@ -242,24 +243,24 @@ fn plot(out: &mut String, sweep: &Sweep, metric: &Metric, frame: Frame, is_first
     }
     text(out, "clients quiet", f64::midpoint(left, right), bottom + 34.0, "clients");
     let Some(up) = up else { return };
-    if is_first && has_curves(sweep) {
-        for (at, line) in sweep.lines.iter().enumerate() {
-            curve(out, at, line, &across, &up);
+    if is_first && has_curves(chart) {
+        for line in &chart.lines {
+            curve(out, line, &across, &up);
         }
     }
-    for (at, line) in sweep.lines.iter().enumerate() {
+    for (at, line) in chart.lines.iter().enumerate() {
         points(out, at, line, metric, &across, &up);
     }
 }
 
-fn has_curves(sweep: &Sweep) -> bool {
-    sweep.lines.len() <= MOST_CURVES && sweep.lines.iter().any(|line| line.scalability.is_some())
+fn has_curves(chart: &Chart<'_>) -> bool {
+    chart.lines.len() <= MOST_CURVES && chart.lines.iter().any(|line| line.fit.is_some())
 }
 
 /// The fitted curve between the first point and the last.
-fn curve(out: &mut String, at: usize, line: &Line, across: &Across, up: &Up) {
+fn curve(out: &mut String, line: &Drawn<'_>, across: &Across, up: &Up) {
     const STEPS: u32 = 96;
-    let (Some(fit), Some(first), Some(last)) = (&line.scalability, line.points.first(), line.points.last())
+    let (Some(fit), Some(first), Some(last)) = (line.fit, line.points.first(), line.points.last())
     else {
         return;
     };
@@ -273,16 +274,16 @@ fn curve(out: &mut String, at: usize, line: &Line, across: &Across, up: &Up) {
         let (x, y) = place(first * (last / first).powf(f64::from(step) / f64::from(STEPS)));
         let _ = write!(text, "{},{} ", px(x), px(y));
     }
-    let _ = write!(out, "<polyline class=\"fit {}\" points=\"{}\"/>", class(at), text.trim_end());
+    let _ = write!(out, "<polyline class=\"fit {}\" points=\"{}\"/>", class(line.colour), text.trim_end());
     if let Some(peak) = fit.peak_threads.filter(|peak| (first..=last).contains(peak)) {
         let (x, y) = place(peak);
-        let _ =
-            write!(out, "<circle class=\"ring {}\" cx=\"{}\" cy=\"{}\" r=\"7.5\"/>", class(at), px(x), px(y));
+        let class = class(line.colour);
+        let _ = write!(out, "<circle class=\"ring {class}\" cx=\"{}\" cy=\"{}\" r=\"7.5\"/>", px(x), px(y));
     }
 }
 
 /// The measured points of a line, joined, with a bar from the lowest run to the highest.
-fn points(out: &mut String, at: usize, line: &Line, metric: &Metric, across: &Across, up: &Up) {
+fn points(out: &mut String, at: usize, line: &Drawn<'_>, metric: &Metric, across: &Across, up: &Up) {
     let drawn: Vec<(u32, Spread)> = line
         .points
         .iter()
@@ -298,7 +299,7 @@ fn points(out: &mut String, at: usize, line: &Line, metric: &Metric, across: &Ac
             let _ = write!(
                 marks,
                 "<path class=\"bar {}\" d=\"M{x0} {low}H{x1}M{x} {low}V{high}M{x0} {high}H{x1}\"/>",
-                class(at),
+                class(line.colour),
                 x = px(x),
                 x0 = px(x - 3.0),
                 x1 = px(x + 3.0),
@@ -313,14 +314,17 @@ fn points(out: &mut String, at: usize, line: &Line, metric: &Metric, across: &Ac
             metric.shown(spread.low),
             metric.shown(spread.high)
         );
-        let _ = write!(marks, "<g>{}<title>{}</title></g>", mark(at, x, y), svg::text(&words));
+        let _ = write!(marks, "<g>{}<title>{}</title></g>", mark(at, line.colour, x, y), svg::text(&words));
     }
-    let _ = write!(out, "<polyline class=\"line {}\" points=\"{}\"/>{marks}", class(at), joined.trim_end());
+    let dashed = if line.is_dashed { "dashed " } else { "" };
+    let class = class(line.colour);
+    let _ =
+        write!(out, "<polyline class=\"line {dashed}{class}\" points=\"{}\"/>{marks}", joined.trim_end());
 }
 
 /// A shape of its own for neighbouring lines, for those who print in grey.
-fn mark(at: usize, x: f64, y: f64) -> String {
-    let class = format!("mark {}", class(at));
+fn mark(at: usize, colour: usize, x: f64, y: f64) -> String {
+    let class = format!("mark {}", class(colour));
     let polygon = |corners: [(f64, f64); 4]| {
         let corners = corners.map(|(dx, dy)| format!("{},{}", px(x + dx), px(y + dy)));
         format!("<polygon class=\"{class}\" points=\"{}\"/>", corners.join(" "))
@@ -334,13 +338,12 @@ fn mark(at: usize, x: f64, y: f64) -> String {
 }
 
 /// The names of the lines, as near to where each ends as they fit.
-fn names(out: &mut String, sweep: &Sweep, frame: Frame) {
+fn names(out: &mut String, chart: &Chart<'_>, frame: Frame) {
     let metric = &METRICS[0];
-    let Some(up) = Up::for_metric(sweep, metric, frame) else { return };
-    let across = Across::new(sweep, frame);
-    let ends = sweep.lines.iter().enumerate().filter_map(|(at, line)| {
-        let drawn = |point: &&spindoctor_tune::sweep::Point| (metric.of)(point).is_some_and(|s| is_drawn(&s));
-        let last = line.points.iter().rev().find(drawn)?;
+    let Some(up) = Up::for_metric(chart, metric, frame) else { return };
+    let across = Across::new(chart, frame);
+    let ends = chart.lines.iter().enumerate().filter_map(|(at, line)| {
+        let last = line.last(|point| (metric.of)(point).is_some_and(|s| is_drawn(&s)))?;
         Some((at, across.x(f64::from(last.threads)), up.y(last.transactions_per_s.median)))
     });
     let mut ends: Vec<(usize, f64, f64)> = ends.collect();
@@ -348,7 +351,7 @@ fn names(out: &mut String, sweep: &Sweep, frame: Frame) {
     let places =
         apart(&ends.iter().map(|end| end.2).collect::<Vec<_>>(), frame.top + NAME_LINE, frame.bottom);
     let x = frame.right + 14.0;
-    let heading = safe(&variables(sweep));
+    let heading = safe(&chart.heading);
     for (at, words) in
         lines_of(&heading.split(" / ").map(str::to_owned).collect::<Vec<_>>(), 1.0).iter().enumerate()
     {
@@ -359,14 +362,15 @@ fn names(out: &mut String, sweep: &Sweep, frame: Frame) {
         let _ = write!(
             out,
             "<path class=\"lead {}\" d=\"M{} {}L{} {}\"/>",
-            class(*at),
+            class(chart.lines[*at].colour),
             px(end_x + 6.0),
             px(*end_y),
             px(x - 3.0),
             px(y)
         );
-        let words = shortened(&safe(&label(&sweep.lines[*at])), NAME_LETTERS);
-        text(out, &format!("name {}", class(*at)), x, y + 4.0, &words);
+        let line = &chart.lines[*at];
+        let words = shortened(&safe(&line.name), NAME_LETTERS);
+        text(out, &format!("name {}", class(line.colour)), x, y + 4.0, &words);
     }
 }
 
@@ -387,9 +391,8 @@ fn apart(wanted: &[f64], top: f64, bottom: f64) -> Vec<f64> {
 }
 
 /// The text that identifies a line when the pointer rests on one of its points.
-fn named(line: &Line) -> String {
-    let text = line.setting.text();
-    if text.is_empty() { text } else { format!("{text}, ") }
+fn named(line: &Drawn<'_>) -> String {
+    if line.tooltip.is_empty() { String::new() } else { format!("{}, ", line.tooltip) }
 }
 
 /// Clauses on as few lines of so many letters as they fit.
@@ -472,6 +475,7 @@ const STYLE: &str = "\
 .sweep .number{text-anchor:end;font-size:11px;fill:#656d76}.sweep .clients{text-anchor:middle;font-size:11px;fill:#656d76}\
 .sweep .page{fill:#fff}.sweep .grid{stroke:#e6e6e2;stroke-width:1}.sweep .axis{stroke:#9aa0a6;stroke-width:1}\
 .sweep .line{fill:none;stroke-width:2;stroke-linejoin:round;stroke-linecap:round}\
+.sweep .dashed{stroke-dasharray:7 4}\
 .sweep .mark{stroke:#fff;stroke-width:1}.sweep .bar{fill:none;stroke-width:1.2;opacity:.75}\
 .sweep .fit{fill:none;stroke-width:1.3;stroke-dasharray:5 4;opacity:.6}.sweep .ring{fill:none;stroke-width:1.5;opacity:.8}\
 .sweep .lead{fill:none;stroke-width:.8;opacity:.45}.sweep .name{stroke:none;font-weight:600}\
@@ -487,7 +491,7 @@ mod tests {
     #[test]
     fn every_measured_point_is_drawn_and_every_line_is_named() {
         for (name, sweep) in [("spin loops", examples::spin_loops()), ("many", examples::many())] {
-            let svg = render(&sweep);
+            let svg = render(&(&sweep).into());
             let points: usize = sweep.lines.iter().map(|line| line.points.len()).sum();
             assert_eq!(svg.matches("class=\"mark ").count(), 3 * points, "{name}");
             assert_eq!(svg.matches("class=\"name ").count(), sweep.lines.len(), "{name}");
@@ -497,14 +501,15 @@ mod tests {
     #[test]
     fn no_number_is_drawn_that_is_none() {
         for (name, sweep) in examples::all() {
-            let svg = render(&sweep);
+            let svg = render(&(&sweep).into());
             assert!(!svg.contains("NaN") && !svg.contains("inf"), "{name}");
         }
     }
 
     #[test]
     fn hostile_text_begins_no_element_and_steers_nothing() {
-        for svg in [render(&examples::hostile()), within_page(&examples::hostile())] {
+        let hostile = examples::hostile();
+        for svg in [render(&(&hostile).into()), within_page(&(&hostile).into())] {
             assert!(!svg.contains("<script"), "{svg}");
             assert_eq!(svg.matches("</svg>").count(), 1);
             assert!(!svg.chars().any(|c| c != '\n' && (c.is_control() || c == '\u{202e}')));

@@ -1,8 +1,9 @@
 //! The formats of a sweep: text, CSV, charts as SVG and PNG, HTML. Each is a function from a finished [`Sweep`]; JSON
 //! is the sweep itself. This module has what they share.
 
-use spindoctor_tune::sweep::{Line, Measured, Point, Spread, Standing, Sweep};
+use spindoctor_tune::sweep::{Line, Measured, Point, Ratio, Ratios, Spread, Standing, Sweep};
 
+use super::chart::Chart;
 use spindoctor_page::number;
 
 /// A quantity that is measured in each cell.
@@ -11,30 +12,42 @@ pub struct Metric {
     pub title: &'static str,
     /// Its unit, as [`number::quantity`] knows it.
     pub unit: &'static str,
+    /// What its columns in CSV begin with.
+    pub column: &'static str,
     /// Which way is better.
     pub better: &'static str,
     pub of: fn(&Point) -> Option<Spread>,
+    pub ratio: fn(&Ratios) -> Option<Ratio>,
 }
+
+const MORE: &str = "more is better";
+const LESS: &str = "less is better";
 
 /// What is shown, in order.
 pub const METRICS: [Metric; 3] = [
     Metric {
         title: "Transactions a second",
         unit: "",
-        better: "more is better",
+        column: "transactions_per_s",
+        better: MORE,
         of: |point| Some(point.transactions_per_s),
+        ratio: |ratios| ratios.transactions_per_s,
     },
     Metric {
         title: "95th percentile of a transaction's time",
         unit: "ms",
-        better: "less is better",
+        column: "p95_ms",
+        better: LESS,
         of: |point| point.p95_ms,
+        ratio: |ratios| ratios.p95_ms,
     },
     Metric {
         title: "CPU time of the server for each statement",
         unit: "us",
-        better: "less is better",
+        column: "cpu_us_per_query",
+        better: LESS,
         of: |point| point.cpu_us_per_query,
+        ratio: |ratios| ratios.cpu_us_per_query,
     },
 ];
 
@@ -46,8 +59,16 @@ impl Metric {
         }
     }
 
+    pub fn more_is_better(&self) -> bool {
+        self.better == MORE
+    }
+
     pub fn is_measured(&self, sweep: &Sweep) -> bool {
         sweep.lines.iter().flat_map(|line| &line.points).any(|point| (self.of)(point).is_some())
+    }
+
+    pub fn is_drawn(&self, chart: &Chart<'_>) -> bool {
+        chart.lines.iter().flat_map(|line| &line.points).any(|point| (self.of)(point).is_some())
     }
 }
 

@@ -119,12 +119,63 @@ fn a_server_that_is_named_is_swept_when_it_is_meant_and_has_its_settings_back() 
 }
 
 #[test]
+fn two_sweeps_are_compared_with_what_their_conditions_differ_in() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let made = |name: &str, line: &str| {
+        let line = format!("--runs 2 --seconds 1 --warmup 1 --tables 1 --rows 1000 --json {line}");
+        let output = sweep(folder.path(), &line).output().expect("the program runs");
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        let file = folder.path().join(name);
+        fs::write(&file, &output.stdout).expect("a file");
+        file.display().to_string()
+    };
+    let a = made("a.json", "--threads 1,2 -- --table-open-cache=1000");
+    let b = made("b.json", "--threads 2,4 --quota 0.5 -- --table-open-cache=1500");
+    let html = folder.path().join("compared.html");
+    let line = format!("--compare {a} {b} --json --html {}", html.display());
+    let output = sweep(folder.path(), &line).output().expect("the program runs");
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let compared: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(compared["schema"], "spindoctor.sweep-comparison/1");
+    for side in ["a", "b"] {
+        let hardware = &compared[side]["hardware"];
+        assert!(hardware["cpu"]["name"].as_str().is_some_and(|name| !name.is_empty()), "{hardware}");
+        assert!(hardware["pause"]["ns"].as_f64().is_some_and(|ns| ns > 0.0), "{hardware}");
+        assert!(hardware["kernel"].is_string(), "{hardware}");
+        assert!(compared[side]["settings"].as_object().is_some_and(|all| all.len() > 200), "{}", compared[side]);
+    }
+    let differ: Vec<&str> = compared["differences"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|difference| difference["what"].as_str())
+        .collect();
+    assert!(["quota", "options", "table_open_cache"].iter().all(|what| differ.contains(what)), "{differ:?}");
+    assert!(!differ.iter().any(|what| ["CPU", "kernel", "datadir", "port", "server_uuid"].contains(what)), "{differ:?}");
+    let points = compared["lines"][0]["points"].as_array().expect("a list");
+    assert_eq!(points.len(), 1, "{points:?}");
+    let ratio = &points[0]["ratios"]["transactions_per_s"];
+    let number = |name: &str| ratio[name].as_f64().expect("a number");
+    assert!(number("low") <= number("ratio") && number("ratio") <= number("high"), "{ratio}");
+    assert_eq!((&compared["only_a"][0]["threads"], &compared["only_b"][0]["threads"]), (&1.into(), &4.into()));
+    assert!(fs::read_to_string(&html).expect("a page").contains("table_open_cache"));
+
+    let other = made("other.json", "--threads 2 --workload oltp_update_index");
+    let output = sweep(folder.path(), &format!("--compare {a} {other}")).output().expect("the program runs");
+    let why = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{why}");
+    assert!(why.contains("different workloads") && why.trim_end().lines().count() == 1, "{why}");
+}
+
+#[test]
 fn what_cannot_be_swept_is_refused_before_a_server_starts() {
     let folder = tempfile::tempdir().expect("a folder");
     for (line, reason) in [
         ("--set datadir=/tmp", "not on the list"),
         ("--set innodb_sync_spin_loops=1 --set innodb-sync-spin-loops=2", "given twice"),
         ("--svg /nonexistent/chart.svg", "cannot be written"),
+        ("--compare /nonexistent/a.json /nonexistent/b.json", "could not open"),
+        ("--compare a.json b.json --quota 1", "cannot be used with"),
     ] {
         let output = sweep(folder.path(), line).output().expect("the program runs");
         let why = String::from_utf8_lossy(&output.stderr);

@@ -2,10 +2,21 @@
 //!
 //! In: the wanted cells ([`Grid`]) and the measured ones ([`Measured`]). Out: the cells that are left, in order
 //! ([`Grid::left`]), and the finished [`Sweep`]: medians with their spread, one line for each setting, and how each
-//! line scales. Pure: the caller runs the clients and changes the settings.
+//! line scales. Two of them, of two machines or versions, are set side by side by a [`Comparison`]. Pure: the caller runs
+//! the clients and changes the settings.
+
+mod comparison;
+
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use spindoctor_model::Machine;
+
+pub use comparison::{
+    COMPARISON_SCHEMA, ComparedLine, ComparedPoint, Comparison, Difference, NotComparable, Place, Ratio,
+    Ratios, Side,
+};
 
 use crate::statistics::usl::{self, Usl};
 
@@ -90,6 +101,11 @@ pub struct Conditions {
     pub address: String,
     /// The machine that the clients, and with a throw-away server it too, ran on.
     pub machine: String,
+    /// The machine of the server's process; empty where that was not on this host, and in files of before 2026-11-26.
+    pub hardware: Machine,
+    /// The server's global variables before the sweep, without those that it changes, that change by themselves, or that
+    /// say where the server is; empty in files of before 2026-11-26.
+    pub settings: BTreeMap<String, String>,
     /// CPU quota of a throw-away server, CPUs.
     pub quota_cpus: Option<f64>,
     /// Options that a throw-away server was started with.
@@ -265,6 +281,11 @@ impl Sweep {
             );
         }
         Self { schema: SWEEP_SCHEMA.to_owned(), conditions, grid, lines, notes, cells }
+    }
+
+    /// True where it changes this itself.
+    pub fn has_axis(&self, name: &str) -> bool {
+        self.grid.axes.iter().any(|axis| axis.variable == name)
     }
 
     /// How many of the measurements are missing.
