@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use serde::de::IntoDeserializer as _;
 use serde::{Deserialize, Serialize};
 
+use crate::Machine;
 use crate::wait_graph::FutexWait;
 
 /// The schema that a saved profile names.
@@ -61,6 +62,17 @@ pub struct Profile {
     pub own_cpu_us: u64,
     /// CPU time that the process used meanwhile, microseconds: what CPU samples stand for.
     pub process_cpu_us: u64,
+    /// The machine that it ran on; empty in files of before 2026-11-26.
+    pub machine: Machine,
+    /// What the server did for its clients meanwhile; none where its counters could not be read twice.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub work: Option<Work>,
+    /// Cycles and instructions that its CPUs counted meanwhile; none where they could not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cycles: Option<CycleCount>,
+    /// Why they could not; none where they did, and where nobody tried.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_counted: Option<String>,
     /// Statements that the server was asked meanwhile: what its threads do, whether the trigger fires.
     pub server_queries: u64,
     /// From question to last row, summed over them, milliseconds.
@@ -107,6 +119,8 @@ impl Profile {
         (0.0..=LONGEST_S).contains(&self.seconds)
             && (0.0..=MOST_HZ).contains(&self.hz)
             && (0.0..=LONGEST_S * 1e3).contains(&self.server_busy_ms)
+            && self.work.as_ref().is_none_or(|work| (0.0..=LONGEST_S).contains(&work.seconds))
+            && self.cycles.as_ref().is_none_or(|cycles| (0.0..=LONGEST_S).contains(&cycles.seconds))
             && self.own_cpu_us <= longest_us
             // A thousand CPUs use more than one second in a second.
             && self.process_cpu_us / 1_000 <= longest_us
@@ -118,10 +132,64 @@ impl Profile {
             && self.snapshots.iter().try_fold(0_u64, |sum, cost| sum.checked_add(cost.stopped_us)).is_some()
     }
 
+    /// CPU cycles of the process for each statement of its clients.
+    pub fn cycles_per_query(&self) -> Option<f64> {
+        let cycles_per_s = ratio(self.cycles.as_ref()?.cycles as f64, self.cycles.as_ref()?.seconds)?;
+        ratio(cycles_per_s, self.work.as_ref()?.queries_per_s()?)
+    }
+
     /// The CPU samples, wherever they are.
     pub fn samples(&self) -> &[Observation] {
         if self.source == StackSource::Cpu { &self.observations } else { &self.cpu_samples }
     }
+}
+
+/// What a server did for its clients between two readings of its counters.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Work {
+    /// From the one reading to the other, seconds.
+    pub seconds: f64,
+    /// Statements of clients meanwhile (`Questions`), without spindoctor's own.
+    pub queries: u64,
+    /// CPU time that the process used meanwhile, microseconds, where it could be read.
+    pub cpu_us: Option<u64>,
+}
+
+impl Work {
+    /// Statements a second; none where there was no time.
+    pub fn queries_per_s(&self) -> Option<f64> {
+        ratio(self.queries as f64, self.seconds)
+    }
+
+    /// CPU time for each statement, microseconds; none where there was no statement.
+    pub fn cpu_us_per_query(&self) -> Option<f64> {
+        ratio(self.cpu_us? as f64, self.queries as f64)
+    }
+}
+
+/// What the CPUs counted of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CycleCount {
+    /// For how long, seconds.
+    pub seconds: f64,
+    /// Cycles on a CPU, in the process and in the kernel for it.
+    pub cycles: u64,
+    /// Instructions, likewise.
+    pub instructions: u64,
+}
+
+impl CycleCount {
+    /// Cycles for each instruction (CPI); none where there was none.
+    pub fn per_instruction(&self) -> Option<f64> {
+        ratio(self.cycles as f64, self.instructions as f64)
+    }
+}
+
+/// A quotient; none where it is no number.
+fn ratio(of: f64, by: f64) -> Option<f64> {
+    Some(of / by).filter(|ratio| ratio.is_finite())
 }
 
 /// The process of a profile.
@@ -347,6 +415,29 @@ pub struct SnapshotCost {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_query_costs_is_known_where_there_were_queries() {
+        let work = Work { seconds: 2.0, queries: 1_000, cpu_us: Some(500_000) };
+        let profile = Profile {
+            work: Some(work),
+            cycles: Some(CycleCount { seconds: 4.0, cycles: 8_000_000, instructions: 2_000_000 }),
+            ..Profile::default()
+        };
+        assert_eq!((work.queries_per_s(), work.cpu_us_per_query()), (Some(500.0), Some(500.0)));
+        assert_eq!(profile.cycles_per_query(), Some(4_000.0));
+        assert_eq!(profile.cycles.unwrap().per_instruction(), Some(4.0));
+        let idle = Work { queries: 0, ..work };
+        assert_eq!((idle.queries_per_s(), idle.cpu_us_per_query()), (Some(0.0), None));
+        assert_eq!(Profile { work: Some(idle), ..profile }.cycles_per_query(), None);
+    }
+
+    #[test]
+    fn a_profile_of_before_reads_without_machine_and_work() {
+        let mut old = serde_json::to_value(Profile::default()).unwrap();
+        assert!(old.as_object_mut().unwrap().remove("machine").is_some());
+        assert_eq!(serde_json::from_value::<Profile>(old).unwrap(), Profile::default());
+    }
 
     #[test]
     fn a_source_is_known_by_the_name_that_it_is_written_with() {

@@ -1,6 +1,7 @@
 //! Two profiles compared: a table, a differential flame graph, folded stacks with two counts, JSON.
 //!
-//! Shares are compared, not counts. The flame graph is drawn over the second profile, as Brendan Gregg's `difffolded.pl
+//! First what the two machines are, what a query costs on each, and how much of that spins. Then the stacks:
+//! shares are compared, not counts. The flame graph is drawn over the second profile, as Brendan Gregg's `difffolded.pl
 //! | flamegraph.pl` does; functions of the first profile only have no width there and are in the table.
 
 use std::collections::{BTreeMap, HashMap};
@@ -13,6 +14,7 @@ use super::counted::{Counted, LabelKind};
 use super::difference::{changes, total};
 use super::flame::{Box, Colour, Picture, Place, draw};
 use super::formats::subject;
+use super::measures::{Measures, lines};
 use super::tree::Tree;
 use super::view::View;
 use super::{folded, svg};
@@ -55,6 +57,12 @@ fn text(before: &View<'_>, after: &View<'_>, look: Look) -> String {
             number::counted(view.thread_count() as u64, "thread", "threads"),
         );
         page.hanging("", "        ", &line, STRONG);
+    }
+    page.blank();
+    let measures = lines(before.profile, after.profile);
+    let column = measures.iter().map(|line| line.name.len()).max().unwrap_or(0) + 2;
+    for line in &measures {
+        page.entry(line.name, &safe(&line.text), column);
     }
     page.blank();
     let (before, after) = (before.simplified(), after.simplified());
@@ -235,6 +243,8 @@ struct Side<'a> {
     seconds: f64,
     observations: usize,
     threads: usize,
+    #[serde(flatten)]
+    measures: Measures<'a>,
 }
 
 #[derive(Serialize)]
@@ -267,6 +277,7 @@ fn side<'a>(view: &View<'a>) -> Side<'a> {
         seconds: view.profile.seconds,
         observations: view.observations.len(),
         threads: view.thread_count(),
+        measures: Measures::from(view.profile),
     }
 }
 
@@ -316,5 +327,11 @@ mod tests {
         let sum: f64 =
             json["functions"].as_array().unwrap().iter().map(|row| row["own_after"].as_f64().unwrap()).sum();
         assert!((sum - 1.0).abs() < 1e-9, "{sum}");
+        for side in ["before", "after"] {
+            for number in ["queries_per_s", "cpu_us_per_query", "spin_share", "kernel_spin_share"] {
+                assert!(json[side][number].is_number(), "{side} {number}: {}", json[side]);
+            }
+            assert!(json[side]["machine"]["pause"]["ns"].is_number(), "{}", json[side]);
+        }
     }
 }

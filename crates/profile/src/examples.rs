@@ -3,11 +3,12 @@
 use jiff::Timestamp;
 use jiff::civil::date;
 use jiff::tz::TimeZone;
-use spindoctor_model::Profile;
+use spindoctor_model::host::{CpuModel, PauseLatency};
 use spindoctor_model::stack::{
-    Activity, Frame, Module, Observation, ProfiledProcess, ProfiledThread, SnapshotCost, Spin, Stack,
-    StackEnd, StackSource, ThreadState,
+    Activity, CycleCount, Frame, Module, Observation, ProfiledProcess, ProfiledThread, SnapshotCost, Spin, Stack,
+    StackEnd, StackSource, ThreadState, Work,
 };
+use spindoctor_model::{Machine, Profile};
 
 const MYSQLD: u32 = 0;
 const LIBC: u32 = 1;
@@ -39,6 +40,13 @@ impl Maker {
             process_cpu_us: 4_200_000,
             server_queries: 22,
             server_busy_ms: 31.0,
+            machine: machine(),
+            work: Some(Work { seconds: 10.0, queries: 12_340, cpu_us: Some(4_150_000) }),
+            cycles: Some(CycleCount {
+                seconds: 10.0,
+                cycles: 11_600_000_000,
+                instructions: 4_100_000_000,
+            }),
             ..Profile::default()
         })
     }
@@ -118,6 +126,29 @@ impl Maker {
     }
 }
 
+fn machine() -> Machine {
+    Machine {
+        cpu: Some(CpuModel {
+            name: "Intel(R) Xeon(R) Silver 4110 CPU @ 2.10GHz".to_owned(),
+            microarchitecture: Some("Skylake-SP".to_owned()),
+            vendor: "GenuineIntel".to_owned(),
+            family_model: Some((6, 85)),
+            virtualised: false,
+        }),
+        cpus: Some(16),
+        quota_cpus: Some(8.0),
+        pause: Some(PauseLatency {
+            instruction: "pause".to_owned(),
+            ns: 47.1,
+            core_cycles: Some(140.0),
+            tsc_ticks: Some(99.0),
+            per_cpu_ns: vec![(0, 47.0), (15, 47.2)],
+            cost_ms: 2.1,
+        }),
+        kernel: Some("3.10.0-229.el7.x86_64".to_owned()),
+    }
+}
+
 const WORKER: &str =
     "mysql_execute_command < dispatch_command < do_command < handle_connection < start_thread < clone3";
 
@@ -146,7 +177,13 @@ pub fn busy_twice() -> Profile {
 
 /// The same with the waiting gone.
 pub fn calmer() -> Profile {
-    busy_of(20, 1)
+    let mut profile = busy_of(20, 1);
+    profile.work = Some(Work { seconds: 10.0, queries: 19_800, cpu_us: Some(4_100_000) });
+    profile.machine.kernel = Some("4.18.0-553.el8.x86_64".to_owned());
+    if let Some(pause) = &mut profile.machine.pause {
+        (pause.ns, pause.core_cycles) = (14.2, Some(44.0));
+    }
+    profile
 }
 
 fn busy_of(snapshots: u32, spared: u32) -> Profile {

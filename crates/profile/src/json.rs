@@ -10,6 +10,7 @@ use spindoctor_stacks::aggregate;
 
 use super::counted::LabelKind;
 use super::formats::subject;
+use super::measures::Measures;
 use super::view::{View, state_word};
 use spindoctor_page::json::to_text;
 
@@ -36,9 +37,8 @@ struct Written<'a> {
     process_cpu_ms: f64,
     server_queries: u64,
     server_busy_ms: f64,
-    cpu_samples: u64,
-    spin_share: Option<f64>,
-    kernel_spin_share: Option<f64>,
+    #[serde(flatten)]
+    measures: Measures<'a>,
     spinners: Vec<Spinner>,
     states: BTreeMap<&'static str, f64>,
     stacks: Vec<Stack<'a>>,
@@ -72,7 +72,6 @@ struct Stack<'a> {
 /// The sums as indented JSON with a line break at its end.
 pub fn render(view: &View<'_>) -> serde_json::Result<String> {
     let profile = view.profile;
-    let spin = aggregate::spin_share(profile);
     let spinners = aggregate::spinners(profile);
     let counted = view.counted();
     let all = view.observations.len().max(1) as f64;
@@ -102,9 +101,7 @@ pub fn render(view: &View<'_>) -> serde_json::Result<String> {
         process_cpu_ms: profile.process_cpu_us as f64 / 1e3,
         server_queries: profile.server_queries,
         server_busy_ms: profile.server_busy_ms,
-        cpu_samples: spin.map_or(0, |spin| spin.samples),
-        spin_share: spin.map(|spin| spin.user),
-        kernel_spin_share: spin.map(|spin| spin.kernel),
+        measures: Measures::from(profile),
         spinners: spinners
             .into_iter()
             .map(|spinner| Spinner {

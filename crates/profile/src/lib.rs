@@ -17,6 +17,7 @@ mod folded;
 pub mod formats;
 mod gdb;
 mod json;
+mod measures;
 mod pprof;
 mod speedscope;
 mod svg;

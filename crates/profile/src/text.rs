@@ -10,6 +10,7 @@ use unicode_width::UnicodeWidthStr as _;
 use super::counted::{Counted, Label, LabelKind};
 use super::formats::subject;
 use super::json::{p50_and_max, summed};
+use super::measures::work_text;
 use super::tree::Tree;
 use super::view::{View, state_word};
 use spindoctor_page::number;
@@ -105,6 +106,9 @@ fn head(page: &mut Page, view: &View<'_>) {
     let right = format!("{what} in {}", number::tenths(profile.seconds));
     page.line_with_right(&left, &right, STRONG, STRONG);
     page.paragraph("", &cost(view), QUIET);
+    if let Some(work) = work_text(profile) {
+        page.paragraph("", &format!("work: {work}"), PLAIN);
+    }
     if let Some(few) = view.few_samples().filter(|_| view.on_cpu) {
         page.paragraph("", &few, STRONG);
     }

@@ -5,11 +5,12 @@ use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
-use spindoctor_collect::host;
 use spindoctor_collect::priority::Ahead;
+use spindoctor_collect::{ground, host};
 use spindoctor_model::Profile;
-use spindoctor_model::stack::StackSource;
+use spindoctor_model::stack::{CycleCount, StackSource};
 use spindoctor_profile::By;
+use spindoctor_stacks::capture::counts::CycleCounter;
 use spindoctor_stacks::profiler::usual_most_cpu_percent;
 use spindoctor_stacks::{Profiler, ProfilerOptions, Taken};
 
@@ -56,6 +57,8 @@ pub fn profile(asked: &Stacks) -> anyhow::Result<Profile> {
     let target = target(&asked.connection)?;
     let (pid, wrong_server) = process(&asked.connection, &target)?;
 
+    // Before the samples: it keeps CPUs of the server's busy for a moment.
+    let machine = (!asked.once).then(|| ground::machine(&host::Target::live(pid)));
     let mut profiler = Profiler::start(pid, options(asked, waits))?;
     let mut server = Server::start(Wanted {
         target: wrong_server.is_none().then_some(target),
@@ -67,6 +70,10 @@ pub fn profile(asked: &Stacks) -> anyhow::Result<Profile> {
 
     let mut bar = Progress::new(asked.duration).counting("snapshot", "snapshots");
     let mut run = Run::new(asked, waits);
+    let mut counted = Counting::default();
+    if run.fired.is_some() && !asked.once {
+        counted.begin(pid, &server);
+    }
     if waits {
         note(&format!("waiting for {}; Ctrl-C ends it", waited_for(asked)));
     }
@@ -102,6 +109,7 @@ pub fn profile(asked: &Stacks) -> anyhow::Result<Profile> {
                     Event::Interrupted => run.interrupted = true,
                     Event::Fired(why) => {
                         if run.fire() {
+                            counted.begin(pid, &server);
                             profiler.keep_all();
                             bar.clear();
                             note(&format!("triggered: {why}"));
@@ -141,8 +149,12 @@ pub fn profile(asked: &Stacks) -> anyhow::Result<Profile> {
             false => bail!("interrupted before the trigger fired"),
         }
     }
+    let (cycles, not_counted) = counted.end();
     let mut profile = profiler.finish();
     let text = server.end();
+    profile.machine = machine.unwrap_or_else(|| ground::machine(&host::Target::live(pid)));
+    profile.work = text.work;
+    (profile.cycles, profile.not_counted) = (cycles, not_counted);
     profile.process.server = text.server;
     profile.server_queries = text.cost.queries;
     profile.server_busy_ms = text.cost.busy_ms;
@@ -153,6 +165,29 @@ pub fn profile(asked: &Stacks) -> anyhow::Result<Profile> {
         bail!("process {pid} ended before there was a snapshot");
     }
     Ok(profile)
+}
+
+/// What is counted beside the samples: the server's statements, and the cycles of its CPUs.
+#[derive(Default)]
+struct Counting {
+    cycles: Option<spindoctor_stacks::Result<CycleCounter>>,
+}
+
+impl Counting {
+    /// From now on.
+    fn begin(&mut self, pid: u32, server: &Server) {
+        server.count_from_now();
+        self.cycles = Some(CycleCounter::start(pid));
+    }
+
+    /// The cycles so far, or why they are not known; neither where they were not to be counted.
+    fn end(self) -> (Option<CycleCount>, Option<String>) {
+        match self.cycles.map(|counter| counter.and_then(|counter| counter.read())) {
+            None => (None, None),
+            Some(Ok(cycles)) => (Some(cycles), None),
+            Some(Err(why)) => (None, Some(why.to_string())),
+        }
+    }
 }
 
 fn options(asked: &Stacks, waits: bool) -> ProfilerOptions {

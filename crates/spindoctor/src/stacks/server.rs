@@ -11,7 +11,7 @@ use spindoctor_collect::activities::Activities;
 use spindoctor_collect::gauges::{StatusGauge, load_average, read_host};
 use spindoctor_collect::host;
 use spindoctor_collect::mysql::{SessionCost, Target};
-use spindoctor_model::stack::Activity;
+use spindoctor_model::stack::{Activity, Work};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 
@@ -24,6 +24,17 @@ const CHECK_EVERY: Duration = Duration::from_millis(100);
 const GOODBYE_WITHIN: Duration = Duration::from_millis(200);
 /// A server that refused or broke the session is asked again after this long.
 const RECONNECT_AFTER: Duration = Duration::from_secs(2);
+
+/// How long the last reading of the server's counters may take.
+const COUNTED_WITHIN: Duration = Duration::from_millis(500);
+
+/// What the server is asked.
+enum Question {
+    /// What its threads do now.
+    Activities,
+    /// Its counters, from which on its work is counted.
+    Count,
+}
 
 /// What is wanted of the server.
 pub struct Wanted {
@@ -55,6 +66,8 @@ pub struct SessionSummary {
     pub server: String,
     /// What asking cost it.
     pub cost: SessionCost,
+    /// What it did for its clients since it was asked to count.
+    pub work: Option<Work>,
 }
 
 /// What threads do, by their kernel ids.
@@ -62,7 +75,7 @@ type ByThread = HashMap<u32, Activity>;
 
 /// The server's thread.
 pub struct Server {
-    questions: UnboundedSender<()>,
+    questions: UnboundedSender<Question>,
     stop: oneshot::Sender<()>,
     answers: Receiver<Option<ByThread>>,
     tell: Sender<Event>,
@@ -99,9 +112,15 @@ impl Server {
 
     /// Asks what the threads do now.
     pub fn ask(&mut self) {
-        if self.questions.send(()).is_ok() {
+        if self.questions.send(Question::Activities).is_ok() {
             self.open += 1;
         }
+    }
+
+    /// From now on its work counts. There is no answer: [`Server::end`] says what it was.
+    pub fn count_from_now(&self) {
+        // Its thread may have ended.
+        drop(self.questions.send(Question::Count));
     }
 
     /// The answer, where it comes in time and the server knew one.
@@ -143,7 +162,7 @@ impl Server {
 /// Answers until it is stopped.
 async fn serve(
     wanted: Wanted,
-    mut asked: UnboundedReceiver<()>,
+    mut asked: UnboundedReceiver<Question>,
     stopped: oneshot::Receiver<()>,
     answer: &Sender<Option<ByThread>>,
     tell: &Sender<Event>,
@@ -156,6 +175,8 @@ async fn serve(
         target: wanted.target,
         process: wanted.process.clone(),
         session: None,
+        counters: None,
+        begun: None,
         retry: None,
         summary: SessionSummary::default(),
     };
@@ -168,9 +189,14 @@ async fn serve(
     };
     let is_waiting = !checking.trigger.is_empty();
     let answering = async {
-        while asked.recv().await.is_some() {
-            let activities = asker.read(&text).await;
-            drop(answer.send(activities));
+        while let Some(question) = asked.recv().await {
+            match question {
+                Question::Activities => {
+                    let activities = asker.read(&text).await;
+                    drop(answer.send(activities));
+                }
+                Question::Count => asker.begin_counting(&text).await,
+            }
         }
     };
     let aside = async {
@@ -201,11 +227,38 @@ async fn serve(
     sum
 }
 
+/// A server's counters at an instant.
+struct Counted {
+    at: Instant,
+    /// Statements, spindoctor's among them.
+    statements: f64,
+    /// Those of spindoctor.
+    own: u64,
+    cpu_us: Option<u64>,
+}
+
+impl Counted {
+    /// What was done from one reading to the other. A server that was restarted between them has counted from zero.
+    fn work_until(&self, now: &Self) -> Option<Work> {
+        let queries = now.statements - self.statements;
+        let own = now.own.saturating_sub(self.own) as f64;
+        (queries >= 0.0).then(|| Work {
+            seconds: now.at.duration_since(self.at).as_secs_f64(),
+            queries: (queries - own).max(0.0) as u64,
+            cpu_us: now.cpu_us.zip(self.cpu_us).and_then(|(now, before)| now.checked_sub(before)),
+        })
+    }
+}
+
 /// The session that is asked what the threads do.
 struct Asker {
     target: Option<Target>,
     process: host::Target,
     session: Option<Activities>,
+    /// A session of its own, for its counters.
+    counters: Option<StatusGauge>,
+    /// The counters when they began to count.
+    begun: Option<Counted>,
     /// A lost session is not made again before this instant.
     retry: Option<Instant>,
     summary: SessionSummary,
@@ -249,6 +302,38 @@ impl Asker {
         }
     }
 
+    /// Reads the counters; a server that does not answer is no reason to end anything.
+    async fn begin_counting(&mut self, tell: &impl Fn(Event)) {
+        match self.count().await {
+            Some(Ok(counted)) => self.begun = Some(counted),
+            Some(Err(why)) => tell(Event::Note(format!("the server's statements are not counted: {why}"))),
+            // There is nobody to ask.
+            None => {}
+        }
+    }
+
+    async fn count(&mut self) -> Option<Result<Counted, String>> {
+        let target = self.target.clone()?;
+        let counters =
+            self.counters.get_or_insert_with(|| StatusGauge::new(target, &["Questions".to_owned()]));
+        let asked = Instant::now();
+        let answer = counters.read().await;
+        let at = asked + asked.elapsed() / 2;
+        let own = self.own_queries();
+        let cpu_us = read_host(&self.process).process.value().map(|process| process.user_us + process.system_us);
+        let counted = |statements| Counted { at, statements, own, cpu_us };
+        Some(answer.and_then(|status| {
+            status.number("Questions").map(counted).ok_or_else(|| "it shows no Questions".to_owned())
+        }))
+    }
+
+    /// Statements that it was asked so far, here.
+    fn own_queries(&self) -> u64 {
+        let of_session = self.session.as_ref().map_or(0, |session| session.cost().queries);
+        let of_counters = self.counters.as_ref().map_or(0, |counters| counters.cost().queries);
+        self.summary.cost.queries + of_session + of_counters
+    }
+
     fn drop_session(&mut self) {
         if let Some(session) = self.session.take() {
             self.summary.cost.queries += session.cost().queries;
@@ -257,6 +342,17 @@ impl Asker {
     }
 
     async fn end(mut self) -> SessionSummary {
+        if let Some(begun) = self.begun.take() {
+            let now = tokio::time::timeout(COUNTED_WITHIN, self.count()).await;
+            self.summary.work = match now {
+                Ok(Some(Ok(now))) => begun.work_until(&now),
+                _ => None,
+            };
+        }
+        if let Some(counters) = self.counters.take() {
+            self.summary.cost.queries += counters.cost().queries;
+            self.summary.cost.busy_ms += counters.cost().busy_ms;
+        }
         let session = self.session.take();
         if let Some(session) = session {
             self.summary.cost.queries += session.cost().queries;
@@ -322,5 +418,21 @@ impl Checking {
             reading.load = load_average(&self.process);
         }
         reading
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_is_what_clients_asked_between_two_readings() {
+        let at = Instant::now();
+        let before = Counted { at, statements: 1_000.0, own: 3, cpu_us: Some(5_000_000) };
+        let now = |statements, own, cpu_us| Counted { at: at + Duration::from_secs(10), statements, own, cpu_us };
+        let work = before.work_until(&now(3_007.0, 10, Some(6_000_000))).unwrap();
+        assert_eq!(work, Work { seconds: 10.0, queries: 2_000, cpu_us: Some(1_000_000) });
+        assert_eq!(before.work_until(&now(1_002.0, 10, None)).unwrap().queries, 0);
+        assert_eq!(before.work_until(&now(20.0, 10, None)), None, "restarted");
     }
 }

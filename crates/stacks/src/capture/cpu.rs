@@ -181,11 +181,13 @@ fn raw(record: &SampleRecord<'_>, pid: u32, mode: CpuMode, stacks: &mut Vec<u8>)
     Some(RawCpuSample { stack: sample.stack.start..stacks.len(), ..sample })
 }
 
+/// A setting of the kernel, as its file below `/proc/sys/kernel` has it.
+pub(super) fn setting(name: &str) -> String {
+    fs::read_to_string(format!("/proc/sys/kernel/{name}"))
+        .map_or_else(|_| "unknown".to_owned(), |value| value.trim().to_owned())
+}
+
 fn refused(error: &io::Error, hz: u64) -> Error {
-    let setting = |name: &str| {
-        fs::read_to_string(format!("/proc/sys/kernel/{name}"))
-            .map_or_else(|_| "unknown".to_owned(), |value| value.trim().to_owned())
-    };
     let (because, unlock) = match error.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => (
             format!(
@@ -273,7 +275,6 @@ fn buffer_bytes(hz: u64) -> usize {
     (hz as f64 * BUFFER_SECONDS * f64::from(STACK_BYTES)) as usize
 }
 
-#[expect(unsafe_code, reason = "perf_event_open(2) has no safe wrapper")]
 fn open(clock: Clock, hz: u64, whom: Whom) -> io::Result<OwnedFd> {
     let mut attributes = perf_event_attr::default();
     attributes.size = size_of::<perf_event_attr>() as u32;
@@ -299,16 +300,15 @@ fn open(clock: Clock, hz: u64, whom: Whom) -> io::Result<OwnedFd> {
         Whom::Cpu(cpu) => (-1, i32::try_from(cpu).map_err(io::Error::other)?),
         Whom::Thread(tid) => (i32::try_from(tid).map_err(io::Error::other)?, -1),
     };
+    open_event(&mut attributes, pid, cpu)
+}
+
+/// Opens an event of a thread, or of whatever runs on a CPU. The attributes name their own size.
+#[expect(unsafe_code, reason = "perf_event_open(2) has no safe wrapper")]
+pub(super) fn open_event(attributes: &mut perf_event_attr, pid: i32, cpu: i32) -> io::Result<OwnedFd> {
+    let flags = bindings::PERF_FLAG_FD_CLOEXEC.into();
     // SAFETY: the attributes are initialised and of the size they name; the kernel only reads them, or writes that size.
-    let descriptor = unsafe {
-        perf_event_open_sys::perf_event_open(
-            &raw mut attributes,
-            pid,
-            cpu,
-            -1,
-            bindings::PERF_FLAG_FD_CLOEXEC.into(),
-        )
-    };
+    let descriptor = unsafe { perf_event_open_sys::perf_event_open(attributes, pid, cpu, -1, flags) };
     if descriptor < 0 {
         return Err(io::Error::last_os_error());
     }

@@ -6,6 +6,7 @@
 pub mod bpf;
 pub mod calls;
 mod capabilities;
+pub mod counts;
 pub mod cpu;
 mod kernel_program;
 pub mod procfs;

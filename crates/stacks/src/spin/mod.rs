@@ -246,7 +246,18 @@ fn contains(function: &Function, address: u64) -> bool {
 /// Functions of the kernel in which a CPU waits for another one: for a spin lock (`kernel/locking/qspinlock.c`, paravirtual
 /// too), for the running owner of a mutex or a semaphore (`mutex.c`, `rwsem.c`, `osq_lock.c`), a reader-writer
 /// lock (`qrwlock.c`).
-const KERNEL_SPINS: [&str; 11] = [
+///
+/// Before Linux 4.2 the lock was a ticket, and the loop around it was inlined into the function that takes it. Up to 2.6.32
+/// (CentOS 6) that was `_spin_lock` and its variants, names that no later kernel has; RHEL 7 calls its queued one
+/// `_raw_qspin_lock`. From 2.6.33 on it is `_raw_spin_lock`, which later kernels have without the loop: left out.
+const KERNEL_SPINS: [&str; 18] = [
+    "_spin_lock",
+    "_spin_lock_bh",
+    "_spin_lock_irq",
+    "_spin_lock_irqsave",
+    "__ticket_spin_lock",
+    "__ticket_spin_lock_slowpath",
+    "_raw_qspin_lock",
     "native_queued_spin_lock_slowpath",
     "__pv_queued_spin_lock_slowpath",
     "queued_spin_lock_slowpath",

@@ -358,6 +358,9 @@ fn the_kernel_s_spin_locks_are_known_by_name_whatever_the_compiler_adds() {
     assert!(is_kernel_spin("native_queued_spin_lock_slowpath"));
     assert!(is_kernel_spin("native_queued_spin_lock_slowpath.part.0"));
     assert!(is_kernel_spin("rwsem_spin_on_owner"));
+    // CentOS 6 and 7.
+    assert!(is_kernel_spin("_spin_lock") && is_kernel_spin("_raw_qspin_lock"));
+    assert!(!is_kernel_spin("_spin_unlock_irqrestore") && !is_kernel_spin("_raw_spin_lock"));
     assert!(!is_kernel_spin("_raw_spin_unlock_irqrestore"));
     assert!(!is_kernel_spin("do_syscall_64"));
 }

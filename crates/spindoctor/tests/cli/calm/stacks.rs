@@ -5,6 +5,7 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use serde_json::Value;
+use spindoctor_lab::load::{Load, LoadSpec, Tables, Workload};
 use spindoctor_lab::{Home, Server, ServerSpec, Which};
 
 use crate::live::with_server;
@@ -107,6 +108,49 @@ fn the_stacks_of_both_servers_are_distinguished_by_statement_and_saved_without_i
                 assert_eq!(json(&one)["threads"], 1, "{one}");
             });
         });
+    }
+}
+
+#[test]
+fn what_a_query_costs_is_saved_with_the_machine_and_compared() {
+    if may_not_profile() {
+        return;
+    }
+    const RATE: u32 = 200;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let tables = Tables { count: 1, rows: 1_000 };
+    let spec = ServerSpec { tables: Some(tables), ..ServerSpec::default() };
+    let home = Home::open().expect("the lab has a folder");
+    let server = runtime.block_on(Server::start(&home, &spec, &|_| {})).expect("a server");
+    let load = LoadSpec { workload: Workload::OltpPointSelect, threads: 2, rate: Some(RATE), tables };
+    let load = runtime.block_on(async { Load::start(server.socket(), load) }).expect("clients");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let socket = server.socket().display();
+    let taken = |name: &str| {
+        let line = format!("stacks -u root -S {socket} --no-defaults --duration 4s --json --save {}", file(name));
+        let (text, code) = printed(&line);
+        assert_eq!(code, 0, "{text}");
+        json(&text)
+    };
+    // The first one may meet the clients before they are all there.
+    taken("before.spinprof");
+    let after = taken("after.spinprof");
+    runtime.block_on(load.stop());
+    let queries_per_s = after["queries_per_s"].as_f64().expect("a number");
+    let expected = f64::from(RATE);
+    assert!((0.7 * expected..1.3 * expected).contains(&queries_per_s), "{queries_per_s} of {expected}");
+    let cpu_us = after["cpu_us_per_query"].as_f64().expect("a number");
+    assert!((1.0..100_000.0).contains(&cpu_us), "{cpu_us}");
+    assert!(after["machine"]["cpu"]["name"].is_string() && after["machine"]["kernel"].is_string(), "{after}");
+    assert!(after["machine"]["pause"]["ns"].as_f64().is_some_and(|ns| ns > 0.0), "{after}");
+    // Counted, or the reason why not.
+    assert_ne!(after["cycles_per_query"].is_number(), after["not_counted"].is_string(), "{after}");
+
+    let (text, code) = printed(&format!("stacks --diff {} {}", file("before.spinprof"), file("after.spinprof")));
+    assert_eq!(code, 0, "{text}");
+    for name in ["CPU ", "PAUSE ", "kernel ", "queries ", "CPU per query ", "cycles"] {
+        assert!(text.lines().any(|line| line.starts_with(name)), "{name}: {text}");
     }
 }
 
