@@ -5,6 +5,7 @@
 
 use std::time::Instant;
 
+use spindoctor_model::host::EffectiveCpus;
 use spindoctor_model::mysql::NamedValues;
 use spindoctor_model::{HostSample, Machine};
 
@@ -40,7 +41,7 @@ pub fn machine(target: &host::Target) -> Machine {
     let cpus = sample.effective_cpus.value();
     Machine {
         cpu: sample.cpu.value().cloned(),
-        cpus: cpus.map(|cpus| cpus.allowed()),
+        cpus: cpus.map(EffectiveCpus::allowed),
         quota_cpus: cpus.and_then(|cpus| Some(cpus.quota.as_ref()?.cpus)),
         pause: sample.pause.value().cloned(),
         kernel: host::kernel_release(target),

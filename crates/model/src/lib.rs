@@ -7,6 +7,7 @@
 pub mod connections;
 pub mod diagnosis;
 pub mod error_log;
+pub mod fairness;
 pub mod finding;
 pub mod host;
 pub mod innodb_status;
@@ -32,6 +33,7 @@ pub mod window;
 
 pub use diagnosis::{Cost, Diagnosis, NotExamined};
 pub use error_log::{LoggedTrouble, TroubleKind};
+pub use fairness::Fairness;
 pub use finding::{Evidence, Finding, Remedy, Root, Severity, Value};
 pub use host::HostSample;
 pub use innodb_status::InnodbStatus;

@@ -5,8 +5,8 @@ use jiff::civil::date;
 use jiff::tz::TimeZone;
 use spindoctor_model::host::{CpuModel, PauseLatency};
 use spindoctor_model::stack::{
-    Activity, CycleCount, Frame, Module, Observation, ProfiledProcess, ProfiledThread, SnapshotCost, Spin, Stack,
-    StackEnd, StackSource, ThreadState, Work,
+    Activity, CycleCount, Frame, Module, Observation, ProfiledProcess, ProfiledThread, SnapshotCost, Spin,
+    Stack, StackEnd, StackSource, ThreadState, Work,
 };
 use spindoctor_model::{Machine, Profile};
 
@@ -42,11 +42,7 @@ impl Maker {
             server_busy_ms: 31.0,
             machine: machine(),
             work: Some(Work { seconds: 10.0, queries: 12_340, cpu_us: Some(4_150_000) }),
-            cycles: Some(CycleCount {
-                seconds: 10.0,
-                cycles: 11_600_000_000,
-                instructions: 4_100_000_000,
-            }),
+            cycles: Some(CycleCount { seconds: 10.0, cycles: 11_600_000_000, instructions: 4_100_000_000 }),
             ..Profile::default()
         })
     }

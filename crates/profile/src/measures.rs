@@ -54,7 +54,7 @@ impl<'a> From<&'a Profile> for Measures<'a> {
     }
 }
 
-/// What a query of one profile costs, in one clause: `1,234 queries/s, 512 µs CPU each`; none where nobody counted.
+/// What a query of one profile costs, in one clause: `1234 queries/s, 512 µs CPU each`; none where nobody counted.
 pub fn work_text(profile: &Profile) -> Option<String> {
     let measures = Measures::from(profile);
     let mut parts = vec![format!("{} queries/s", number::plain(measures.queries_per_s?.round()))];
@@ -130,7 +130,7 @@ fn same_or_both(name: &'static str, before: Option<String>, after: Option<String
 
 fn both(before: Option<String>, after: Option<String>) -> String {
     let known = |text: Option<String>| text.unwrap_or_else(|| "unknown".to_owned());
-    format!("{} before, {} after", known(before), known(after))
+    format!("{} before; {} after", known(before), known(after))
 }
 
 /// `+58 %`; none where there was nothing before.
@@ -171,18 +171,22 @@ mod tests {
         let (mut before, mut after) = (examples::busy(), examples::calmer());
         before.work = Some(Work { seconds: 10.0, queries: 12_000, cpu_us: Some(6_000_000) });
         after.work = Some(Work { seconds: 10.0, queries: 18_000, cpu_us: Some(4_500_000) });
-        before.cycles = Some(CycleCount { seconds: 10.0, cycles: 18_000_000_000, instructions: 9_000_000_000 });
+        before.cycles =
+            Some(CycleCount { seconds: 10.0, cycles: 18_000_000_000, instructions: 9_000_000_000 });
         after.not_counted = Some("no PMU".to_owned());
         before.machine.kernel = Some("2.6.32".to_owned());
         after.machine.kernel = Some("3.10.0".to_owned());
         let lines = lines(&before, &after);
-        assert_eq!(text(&lines, "queries"), "1,200/s before, 1,800/s after, +50 %");
+        assert_eq!(text(&lines, "queries"), "1200/s before, 1800/s after, +50 %");
         assert_eq!(text(&lines, "CPU per query"), "500 µs before, 250 µs after, -50 %");
-        assert_eq!(text(&lines, "cycles per query"), "1.5 million before, unknown after");
+        assert_eq!(text(&lines, "cycles per query"), "1.5 million before; unknown after");
         assert_eq!(text(&lines, "cycles"), "unavailable after: no PMU");
-        assert_eq!(text(&lines, "kernel"), "2.6.32 before, 3.10.0 after");
+        assert_eq!(text(&lines, "kernel"), "2.6.32 before; 3.10.0 after");
         assert!(text(&lines, "spinning").contains("points"), "{lines:?}");
-        assert_eq!(work_text(&before).unwrap(), "1,200 queries/s, 500 µs CPU each, 1.5 million cycles each, 2 cycles/instruction");
+        assert_eq!(
+            work_text(&before).unwrap(),
+            "1200 queries/s, 500 µs CPU each, 1.5 million cycles each, 2 cycles/instruction"
+        );
     }
 
     #[test]

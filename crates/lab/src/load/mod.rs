@@ -4,10 +4,12 @@
 pub(crate) mod background;
 pub(crate) mod clients;
 pub(crate) mod neighbour;
+mod report;
 pub(crate) mod sessions;
 mod stopwatch;
 pub(crate) mod swap;
 pub(crate) mod sysbench;
 
 pub use background::Beside;
-pub use sysbench::{Load, LoadReport, LoadSpec, Login, Mark, OLTP, Tables, Workload, fill, measure, run_for};
+pub use report::LoadReport;
+pub use sysbench::{Load, LoadSpec, Login, Mark, OLTP, Tables, Workload, fill, measure, run_for};

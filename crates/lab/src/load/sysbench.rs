@@ -10,11 +10,11 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
 use spindoctor_collect::mysql::{Endpoint, Target};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
+use super::report::{LoadReport, parse_closing, parse_second, with_ends};
 use crate::command::{Progress, ensure, last_lines, run};
 use crate::error::{Error, Result};
 
@@ -80,28 +80,6 @@ pub struct LoadSpec {
     pub tables: Tables,
 }
 
-/// How the clients fared over some seconds.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct LoadReport {
-    /// Length of the measurement.
-    pub seconds: f64,
-    /// Transactions per second (sysbench's events).
-    pub transactions_per_s: f64,
-    /// Queries per second.
-    pub queries_per_s: f64,
-    /// Mean time of a transaction, milliseconds; in closing reports only.
-    pub latency_avg_ms: Option<f64>,
-    /// 95th percentile of a transaction's time, milliseconds. Over a window: the highest of its seconds.
-    pub latency_p95_ms: Option<f64>,
-    /// Longest transaction, milliseconds; in closing reports only.
-    pub latency_max_ms: Option<f64>,
-    /// Errors that the clients ignored, per second.
-    pub errors_per_s: f64,
-    /// Reconnects after an error, per second.
-    pub reconnects_per_s: f64,
-}
-
 /// A load that goes on until it is stopped or dropped.
 #[derive(Debug)]
 pub struct Load {
@@ -116,6 +94,9 @@ struct Folder(tempfile::TempDir);
 
 /// Seconds of reports that are kept.
 const KEPT_SECONDS: usize = 3_600;
+
+/// What each client of `counted.lua` prints at its end, before the number.
+const COUNTED: &str = "spindoctor: a client did ";
 
 /// The database of the tables, where the target names none.
 const DATABASE: &str = "sbtest";
@@ -199,14 +180,19 @@ async fn measure_once(
     time: u64,
     mark: &mut dyn FnMut(Mark),
 ) -> Result<Option<LoadReport>> {
-    let folder = Folder::new(spec.workload)?;
+    let folder = Folder::counting(spec.workload, warmup)?;
     let mut command = command_as(login, spec, &folder)?;
     command.args([format!("--time={}", warmup + time), format!("--report-checkpoints={warmup}")]).arg("run");
     let mut child = command.spawn().map_err(Error::file("run", "sysbench".as_ref()))?;
     let mut lines = BufReader::new(child.stdout.take().expect("stdout was asked for")).lines();
     // A report is what follows the last of these lines; the one at the checkpoint sets all counts back.
     let (mut reports, mut printed) = (0, String::new());
+    let mut events = Vec::new();
     while let Ok(Some(line)) = lines.next_line().await {
+        if let Some(count) = line.strip_prefix(COUNTED) {
+            events.extend(count.split_whitespace().next().and_then(|count| count.parse::<u64>().ok()));
+            continue;
+        }
         if line.trim() == "SQL statistics:" {
             reports += 1;
             mark(if reports == 1 { Mark::Begin } else { Mark::End });
@@ -222,8 +208,13 @@ async fn measure_once(
     if !status.success() || reports != 2 {
         return Err(failed(&status.to_string(), &format!("{printed}{}", folder.errors())));
     }
+    let report = parse_closing(&printed)?;
     // Its total time has the warm-up in it.
-    Ok(Some(LoadReport { seconds: time as f64, ..parse_closing(&printed)? }))
+    Ok(Some(LoadReport {
+        seconds: time as f64,
+        fairness: report.fairness.map(|fairness| with_ends(fairness, &events, spec.threads)),
+        ..report
+    }))
 }
 
 impl Load {
@@ -317,6 +308,17 @@ impl Folder {
         Ok(folder)
     }
 
+    /// With a script that counts each client's events after the warm-up, seconds.
+    fn counting(workload: Workload, warmup: u64) -> Result<Self> {
+        let folder = Self::new(workload)?;
+        if let Some(name) = workload.name() {
+            let script =
+                format!("WORKLOAD = \"{name}\"\nWARMUP_S = {warmup}\n{}", include_str!("counted.lua"));
+            std::fs::write(folder.script(), script).map_err(Error::file("write", &folder.script()))?;
+        }
+        Ok(folder)
+    }
+
     fn script(&self) -> PathBuf {
         self.0.path().join("client.lua")
     }
@@ -345,6 +347,7 @@ fn command_as(login: Login<'_>, spec: LoadSpec, folder: &Folder) -> Result<Comma
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL"]).arg(sysbench);
     match spec.workload.name() {
+        Some(_) if folder.script().exists() => command.arg(folder.script()).args(tables(spec.tables)),
         Some(name) => command.arg(name).args(tables(spec.tables)),
         None => command.arg(folder.script()),
     };
@@ -439,110 +442,9 @@ fn failed(status: &str, said: &str) -> Error {
     Error::Program { program: "sysbench".into(), status: status.into(), said: last_lines(said, 12) }
 }
 
-impl LoadReport {
-    fn of_seconds(reports: &[Self]) -> Option<Self> {
-        let count = reports.len() as f64;
-        let mean = |pick: fn(&Self) -> f64| reports.iter().map(pick).sum::<f64>() / count;
-        let p95 = reports.iter().filter_map(|report| report.latency_p95_ms).reduce(f64::max);
-        (!reports.is_empty()).then(|| Self {
-            seconds: reports.iter().map(|report| report.seconds).sum(),
-            transactions_per_s: mean(|report| report.transactions_per_s),
-            queries_per_s: mean(|report| report.queries_per_s),
-            latency_p95_ms: p95,
-            errors_per_s: mean(|report| report.errors_per_s),
-            reconnects_per_s: mean(|report| report.reconnects_per_s),
-            ..Self::default()
-        })
-    }
-}
-
-/// Format of sysbench 1.0.20 is like `[ 1s ] thds: 4 tps: 1138.54 qps: 22814.62 (r/w/o:
-/// 15976.42/4557.14/2281.06) lat (ms,95%): 7.04 err/s: 0.00 reconn/s: 0.00`.
-fn parse_second(line: &str) -> Option<LoadReport> {
-    let after =
-        |label: &str| -> Option<f64> { line.split_once(label)?.1.split_whitespace().next()?.parse().ok() };
-    Some(LoadReport {
-        seconds: 1.0,
-        transactions_per_s: after(" tps: ")?,
-        queries_per_s: after(" qps: ")?,
-        latency_p95_ms: after("95%): "),
-        errors_per_s: after(" err/s: ")?,
-        reconnects_per_s: after(" reconn/s: ")?,
-        ..LoadReport::default()
-    })
-}
-
-/// Format of sysbench 1.0.20: labelled lines, a rate in brackets behind each count.
-fn parse_closing(printed: &str) -> Result<LoadReport> {
-    let value = |label: &str| -> Option<&str> {
-        printed.lines().find_map(|line| line.trim().strip_prefix(label)).map(str::trim)
-    };
-    let number = |label: &str| -> Option<f64> { value(label)?.trim_end_matches('s').parse().ok() };
-    let rate = |label: &str| -> Option<f64> {
-        value(label)?.split_once('(')?.1.split_whitespace().next()?.parse().ok()
-    };
-    let parsed = || {
-        Some(LoadReport {
-            seconds: number("total time:")?,
-            transactions_per_s: rate("transactions:")?,
-            queries_per_s: rate("queries:")?,
-            latency_avg_ms: number("avg:"),
-            latency_p95_ms: number("95th percentile:"),
-            latency_max_ms: number("max:"),
-            errors_per_s: rate("ignored errors:")?,
-            reconnects_per_s: rate("reconnects:")?,
-        })
-    };
-    parsed().ok_or_else(|| Error::Report(last_lines(printed, 30)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// sysbench 1.0.20: `oltp_read_write --threads=4 --time=3 --report-interval=1` on MySQL 9.7.4.
-    const CLOSING: &str = "\
-SQL statistics:
-    queries performed:
-        read:                            56266
-        write:                           16076
-        other:                           8038
-        total:                           80380
-    transactions:                        4019   (1337.14 per sec.)
-    queries:                             80380  (26742.89 per sec.)
-    ignored errors:                      2      (0.67 per sec.)
-    reconnects:                          0      (0.00 per sec.)
-
-General statistics:
-    total time:                          3.0050s
-    total number of events:              4019
-
-Latency (ms):
-         min:                                    0.58
-         avg:                                    2.99
-         max:                                   22.34
-         95th percentile:                        5.18
-         sum:                                12004.17
-
-Threads fairness:
-    events (avg/stddev):           1004.7500/12.60
-    execution time (avg/stddev):   3.0010/0.00
-";
-
-    #[test]
-    fn reads_the_closing_report() {
-        let expected = LoadReport {
-            seconds: 3.005,
-            transactions_per_s: 1337.14,
-            queries_per_s: 26742.89,
-            latency_avg_ms: Some(2.99),
-            latency_p95_ms: Some(5.18),
-            latency_max_ms: Some(22.34),
-            errors_per_s: 0.67,
-            reconnects_per_s: 0.0,
-        };
-        assert_eq!(parse_closing(CLOSING).unwrap(), expected);
-    }
 
     #[test]
     fn a_login_is_reported_to_sysbench_word_for_word_or_not_at_all() {
@@ -571,25 +473,5 @@ Threads fairness:
             assert_eq!(workload.name().and_then(Workload::of_name), Some(workload));
         }
         assert_eq!(Workload::of_name("connect"), None);
-    }
-
-    #[test]
-    fn a_report_that_breaks_off_is_an_error_that_shows_it() {
-        let error = parse_closing("SQL statistics:\n    transactions:").unwrap_err();
-        assert!(error.to_string().contains("transactions:"), "{error}");
-    }
-
-    #[test]
-    fn a_window_is_the_mean_of_its_seconds_and_their_worst_percentile() {
-        let lines = [
-            "[ 1s ] thds: 4 tps: 200.00 qps: 4000.00 (r/w/o: 2916.65/833.33/416.66) lat (ms,95%): 1.86 err/s: 0.00 reconn/s: 0.00",
-            "[ 1s ] queue length: 0, concurrency: 0",
-            "[ 2s ] thds: 4 tps: 100.00 qps: 2000.00 (r/w/o: 1400.00/400.00/200.00) lat (ms,95%): 7.04 err/s: 1.00 reconn/s: 0.00",
-        ];
-        let seconds: Vec<_> = lines.iter().filter_map(|line| parse_second(line)).collect();
-        let report = LoadReport::of_seconds(&seconds).unwrap();
-        assert_eq!((report.seconds, report.transactions_per_s, report.errors_per_s), (2.0, 150.0, 0.5));
-        assert_eq!(report.latency_p95_ms, Some(7.04));
-        assert_eq!(LoadReport::of_seconds(&[]), None);
     }
 }

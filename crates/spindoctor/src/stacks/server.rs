@@ -320,7 +320,8 @@ impl Asker {
         let answer = counters.read().await;
         let at = asked + asked.elapsed() / 2;
         let own = self.own_queries();
-        let cpu_us = read_host(&self.process).process.value().map(|process| process.user_us + process.system_us);
+        let cpu_us =
+            read_host(&self.process).process.value().map(|process| process.user_us + process.system_us);
         let counted = |statements| Counted { at, statements, own, cpu_us };
         Some(answer.and_then(|status| {
             status.number("Questions").map(counted).ok_or_else(|| "it shows no Questions".to_owned())
@@ -429,7 +430,8 @@ mod tests {
     fn work_is_what_clients_asked_between_two_readings() {
         let at = Instant::now();
         let before = Counted { at, statements: 1_000.0, own: 3, cpu_us: Some(5_000_000) };
-        let now = |statements, own, cpu_us| Counted { at: at + Duration::from_secs(10), statements, own, cpu_us };
+        let now =
+            |statements, own, cpu_us| Counted { at: at + Duration::from_secs(10), statements, own, cpu_us };
         let work = before.work_until(&now(3_007.0, 10, Some(6_000_000))).unwrap();
         assert_eq!(work, Work { seconds: 10.0, queries: 2_000, cpu_us: Some(1_000_000) });
         assert_eq!(before.work_until(&now(1_002.0, 10, None)).unwrap().queries, 0);

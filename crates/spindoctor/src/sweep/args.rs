@@ -99,8 +99,22 @@ pub struct Sweep {
 
 /// What has no meaning where nothing is measured.
 const MEASURED: [&str; 16] = [
-    "set", "threads", "workload", "seconds", "warmup", "runs", "tables", "rows", "resume", "server", "basedir", "data",
-    "quota", "options", "yes_this_server", "prepare",
+    "set",
+    "threads",
+    "workload",
+    "seconds",
+    "warmup",
+    "runs",
+    "tables",
+    "rows",
+    "resume",
+    "server",
+    "basedir",
+    "data",
+    "quota",
+    "options",
+    "yes_this_server",
+    "prepare",
 ];
 
 /// The names of sysbench's OLTP workloads.

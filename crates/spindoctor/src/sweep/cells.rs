@@ -136,14 +136,16 @@ fn difference(before: &Conditions, now: &Conditions) -> Option<(&'static str, St
         ]
     };
     let both = text(before).into_iter().zip(text(now));
-    both.filter(|(before, now)| before != now).map(|((what, before), (_, now))| (what, before, now)).next().or_else(
-        || {
+    both.filter(|(before, now)| before != now)
+        .map(|((what, before), (_, now))| (what, before, now))
+        .next()
+        .or_else(|| {
             // A file of before 2026-11-26 has none.
-            let values = now.settings.iter().filter_map(|(name, now)| Some((name, before.settings.get(name)?, now)));
+            let values =
+                now.settings.iter().filter_map(|(name, now)| Some((name, before.settings.get(name)?, now)));
             let changed = values.into_iter().find(|(_, before, now)| before != now);
             changed.map(|(name, before, now)| ("setting", format!("{name} = {before}"), now.clone()))
-        },
-    )
+        })
 }
 
 #[cfg(test)]

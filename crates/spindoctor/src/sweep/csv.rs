@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use spindoctor_tune::sweep::{Spread, Sweep};
+use spindoctor_tune::sweep::{Point, Spread, Sweep};
 
 use spindoctor_page::csv;
 use spindoctor_page::csv::Reader;
@@ -10,6 +10,18 @@ use spindoctor_page::safe::safe;
 
 /// The quantities' columns, each followed by its least and greatest run.
 const QUANTITIES: [&str; 4] = ["transactions_per_s", "queries_per_s", "p95_ms", "cpu_us_per_query"];
+
+/// A column, and what stands in it.
+type Column = (&'static str, fn(&Point) -> Option<Spread>);
+/// Those that came later stand behind the others: tables are read by the place of their columns, too.
+const LATER: [Column; 6] = [
+    ("client_transactions", |point| point.client_transactions),
+    ("least_client_ratio", |point| point.least_client_ratio),
+    ("most_client_ratio", |point| point.most_client_ratio),
+    ("client_sd_ratio", |point| point.client_sd_ratio),
+    ("cycles_per_query", |point| point.cycles_per_query),
+    ("cycles_per_instruction", |point| point.cycles_per_instruction),
+];
 
 /// The table, with a line of titles.
 pub fn render(sweep: &Sweep) -> String {
@@ -21,6 +33,11 @@ pub fn render(sweep: &Sweep) -> String {
             .flat_map(|name| [(*name).to_owned(), format!("{name}_low"), format!("{name}_high")]),
     );
     titles.push("errors_per_s".to_owned());
+    titles.extend(
+        LATER
+            .iter()
+            .flat_map(|(name, _)| [(*name).to_owned(), format!("{name}_low"), format!("{name}_high")]),
+    );
     let mut table = format!("{}\n", titles.join(","));
     for line in &sweep.lines {
         for point in &line.points {
@@ -34,6 +51,7 @@ pub fn render(sweep: &Sweep) -> String {
             ];
             row.extend(quantities.into_iter().flat_map(numbers));
             row.push(point.errors_per_s.to_string());
+            row.extend(LATER.iter().flat_map(|(_, of)| numbers(of(point))));
             let _ = writeln!(table, "{}", row.join(","));
         }
     }
@@ -68,7 +86,7 @@ mod tests {
         let titles = "innodb_sync_spin_loops,threads,runs,transactions_per_s,transactions_per_s_low,";
         assert!(lines.next().unwrap().starts_with(titles), "{table}");
         assert_eq!(lines.clone().count(), 22);
-        assert!(lines.all(|line| line.split(',').count() == 16), "{table}");
+        assert!(lines.all(|line| line.split(',').count() == 34), "{table}");
         assert!(table.contains("\n30,1,3,11178,10954.44,"), "{table}");
     }
 

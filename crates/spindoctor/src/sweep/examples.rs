@@ -1,8 +1,8 @@
 //! Sweeps made by hand, for the tests of the formats.
 
 use jiff::{SignedDuration, Timestamp};
-use spindoctor_model::Machine;
 use spindoctor_model::host::{CpuModel, PauseLatency};
+use spindoctor_model::{Fairness, Machine};
 use spindoctor_tune::sweep::{Axis, Cell, Comparison, Conditions, Grid, Measured, Sweep};
 
 fn axis(variable: &str, values: &[&str]) -> Axis {
@@ -39,12 +39,21 @@ fn made(grid: Grid, throughput: impl Fn(usize, u32) -> f64) -> Sweep {
             queries_per_s: transactions_per_s,
             p95_ms: Some(1_300.0 * f64::from(*threads) / transactions_per_s),
             cpu_us_per_query: Some(24e6 / transactions_per_s.max(60_000.0)),
+            fairness: Some(fairness(place, cell.threads, transactions_per_s)),
             cell,
             ..Measured::default()
         }
     });
     let cells = cells.collect();
     Sweep::from_measured(conditions(), grid, cells, Vec::new())
+}
+
+/// The first setting serves all clients alike; the others starve one where there are many.
+fn fairness(place: usize, threads: u32, transactions_per_s: f64) -> Fairness {
+    let mean = 10.0 * transactions_per_s / f64::from(threads);
+    let least = if place > 0 && threads >= 256 { 0.2 } else { 0.9 };
+    let count = |ratio: f64| (ratio * mean).clamp(0.0, 1e15) as u64;
+    Fairness { mean, sd: (1.0 - least) / 2.0 * mean, least: Some(count(least)), most: Some(count(1.1)) }
 }
 
 /// The fourth seed's: `innodb_sync_spin_loops` 30 and 200 from 1 to 1,024 clients.

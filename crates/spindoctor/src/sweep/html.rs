@@ -4,7 +4,9 @@ use maud::{Markup, PreEscaped, html};
 use spindoctor_tune::sweep::{Line, Sweep};
 
 use super::svg;
-use super::view::{METRICS, Metric, SCALING, facts, label, results, scaling, spread_text, title, variables};
+use super::view::{
+    METRICS, Metric, SCALING, facts, label, results, scaling, spread_text, starved, title, variables,
+};
 use spindoctor_page::html::page;
 use spindoctor_page::number;
 use spindoctor_page::safe::safe;
@@ -54,7 +56,8 @@ pub fn render(sweep: &Sweep) -> String {
 }
 
 fn leads(sweep: &Sweep) -> Markup {
-    let results = results(sweep);
+    let mut results = results(sweep);
+    results.extend(starved(sweep));
     html! {
         @if !results.is_empty() {
             section.card {

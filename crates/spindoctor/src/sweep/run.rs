@@ -203,6 +203,8 @@ async fn one(asked: &Asked, swept: &Swept, cell: Cell) -> anyhow::Result<Measure
         p95_ms: load.latency_p95_ms,
         cpu_us_per_query: cpu_us_per_s.map(|cpu| cpu / load.queries_per_s).filter(|cpu| cpu.is_finite()),
         errors_per_s: load.errors_per_s,
+        fairness: load.fairness,
+        ..Measured::default()
     })
 }
 

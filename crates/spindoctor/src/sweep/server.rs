@@ -5,8 +5,8 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use spindoctor_collect::gauges::read_host;
-use spindoctor_collect::{ground, host};
 use spindoctor_collect::mysql::{Endpoint, Session, Target};
+use spindoctor_collect::{ground, host};
 use spindoctor_lab::load::{self, Login, Tables};
 use spindoctor_lab::{Home, Server, ServerSpec};
 use spindoctor_model::ServerVersion;

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use spindoctor_tune::sweep::Spread;
 
 use super::chart::{Chart, Drawn};
-use super::view::{METRICS, Metric};
+use super::view::{CHARTED, METRICS, Metric};
 use spindoctor_page::safe::safe;
 use spindoctor_page::svg;
 use spindoctor_page::text::shortened;
@@ -74,7 +74,7 @@ fn draw(chart: &Chart<'_>, is_file: bool) -> String {
         right: WIDTH - MARGIN - NAMES,
         bottom: y + ABOVE + tall,
     };
-    let [throughput, others @ ..] = &METRICS;
+    let [throughput, others @ ..] = &METRICS[..CHARTED] else { return out };
     plot(&mut out, chart, throughput, top, true);
     names(&mut out, chart, top);
     y = top.bottom + BELOW + 8.0;
@@ -260,8 +260,7 @@ fn has_curves(chart: &Chart<'_>) -> bool {
 /// The fitted curve between the first point and the last.
 fn curve(out: &mut String, line: &Drawn<'_>, across: &Across, up: &Up) {
     const STEPS: u32 = 96;
-    let (Some(fit), Some(first), Some(last)) = (line.fit, line.points.first(), line.points.last())
-    else {
+    let (Some(fit), Some(first), Some(last)) = (line.fit, line.points.first(), line.points.last()) else {
         return;
     };
     let (first, last) = (f64::from(first.threads), f64::from(last.threads));
@@ -318,8 +317,7 @@ fn points(out: &mut String, at: usize, line: &Drawn<'_>, metric: &Metric, across
     }
     let dashed = if line.is_dashed { "dashed " } else { "" };
     let class = class(line.colour);
-    let _ =
-        write!(out, "<polyline class=\"line {dashed}{class}\" points=\"{}\"/>{marks}", joined.trim_end());
+    let _ = write!(out, "<polyline class=\"line {dashed}{class}\" points=\"{}\"/>{marks}", joined.trim_end());
 }
 
 /// A shape of its own for neighbouring lines, for those who print in grey.

@@ -4,7 +4,7 @@ use spindoctor_tune::sweep::{Line, Sweep};
 use unicode_width::UnicodeWidthStr as _;
 
 use super::view as sweep_view;
-use super::view::{METRICS, Metric, facts, label, results, scaling, spread_text, title, variables};
+use super::view::{METRICS, Metric, facts, label, results, scaling, spread_text, starved, title, variables};
 use spindoctor_page::safe::safe;
 use spindoctor_page::text::{Look, PLAIN, Page, QUIET, STRONG};
 
@@ -27,7 +27,8 @@ pub fn render(sweep: &Sweep, look: Look) -> String {
         page.paragraph("", &format!("{} ({})", metric.title, metric.better), STRONG);
         table(&mut page, sweep, metric);
     }
-    let results = results(sweep);
+    let mut results = results(sweep);
+    results.extend(starved(sweep));
     if !results.is_empty() {
         page.blank();
         page.paragraph("", "Which leads", STRONG);

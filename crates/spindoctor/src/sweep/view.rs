@@ -1,7 +1,7 @@
 //! The formats of a sweep: text, CSV, charts as SVG and PNG, HTML. Each is a function from a finished [`Sweep`]; JSON
 //! is the sweep itself. This module has what they share.
 
-use spindoctor_tune::sweep::{Line, Measured, Point, Ratio, Ratios, Spread, Standing, Sweep};
+use spindoctor_tune::sweep::{Line, Measured, Point, Ratio, Ratios, Spread, Standing, Starved, Sweep};
 
 use super::chart::Chart;
 use spindoctor_page::number;
@@ -23,8 +23,8 @@ pub struct Metric {
 const MORE: &str = "more is better";
 const LESS: &str = "less is better";
 
-/// What is shown, in order.
-pub const METRICS: [Metric; 3] = [
+/// What is shown, in order; the first [`CHARTED`] of them are drawn, too.
+pub const METRICS: [Metric; 7] = [
     Metric {
         title: "Transactions a second",
         unit: "",
@@ -49,7 +49,42 @@ pub const METRICS: [Metric; 3] = [
         of: |point| point.cpu_us_per_query,
         ratio: |ratios| ratios.cpu_us_per_query,
     },
+    Metric {
+        title: "CPU cycles of the server for each statement",
+        unit: "",
+        column: "cycles_per_query",
+        better: LESS,
+        of: |point| point.cycles_per_query,
+        ratio: |ratios| ratios.cycles_per_query,
+    },
+    Metric {
+        title: "CPU cycles for each instruction",
+        unit: "",
+        column: "cycles_per_instruction",
+        better: LESS,
+        of: |point| point.cycles_per_instruction,
+        ratio: |ratios| ratios.cycles_per_instruction,
+    },
+    // A client that did nothing has no logarithm: these two are shown side by side, without a ratio.
+    Metric {
+        title: "Transactions of the least served client, by the mean of all",
+        unit: "ratio",
+        column: "least_client_ratio",
+        better: MORE,
+        of: |point| point.least_client_ratio,
+        ratio: |_| None,
+    },
+    Metric {
+        title: "Standard deviation of the clients' transactions, by their mean",
+        unit: "ratio",
+        column: "client_sd_ratio",
+        better: LESS,
+        of: |point| point.client_sd_ratio,
+        ratio: |_| None,
+    },
 ];
+/// How many of [`METRICS`] are drawn.
+pub const CHARTED: usize = 3;
 
 impl Metric {
     pub fn shown(&self, value: f64) -> String {
@@ -161,6 +196,21 @@ pub fn results(sweep: &Sweep) -> Vec<String> {
         format!("{clients}: {text}")
     };
     together.into_iter().map(sentence).collect()
+}
+
+/// Where throughput is bought with clients that starve.
+pub fn starved(sweep: &Sweep) -> Vec<String> {
+    let text = |found: &Starved| {
+        format!(
+            "{}: {} leads, but its least served client does {} of the mean; with {} it does {}.",
+            number::counted(u64::from(found.threads), "client", "clients"),
+            label(&sweep.lines[found.leader]),
+            number::percent(found.least),
+            label(&sweep.lines[found.fairest]),
+            number::percent(found.fair)
+        )
+    };
+    sweep.starved().iter().map(text).collect()
 }
 
 /// How a line scales, by the Universal Scalability Law.

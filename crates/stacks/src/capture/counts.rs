@@ -57,7 +57,9 @@ impl CycleCounter {
             }
             if counted.len() + fresh.len() > MOST_THREADS {
                 return Err(unavailable(
-                    format!("the process has more than {MOST_THREADS} threads, each of which needs a counter"),
+                    format!(
+                        "the process has more than {MOST_THREADS} threads, each of which needs a counter"
+                    ),
                     "measure with fewer connections",
                 ));
             }

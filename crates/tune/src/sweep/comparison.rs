@@ -117,6 +117,10 @@ pub struct Ratios {
     pub p95_ms: Option<Ratio>,
     /// Of the CPU time for each statement. Less is better.
     pub cpu_us_per_query: Option<Ratio>,
+    /// Of the CPU cycles for each statement. Less is better.
+    pub cycles_per_query: Option<Ratio>,
+    /// Of the CPU cycles for each instruction. Less is better.
+    pub cycles_per_instruction: Option<Ratio>,
 }
 
 /// B by A, of one quantity.
@@ -134,7 +138,9 @@ pub struct Ratio {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotComparable {
     /// The clients did other things.
-    #[error("they measured different workloads, {a} and {b}: their ratio would say nothing of either machine")]
+    #[error(
+        "they measured different workloads, {a} and {b}: their ratio would say nothing of either machine"
+    )]
     Workload {
         /// `oltp_point_select on 4 tables of 10,000 rows`.
         a: String,
@@ -225,9 +231,10 @@ impl Comparison {
         let only = |these: &Sweep, those: &Sweep| {
             let of_line = |line: &Line| {
                 let there = other(line, those);
-                let only_here = line.points.iter().filter(|point| {
-                    there.as_ref().and_then(|there| there.at(point.threads)).is_none()
-                });
+                let only_here = line
+                    .points
+                    .iter()
+                    .filter(|point| there.as_ref().and_then(|there| there.at(point.threads)).is_none());
                 only_here
                     .map(|point| Place { setting: line.setting.clone(), threads: point.threads })
                     .collect::<Vec<_>>()
@@ -239,7 +246,8 @@ impl Comparison {
             let point = |point: &Point| {
                 let threads = point.threads;
                 let found = there.at(threads)?;
-                let ratios = Ratios::from_runs(runs(a.1, &line.setting, threads), runs(b.1, &line.setting, threads));
+                let ratios =
+                    Ratios::from_runs(&runs(a.1, &line.setting, threads), &runs(b.1, &line.setting, threads));
                 Some(ComparedPoint { threads, a: point.clone(), b: found.clone(), ratios })
             };
             let points: Vec<ComparedPoint> = line.points.iter().filter_map(point).collect();
@@ -282,16 +290,18 @@ impl Side {
 }
 
 impl Ratios {
-    fn from_runs(a: Vec<&Measured>, b: Vec<&Measured>) -> Self {
+    fn from_runs(a: &[&Measured], b: &[&Measured]) -> Self {
         let of = |pick: fn(&Measured) -> Option<f64>| {
             let values = |runs: &[&Measured]| runs.iter().filter_map(|run| pick(run)).collect::<Vec<f64>>();
-            Ratio::from_runs(&values(&a), &values(&b))
+            Ratio::from_runs(&values(a), &values(b))
         };
         Self {
             transactions_per_s: of(|run| Some(run.transactions_per_s)),
             queries_per_s: of(|run| Some(run.queries_per_s)),
             p95_ms: of(|run| run.p95_ms),
             cpu_us_per_query: of(|run| run.cpu_us_per_query),
+            cycles_per_query: of(|run| run.cycles_per_query),
+            cycles_per_instruction: of(|run| run.cycles_per_instruction),
         }
     }
 }
@@ -468,6 +478,7 @@ mod tests {
         let measured = |cell: Cell| Measured {
             transactions_per_s: tps(&cell.setting.0[0].value, cell.threads, cell.run),
             p95_ms: Some(2.0),
+            cpu_us_per_query: Some(3.0),
             cell,
             ..Measured::default()
         };
@@ -492,7 +503,7 @@ mod tests {
             assert!(ratio.low.unwrap() < 1.5 && ratio.high.unwrap() > 1.499, "{ratio:?}");
             assert_eq!(ratio.is_more(), Some(true));
             assert_eq!(point.ratios.p95_ms.unwrap().ratio, 1.0);
-            assert_eq!(point.ratios.cpu_us_per_query, None);
+            assert_eq!(point.ratios.cycles_per_query, None);
         }
         let places = |places: &[Place]| -> Vec<String> {
             places.iter().map(|place| format!("{} {}", place.setting.0[0].value, place.threads)).collect()
@@ -523,7 +534,8 @@ mod tests {
     fn a_file_of_before_says_what_it_does_not_know() {
         let old = Conditions { hardware: spindoctor_model::Machine::default(), ..made(&[], 47.0) };
         let of = |conditions| sweep(conditions, &["6"], &[1], 1, |_, _, _| 1.0);
-        let compared = Comparison::from_sweeps(("a", &of(old)), ("b", &of(made(&[("x", "1")], 47.0)))).unwrap();
+        let compared =
+            Comparison::from_sweeps(("a", &of(old)), ("b", &of(made(&[("x", "1")], 47.0)))).unwrap();
         assert_eq!(compared.notes.len(), 1, "{:?}", compared.notes);
         assert!(compared.notes[0].starts_with("A does not say the CPU, its PAUSE, the kernel, the settings"));
     }
@@ -542,7 +554,9 @@ mod tests {
 
     #[test]
     fn one_run_has_a_ratio_and_no_interval() {
-        assert_eq!(Ratio::from_runs(&[2.0], &[3.0, 3.0]).unwrap(), Ratio { ratio: 1.5, low: None, high: None });
+        let one = Ratio::from_runs(&[2.0], &[3.0, 3.0]).unwrap();
+        assert!((one.ratio - 1.5).abs() < 1e-9 && one.low.is_none() && one.high.is_none(), "{one:?}");
+        assert_eq!(one.is_more(), None);
         assert_eq!(Ratio::from_runs(&[0.0, f64::NAN, -1.0], &[3.0]), None);
         assert_eq!(Ratio::from_runs(&[2.0; 2], &[3.0; 2]).unwrap().is_more(), Some(true));
     }

@@ -6,17 +6,19 @@
 //! the clients and changes the settings.
 
 mod comparison;
+mod starved;
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use spindoctor_model::Machine;
+use spindoctor_model::{Fairness, Machine};
 
 pub use comparison::{
     COMPARISON_SCHEMA, ComparedLine, ComparedPoint, Comparison, Difference, NotComparable, Place, Ratio,
     Ratios, Side,
 };
+pub use starved::Starved;
 
 use crate::statistics::usl::{self, Usl};
 
@@ -89,6 +91,12 @@ pub struct Measured {
     pub cpu_us_per_query: Option<f64>,
     /// Statements that ended in an error, a second.
     pub errors_per_s: f64,
+    /// How evenly the clients were served; none in files of before 2026-11-26.
+    pub fairness: Option<Fairness>,
+    /// CPU cycles of the server's process for each statement, where the CPU lets us count them.
+    pub cycles_per_query: Option<f64>,
+    /// CPU cycles for each instruction (CPI), likewise.
+    pub cycles_per_instruction: Option<f64>,
 }
 
 /// What a sweep was made with, beside its grid: cells of two sweeps that differ in this are not put together.
@@ -187,6 +195,18 @@ pub struct Point {
     pub cpu_us_per_query: Option<Spread>,
     /// Statements that ended in an error, a second: the worst run.
     pub errors_per_s: f64,
+    /// Transactions of a client in a run: the mean of all.
+    pub client_transactions: Option<Spread>,
+    /// Transactions of the client with the fewest, by that mean. 1 is fair; more is better.
+    pub least_client_ratio: Option<Spread>,
+    /// Transactions of the client with the most, by that mean. 1 is fair; less is better.
+    pub most_client_ratio: Option<Spread>,
+    /// Standard deviation of the clients' transactions, by that mean. 0 is fair; less is better.
+    pub client_sd_ratio: Option<Spread>,
+    /// CPU cycles of the server's process for each statement. Less is better.
+    pub cycles_per_query: Option<Spread>,
+    /// CPU cycles for each instruction. Less is better.
+    pub cycles_per_instruction: Option<Spread>,
 }
 
 /// Several measurements of one quantity. Runs are few, so the spread is all of it: no share of them is cut off.
@@ -415,6 +435,12 @@ impl Point {
             p95_ms: all(|measured| measured.p95_ms),
             cpu_us_per_query: all(|measured| measured.cpu_us_per_query),
             errors_per_s: measured.iter().map(|measured| measured.errors_per_s).fold(0.0, f64::max),
+            client_transactions: all(|measured| Some(measured.fairness?.mean)),
+            least_client_ratio: all(|measured| measured.fairness?.least_ratio()),
+            most_client_ratio: all(|measured| measured.fairness?.most_ratio()),
+            client_sd_ratio: all(|measured| measured.fairness?.sd_ratio()),
+            cycles_per_query: all(|measured| measured.cycles_per_query),
+            cycles_per_instruction: all(|measured| measured.cycles_per_instruction),
         })
     }
 }

@@ -9,9 +9,10 @@ use crate::sweep::view::METRICS;
 
 /// The table, with a line of titles.
 pub fn render(comparison: &Comparison) -> String {
-    let mut titles: Vec<String> = comparison.lines.first().map_or(Vec::new(), |line| {
-        line.setting.0.iter().map(|assigned| cell(&assigned.variable)).collect()
-    });
+    let mut titles: Vec<String> = comparison
+        .lines
+        .first()
+        .map_or(Vec::new(), |line| line.setting.0.iter().map(|assigned| cell(&assigned.variable)).collect());
     titles.extend(["threads", "runs_a", "runs_b"].map(str::to_owned));
     titles.extend(METRICS.iter().flat_map(|metric| {
         ["a", "b", "ratio", "ratio_low", "ratio_high"].map(|column| format!("{}_{column}", metric.column))
@@ -56,6 +57,9 @@ mod tests {
         assert_eq!(table.lines().count(), points + 1);
         let columns = table.lines().next().unwrap().split(',').count();
         assert!(table.lines().all(|line| line.split(',').count() == columns), "{table}");
-        assert!(table.starts_with("innodb_sync_spin_loops,threads,runs_a,runs_b,transactions_per_s_a,"), "{table}");
+        assert!(
+            table.starts_with("innodb_sync_spin_loops,threads,runs_a,runs_b,transactions_per_s_a,"),
+            "{table}"
+        );
     }
 }

@@ -133,7 +133,9 @@ mod tests {
     #[test]
     fn both_sides_and_what_differs_are_on_the_page() {
         let page = render(&examples::compared());
-        for part in ["What differs", "PAUSE", "old.json", "new.json", "class=\"line dashed s0\"", "95 % interval"] {
+        for part in
+            ["What differs", "PAUSE", "old.json", "new.json", "class=\"line dashed s0\"", "95 % interval"]
+        {
             assert!(page.contains(part), "{part}");
         }
     }

@@ -285,10 +285,16 @@ mod tests {
         let comparison = examples::compared();
         let results = results(&comparison);
         assert_eq!(results.len(), 2, "{results:?}");
-        assert!(results[0].starts_with("innodb_sync_spin_loops = 30: B has more throughput at"), "{results:?}");
+        assert!(
+            results[0].starts_with("innodb_sync_spin_loops = 30: B has more throughput at"),
+            "{results:?}"
+        );
         assert_eq!(
             only_one_has(&comparison),
-            ["only A has innodb_sync_spin_loops = 30 at 1024 clients", "only A has innodb_sync_spin_loops = 200 at 1024 clients"]
+            [
+                "only A has innodb_sync_spin_loops = 30 at 1024 clients",
+                "only A has innodb_sync_spin_loops = 200 at 1024 clients"
+            ]
         );
     }
 }

@@ -83,7 +83,9 @@ fn table(page: &mut Page, comparison: &Comparison, metric: &Metric) {
             page.hanging("  ", "  ", &safe(&name), QUIET);
         }
         let widths: Vec<usize> = (0..TITLES.len())
-            .map(|at| rows.iter().map(|(row, _)| row[at].width()).max().unwrap_or(0).max(TITLES[at].width()) + 2)
+            .map(|at| {
+                rows.iter().map(|(row, _)| row[at].width()).max().unwrap_or(0).max(TITLES[at].width()) + 2
+            })
             .collect();
         let joined = |cells: &[String]| -> String {
             cells.iter().zip(&widths).map(|(cell, width)| pad(cell, *width)).collect()
@@ -123,7 +125,9 @@ mod tests {
 
     #[test]
     fn no_line_is_wider_than_the_terminal_and_nothing_steers_it() {
-        for (name, comparison) in [("two machines", examples::compared()), ("hostile", examples::compared_hostile())] {
+        for (name, comparison) in
+            [("two machines", examples::compared()), ("hostile", examples::compared_hostile())]
+        {
             for width in [60, 80, 100] {
                 let text = render(&comparison, Look { width, colour: false });
                 for line in text.lines() {

@@ -128,7 +128,8 @@ fn what_a_query_costs_is_saved_with_the_machine_and_compared() {
     let file = |name: &str| folder.path().join(name).display().to_string();
     let socket = server.socket().display();
     let taken = |name: &str| {
-        let line = format!("stacks -u root -S {socket} --no-defaults --duration 4s --json --save {}", file(name));
+        let line =
+            format!("stacks -u root -S {socket} --no-defaults --duration 4s --json --save {}", file(name));
         let (text, code) = printed(&line);
         assert_eq!(code, 0, "{text}");
         json(&text)
@@ -147,7 +148,8 @@ fn what_a_query_costs_is_saved_with_the_machine_and_compared() {
     // Counted, or the reason why not.
     assert_ne!(after["cycles_per_query"].is_number(), after["not_counted"].is_string(), "{after}");
 
-    let (text, code) = printed(&format!("stacks --diff {} {}", file("before.spinprof"), file("after.spinprof")));
+    let (text, code) =
+        printed(&format!("stacks --diff {} {}", file("before.spinprof"), file("after.spinprof")));
     assert_eq!(code, 0, "{text}");
     for name in ["CPU ", "PAUSE ", "kernel ", "queries ", "CPU per query ", "cycles"] {
         assert!(text.lines().any(|line| line.starts_with(name)), "{name}: {text}");

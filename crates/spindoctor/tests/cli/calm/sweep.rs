@@ -142,7 +142,11 @@ fn two_sweeps_are_compared_with_what_their_conditions_differ_in() {
         assert!(hardware["cpu"]["name"].as_str().is_some_and(|name| !name.is_empty()), "{hardware}");
         assert!(hardware["pause"]["ns"].as_f64().is_some_and(|ns| ns > 0.0), "{hardware}");
         assert!(hardware["kernel"].is_string(), "{hardware}");
-        assert!(compared[side]["settings"].as_object().is_some_and(|all| all.len() > 200), "{}", compared[side]);
+        assert!(
+            compared[side]["settings"].as_object().is_some_and(|all| all.len() > 200),
+            "{}",
+            compared[side]
+        );
     }
     let differ: Vec<&str> = compared["differences"]
         .as_array()
@@ -151,13 +155,19 @@ fn two_sweeps_are_compared_with_what_their_conditions_differ_in() {
         .filter_map(|difference| difference["what"].as_str())
         .collect();
     assert!(["quota", "options", "table_open_cache"].iter().all(|what| differ.contains(what)), "{differ:?}");
-    assert!(!differ.iter().any(|what| ["CPU", "kernel", "datadir", "port", "server_uuid"].contains(what)), "{differ:?}");
+    assert!(
+        !differ.iter().any(|what| ["CPU", "kernel", "datadir", "port", "server_uuid"].contains(what)),
+        "{differ:?}"
+    );
     let points = compared["lines"][0]["points"].as_array().expect("a list");
     assert_eq!(points.len(), 1, "{points:?}");
     let ratio = &points[0]["ratios"]["transactions_per_s"];
     let number = |name: &str| ratio[name].as_f64().expect("a number");
     assert!(number("low") <= number("ratio") && number("ratio") <= number("high"), "{ratio}");
-    assert_eq!((&compared["only_a"][0]["threads"], &compared["only_b"][0]["threads"]), (&1.into(), &4.into()));
+    assert_eq!(
+        (&compared["only_a"][0]["threads"], &compared["only_b"][0]["threads"]),
+        (&1.into(), &4.into())
+    );
     assert!(fs::read_to_string(&html).expect("a page").contains("table_open_cache"));
 
     let other = made("other.json", "--threads 2 --workload oltp_update_index");
