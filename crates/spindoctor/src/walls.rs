@@ -24,7 +24,7 @@ const SHOWS: [(&str, &str, &str); 11] = [
     ("tune", "doctor", "a plan shows the host as a diagnosis does"),
 ];
 /// The crates, each with what it may use; what stands on a line uses only what stands above it.
-const CRATES: [(&str, &[&str]); 18] = [
+const CRATES: [(&str, &[&str]); 19] = [
     ("model", &[]),
     ("safefile", &[]),
     ("sql", &[]),
@@ -32,7 +32,8 @@ const CRATES: [(&str, &[&str]); 18] = [
     ("corpus", &[]),
     ("giving-back", &[]),
     ("page", &["model"]),
-    ("rules", &["model", "sql"]),
+    ("statements", &["model", "sql"]),
+    ("rules", &["model", "sql", "statements"]),
     ("record", &["model", "safefile", "sql"]),
     ("stacks", &["model", "safefile"]),
     ("profile", &["model", "page", "sql", "stacks"]),
@@ -45,8 +46,21 @@ const CRATES: [(&str, &[&str]); 18] = [
     (
         "spindoctor",
         &[
-            "captures", "collect", "export", "fleet", "lab", "model", "page", "profile", "record", "rules",
-            "safefile", "sql", "stacks", "tune",
+            "captures",
+            "collect",
+            "export",
+            "fleet",
+            "lab",
+            "model",
+            "page",
+            "profile",
+            "record",
+            "rules",
+            "safefile",
+            "sql",
+            "stacks",
+            "statements",
+            "tune",
         ],
     ),
 ];

@@ -1,10 +1,9 @@
 //! `rows-read-waste`: rows read far beyond rows sent: a plan gone wrong.
 
-use std::collections::HashMap;
-
 use spindoctor_model::mysql::{ServerThread, StatementDigest};
 use spindoctor_model::number::whole;
 use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window};
+use spindoctor_statements::{Counts, Grown};
 
 use super::cpu_saturated;
 use crate::draft::Draft;
@@ -142,7 +141,7 @@ fn is_of_prepared(window: &Window) -> bool {
     let growth = |name: &str| window.status_growth(name).unwrap_or(0.0);
     let scanned = scanned(window).unwrap_or(0.0);
     let has_text = |statement: &&Grown<'_>| statement.digest.text != StatementDigest::WITHOUT_TEXT;
-    let known: f64 = grown(window).iter().filter(has_text).map(|statement| statement.examined).sum();
+    let known: f64 = grown(window).iter().filter(has_text).map(|statement| statement.by.rows_examined).sum();
     let sent_at_most = growth("Bytes_sent") / ROW_BYTES;
     growth("Com_stmt_execute") > 0.0
         && known < SUMMARY_KNOWS * scanned
@@ -165,26 +164,25 @@ fn scanned(window: &Window) -> Option<f64> {
     )
 }
 
-/// What one statement did within the window.
-struct Grown<'a> {
-    digest: &'a StatementDigest,
-    executions: f64,
-    time_s: f64,
-    examined: f64,
-    returned: f64,
-    scans: f64,
+fn is_waste(statement: &Grown<'_>) -> bool {
+    let by = &statement.by;
+    let each = by.rows_examined / by.executions.max(1.0);
+    let ratio = by.rows_examined / returned(by).max(1.0);
+    let scans = by.full_scans >= SCANS_RATIO * by.executions;
+    looks_for_rows(statement.digest)
+        && ratio >= EXAMINED_EACH
+        && ((scans && each >= SCANNED_ROWS)
+            || (each >= INDEXED_ROWS && !spindoctor_sql::aggregates(&statement.digest.text)))
 }
 
-impl Grown<'_> {
-    fn is_waste(&self) -> bool {
-        let each = self.examined / self.executions.max(1.0);
-        let ratio = self.examined / self.returned.max(1.0);
-        let scans = self.scans >= SCANS_RATIO * self.executions;
-        looks_for_rows(self.digest)
-            && ratio >= EXAMINED_EACH
-            && ((scans && each >= SCANNED_ROWS)
-                || (each >= INDEXED_ROWS && !spindoctor_sql::aggregates(&self.digest.text)))
-    }
+/// Rows returned or changed.
+fn returned(by: &Counts) -> f64 {
+    by.rows_sent + by.rows_affected
+}
+
+/// Time that is not spent waiting for locks, seconds.
+fn time_s(by: &Counts) -> f64 {
+    (by.total_ns - by.lock_ns).max(0.0) / 1e9
 }
 
 /// True for a statement that reads rows to return or change some; ALTER, ANALYZE and CHECKSUM read tables
@@ -194,61 +192,35 @@ fn looks_for_rows(digest: &StatementDigest) -> bool {
     ["SELECT", "WITH", "UPDATE", "DELETE", "INSERT", "REPLACE"].contains(&kind.as_str())
 }
 
-/// Statements with what they did within the window, time spent waiting for locks taken off.
+/// Statements that are not about the server, with what they did within the window.
 fn grown(window: &Window) -> Vec<Grown<'_>> {
     let Some(change) = window.change(|s| &s.server.digests) else {
         return Vec::new();
     };
-    let before: HashMap<(&str, &str), &StatementDigest> = change
-        .first
-        .iter()
-        .map(|digest| ((digest.schema.as_str(), digest.digest.as_str()), digest))
-        .collect();
-    let none = StatementDigest::default();
-    change
-        .last
-        .iter()
-        .filter(|digest| !spindoctor_sql::is_about_the_server(&digest.schema, &digest.text))
-        .filter_map(|digest| {
-            let known = before.get(&(digest.schema.as_str(), digest.digest.as_str())).copied();
-            // One that was not in the first list and is older than the window: its growth is not known.
-            let young = digest.first_seen_s.is_some_and(|age_s| age_s <= change.seconds + 1.0);
-            let first = known.or(young.then_some(&none))?;
-            let grew = |last: u64, first: u64| last.checked_sub(first).map(|grew| grew as f64);
-            let lock_s = grew(digest.lock_ns, first.lock_ns)? / 1e9;
-            Some(Grown {
-                digest,
-                executions: grew(digest.executions, first.executions)?,
-                time_s: (grew(digest.total_ns, first.total_ns)? / 1e9 - lock_s).max(0.0),
-                examined: grew(digest.rows_examined, first.rows_examined)?,
-                returned: grew(digest.rows_sent, first.rows_sent)?
-                    + grew(digest.rows_affected, first.rows_affected)?,
-                scans: grew(digest.full_scans, first.full_scans)?
-                    + grew(digest.full_joins, first.full_joins)?,
-            })
-        })
-        .collect()
+    let mut grown = spindoctor_statements::grown(change.first, change.last, change.seconds);
+    grown.retain(|grown| !spindoctor_sql::is_about_the_server(&grown.digest.schema, &grown.digest.text));
+    grown
 }
 
 fn by_digests(window: &Window) -> Option<Finding> {
     let seconds = window.change(|s| &s.server.digests)?.seconds;
     let grown = grown(window);
-    let all_s: f64 = grown.iter().map(|statement| statement.time_s).sum();
-    let mut waste: Vec<&Grown<'_>> =
-        grown.iter().filter(|statement| statement.executions > 0.0 && statement.is_waste()).collect();
-    waste.sort_by(|a, b| b.time_s.total_cmp(&a.time_s));
+    let all_s: f64 = grown.iter().map(|statement| time_s(&statement.by)).sum();
+    let mut waste: Vec<&Grown<'_>> = grown.iter().filter(|statement| is_waste(statement)).collect();
+    waste.sort_by(|a, b| time_s(&b.by).total_cmp(&time_s(&a.by)));
     let worst = *waste.first()?;
-    let waste_s: f64 = waste.iter().map(|statement| statement.time_s).sum();
+    let by = &worst.by;
+    let waste_s: f64 = waste.iter().map(|statement| time_s(&statement.by)).sum();
     let ratio = waste_s / all_s.max(f64::MIN_POSITIVE);
     let cpus = effective_cpus(window);
     let score = ratio * (waste_s / seconds / cpus).min(1.0);
     if ratio < TIME_RATIO || score < TIME_RATIO {
         return None;
     }
-    let each = worst.examined / worst.executions;
-    let returned_each = worst.returned / worst.executions;
-    let examined_per_s = waste.iter().map(|statement| statement.examined).sum::<f64>() / seconds;
-    let scans = worst.scans >= SCANS_RATIO * worst.executions;
+    let each = by.rows_examined / by.executions;
+    let returned_each = returned(by) / by.executions;
+    let examined_per_s = waste.iter().map(|statement| statement.by.rows_examined).sum::<f64>() / seconds;
+    let scans = by.full_scans >= SCANS_RATIO * by.executions;
     Some(
         Draft::new(
             &CAUSE,
@@ -279,7 +251,7 @@ fn by_digests(window: &Window) -> Option<Finding> {
         ))
         .evidence(Evidence::new(
             "executions",
-            worst.executions / seconds,
+            by.executions / seconds,
             "1/s",
             "events_statements_summary_by_digest",
         ))

@@ -1,11 +1,9 @@
 //! Statements by digest: what they took of all statements' time between two readings.
 
-use std::collections::HashMap;
-
 use spindoctor_model::Window;
 use spindoctor_model::mysql::StatementDigest;
-use spindoctor_model::window::Change;
 use spindoctor_sql::is_about_the_server;
+use spindoctor_statements::grown;
 
 /// What one kind of statement did between two readings.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,25 +38,26 @@ impl<'a> Queries<'a> {
     /// What ran of late; none where the summary was not read twice.
     pub fn from_window(window: &'a Window, over_s: f64) -> Option<Self> {
         let change = window.recent_change(over_s, |s| &s.server.digests)?;
-        let grown = grown(&change);
-        let total_ns: f64 = grown.iter().map(|(_, growth)| growth.total_ns as f64).sum();
-        let per_s = |count: u64| count as f64 / change.seconds;
+        let grown = grown(change.first, change.last, change.seconds);
+        let total_ns: f64 = grown.iter().map(|grown| grown.by.total_ns).sum();
+        let per_s = |count: f64| count / change.seconds;
         let mut all: Vec<Query<'a>> = grown
             .into_iter()
-            .map(|(digest, growth)| {
-                let each = |sum: u64| sum as f64 / growth.executions.max(1) as f64;
+            .map(|grown| {
+                let by = grown.by;
+                let each = |sum: f64| sum / by.executions.max(1.0);
                 Query {
-                    digest,
-                    per_s: per_s(growth.executions),
-                    mean_ms: each(growth.total_ns) / 1e6,
-                    share: growth.total_ns as f64 / total_ns.max(1.0),
-                    load: per_s(growth.total_ns) / 1e9,
-                    examined: each(growth.rows_examined),
-                    sent: each(growth.rows_sent),
-                    affected: each(growth.rows_affected),
-                    lock_share: (growth.lock_ns as f64 / growth.total_ns.max(1) as f64).min(1.0),
-                    scans_per_s: per_s(growth.full_scans + growth.full_joins),
-                    disk_tables_per_s: per_s(growth.disk_temporary_tables),
+                    digest: grown.digest,
+                    per_s: per_s(by.executions),
+                    mean_ms: each(by.total_ns) / 1e6,
+                    share: by.total_ns / total_ns.max(1.0),
+                    load: per_s(by.total_ns) / 1e9,
+                    examined: each(by.rows_examined),
+                    sent: each(by.rows_sent),
+                    affected: each(by.rows_affected),
+                    lock_share: (by.lock_ns / by.total_ns.max(1.0)).min(1.0),
+                    scans_per_s: per_s(by.full_scans),
+                    disk_tables_per_s: per_s(by.disk_temporary_tables),
                 }
             })
             .collect();
@@ -76,38 +75,4 @@ impl<'a> Queries<'a> {
         let busy_ms: f64 = self.all.iter().map(|query| query.per_s * query.mean_ms).sum();
         (per_s > 0.0).then(|| busy_ms / per_s)
     }
-}
-
-/// Growth of each digest that ran between two readings. One that the first reading does not have grew from zero where
-/// it is younger than that, and is left out where it is not: the list of the first reading was cut.
-fn grown<'a>(change: &Change<'a, Vec<StatementDigest>>) -> Vec<(&'a StatementDigest, StatementDigest)> {
-    let key = |digest: &'a StatementDigest| (digest.schema.as_str(), digest.digest.as_str());
-    let before: HashMap<_, &StatementDigest> =
-        change.first.iter().map(|digest| (key(digest), digest)).collect();
-    let nothing = StatementDigest::default();
-    let growth = |last: &'a StatementDigest| {
-        let is_new = || last.first_seen_s.is_some_and(|age_s| age_s <= change.seconds);
-        let first = match before.get(&key(last)) {
-            Some(first) => first,
-            None if is_new() => &nothing,
-            None => return None,
-        };
-        let executions = last.executions.checked_sub(first.executions).filter(|&ran| ran > 0)?;
-        Some((
-            last,
-            StatementDigest {
-                executions,
-                total_ns: last.total_ns.checked_sub(first.total_ns)?,
-                lock_ns: last.lock_ns.saturating_sub(first.lock_ns),
-                rows_examined: last.rows_examined.saturating_sub(first.rows_examined),
-                rows_sent: last.rows_sent.saturating_sub(first.rows_sent),
-                rows_affected: last.rows_affected.saturating_sub(first.rows_affected),
-                full_joins: last.full_joins.saturating_sub(first.full_joins),
-                full_scans: last.full_scans.saturating_sub(first.full_scans),
-                disk_temporary_tables: last.disk_temporary_tables.saturating_sub(first.disk_temporary_tables),
-                ..StatementDigest::default()
-            },
-        ))
-    };
-    change.last.iter().filter_map(growth).collect()
 }

@@ -10,6 +10,7 @@ use spindoctor_model::mysql::StatementDigest;
 use spindoctor_model::{Event, Profile, Window};
 
 use spindoctor_sql::{comparable, digest};
+use spindoctor_statements::grown;
 
 use spindoctor_profile::{By, Choice, View};
 use spindoctor_record::span::{Span, after};
@@ -202,37 +203,17 @@ fn ended(first: &DigestReading<'_>, last: &DigestReading<'_>) -> Ended {
     if seconds <= 0.0 {
         return Ended::new();
     }
-    let mut earlier: HashMap<(&str, &str), &StatementDigest> = HashMap::new();
-    for digest in first.1 {
-        earlier.insert((&digest.schema, &digest.digest), digest);
+    // One text may stand there once for each schema.
+    let mut sums: HashMap<String, (&str, f64, f64)> = HashMap::new();
+    for grown in grown(first.1, last.1, seconds).iter().filter(|grown| !grown.digest.text.is_empty()) {
+        let text = grown.digest.text.as_str();
+        let sum = sums.entry(comparable(text)).or_insert((text, 0.0, 0.0));
+        sum.1 += grown.by.executions;
+        sum.2 += grown.by.total_ns;
     }
-    // By executions and nanoseconds: one text may stand there once for each schema.
-    let mut grown: HashMap<String, (&str, u64, u64)> = HashMap::new();
-    for digest in last.1.iter().filter(|digest| !digest.text.is_empty()) {
-        let (executions, total_ns) = match earlier.get(&(digest.schema.as_str(), digest.digest.as_str())) {
-            Some(before) => (before.executions, before.total_ns),
-            // A digest that was first seen since then grew from zero. An older one was below the list's bound: how
-            // much it grew nobody knows.
-            None if digest.first_seen_s.is_some_and(|seen_s| seen_s <= seconds) => (0, 0),
-            None => continue,
-        };
-        // Truncating the summary makes the counters begin again.
-        let (Some(executions), Some(total_ns)) =
-            (digest.executions.checked_sub(executions), digest.total_ns.checked_sub(total_ns))
-        else {
-            continue;
-        };
-        if executions > 0 {
-            let sum = grown.entry(comparable(&digest.text)).or_insert((&digest.text, 0, 0));
-            sum.1 += executions;
-            sum.2 += total_ns;
-        }
-    }
-    grown
-        .into_iter()
+    sums.into_iter()
         .map(|(key, (text, executions, total_ns))| {
-            let mean_ms = total_ns as f64 / executions as f64 / 1e6;
-            (key, (text.to_owned(), executions as f64 / seconds, mean_ms))
+            (key, (text.to_owned(), executions / seconds, total_ns / executions / 1e6))
         })
         .collect()
 }

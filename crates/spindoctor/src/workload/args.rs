@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use regex::Regex;
 
+use super::diff::operand::Operand;
 use super::tally::By;
 use crate::common::flags::{Connection, duration, hz, pattern};
 use crate::common::moment::Moment;
@@ -84,6 +85,22 @@ pub struct Workload {
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = duration, requires = "file", help_heading = "Recordings and files")]
     pub every: Duration,
 
+    /// Compare two times, before and after: recordings or parts of them (FILE@09:00..09:10), captured files, what --save wrote;
+    /// without AFTER, the server as it runs now
+    #[arg(long, value_names = ["BEFORE", "AFTER"], num_args = 1..=2, conflicts_with_all = ["recording", "file"], help_heading = "Comparison")]
+    pub diff: Vec<Operand>,
+
+    /// Write what ran, for a later --diff
+    #[arg(long, value_name = "FILE", conflicts_with = "diff", help_heading = "Comparison")]
+    pub save: Option<PathBuf>,
+
     #[command(flatten)]
     pub connection: Connection,
+}
+
+impl Workload {
+    /// True where what is seen is compared with another time, now or later.
+    pub fn is_compared(&self) -> bool {
+        self.save.is_some() || !self.diff.is_empty()
+    }
 }

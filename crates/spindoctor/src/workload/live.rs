@@ -57,6 +57,10 @@ const GOODBYE_WITHIN: Duration = Duration::from_millis(200);
 /// clients that come by a clock.
 const JITTER: f64 = 0.1;
 
+/// Readings of the server's summary of statements in a time that is compared with another, besides the first: enough for an
+/// interval, at some 20 ms of the server's each.
+const SUMMARIES: u32 = 12;
+
 /// What of the host is read with the counters.
 const HOST_SOURCES: [&host::HostSource; 3] =
     [&host::process::SOURCE, &host::pressure::SOURCE, &host::disks::SOURCE];
@@ -193,6 +197,8 @@ struct Server {
     notes: Vec<String>,
     rows_sent_before: Option<f64>,
     rows_sent: Option<f64>,
+    /// True where the session is another than it was, and counters may have begun from zero.
+    has_restarted: bool,
     /// What sessions before this one cost.
     queries: u64,
     answered_ms: f64,
@@ -223,6 +229,7 @@ impl Server {
             start,
             rows_sent_before,
             rows_sent: None,
+            has_restarted: false,
             queries: 0,
             answered_ms: 0.0,
             cpu: None,
@@ -273,6 +280,7 @@ impl Server {
                 note("the server answers again");
                 // Rows that were sent before a restart are not known any more.
                 self.rows_sent_before = None;
+                self.has_restarted = true;
                 self.session = Some(session.counting_from(self.start));
             }
             Err(_) => self.retry = Instant::now() + RECONNECT_AFTER,
@@ -320,6 +328,7 @@ struct Run {
     profile: Result<Profile, String>,
     snapshot_due: Instant,
     counters_due: Instant,
+    summary_due: Instant,
     notes: Vec<String>,
     cut: bool,
     is_over: bool,
@@ -342,6 +351,7 @@ impl Run {
             profile,
             snapshot_due: now,
             counters_due: now,
+            summary_due: now,
             notes: Vec::new(),
             cut: false,
             is_over: false,
@@ -367,6 +377,8 @@ impl Run {
             if begun >= self.counters_due {
                 self.counters_due = begun + COUNTERS_EVERY;
                 self.counters(server, process, asked, &threads);
+            } else if asked.is_compared() && !asked.replica && begun >= self.summary_due {
+                self.summary(server, asked);
             }
             bar.show(self.began.elapsed(), usize::try_from(self.tally.looks()).unwrap_or(usize::MAX));
             let chance = 1.0 + JITTER * (2.0 * fastrand::f64() - 1.0);
@@ -454,6 +466,7 @@ impl Run {
         sources.push(&global_status::SOURCE);
         // At both ends: the server sorts its whole summary for it.
         if (is_first || self.is_over) && !asked.replica {
+            self.summary_due = Instant::now() + asked.duration / SUMMARIES;
             sources.push(&perf_schema_statement_digests::SOURCE);
         }
         if asked.replica {
@@ -462,6 +475,7 @@ impl Run {
         let at_s = server.start.elapsed().as_secs_f64();
         let mut sample = Sample { at_s, ..Sample::default() };
         server.counters(&sources, &mut sample);
+        self.compare_with(server, &sample);
         let answer = Answer { at_s, took_ms: 0.0 };
         sample.server.threads = answer.reading(threads.to_vec());
         if let Some(process) = process {
@@ -473,6 +487,27 @@ impl Run {
             }
         }
         self.window.samples.push(sample);
+    }
+
+    /// Reads the server's summary of statements between the ends: the parts that another time is compared with.
+    fn summary(&mut self, server: &mut Server, asked: &Asked) {
+        self.summary_due = Instant::now() + asked.duration / SUMMARIES;
+        let at_s = server.start.elapsed().as_secs_f64();
+        let mut sample = Sample { at_s, ..Sample::default() };
+        server.counters(&[&perf_schema_statement_digests::SOURCE], &mut sample);
+        self.compare_with(server, &sample);
+    }
+
+    /// Counts a sample's summary of statements, where it has one.
+    fn compare_with(&mut self, server: &mut Server, sample: &Sample) {
+        if std::mem::take(&mut server.has_restarted) {
+            self.tally.restarted();
+        }
+        if let Some(digests) = sample.server.digests.value() {
+            let name = perf_schema_statement_digests::SOURCE.name;
+            let is_cut = sample.server.cut.iter().any(|cut| cut == name);
+            self.tally.reading(sample.at_s, digests, is_cut);
+        }
     }
 
     /// Rests until then; CPU samples are read meanwhile, whose buffers are small.

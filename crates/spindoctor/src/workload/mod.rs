@@ -18,11 +18,14 @@
 //!    in words; each threshold has its source beside it. The rules see the same window.
 //! 4. **Inside statements.** A snapshot of the stacks follows some samples and gets the list of who ran what.
 //!    `rules::phases` knows which functions mean parsing, optimizing, reading and so on; `split.rs` counts.
-//! 5. **A replica.** `rules::replica` has the shape of its lag, when it will have caught up, and what an applier's state means
+//! 5. **Two times, compared.** Whatever was counted has its statements in parts of the time (`spindoctor_statements::Span`);
+//!    `workload/diff` gets two of them, from a recording, a file, a saved one, or the live server, and shows how they differ.
+//! 6. **A replica.** `rules::replica` has the shape of its lag, when it will have caught up, and what an applier's state means
 //!    in both vocabularies; the cause `replica-lag` and `workload --replica` rest on it alike.
 
 mod args;
 mod captured;
+mod diff;
 #[cfg(test)]
 mod examples;
 mod json;

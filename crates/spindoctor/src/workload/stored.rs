@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use jiff::Timestamp;
+use spindoctor_collect::mysql::perf_schema_statement_digests;
 use spindoctor_record::Recording;
 
 use super::args::Workload as Asked;
@@ -15,19 +16,25 @@ use super::panel::{Ground, panel};
 use super::run::{begun, what};
 use super::tally::{By, Sighting, Tally};
 use super::view::Workload;
+use crate::common::moment::Moment;
 use crate::common::recorded::{AT_ONCE, window};
 use crate::common::stalls::day_and_time;
 use spindoctor_record::span::{Span, after};
 
-/// Of a recording: its lists of threads, one a second, and its counters.
-pub fn recording(asked: &Asked, file: &Path) -> anyhow::Result<Workload> {
+/// Of a part of a recording: its lists of threads, one a second, and its counters. Without a beginning or an end it is the
+/// recording's.
+pub fn recording(
+    asked: &Asked,
+    file: &Path,
+    (from, to): (Option<Moment>, Option<Moment>),
+) -> anyhow::Result<Workload> {
     let recording = Recording::open(file)?;
     let name = file.display();
     let Some((first, last)) = recording.extent()? else {
         bail!("{name} has no sample yet; the recorder writes one a second");
     };
-    let from = asked.from.map_or(first, |from| from.resolved(last)).max(first);
-    let to = asked.to.map_or(last, |to| to.resolved(last)).min(last);
+    let from = from.map_or(first, |from| from.resolved(last)).max(first);
+    let to = to.map_or(last, |to| to.resolved(last)).min(last);
     if from > to {
         bail!(
             "{name} has nothing in that time: it reaches from {} to {}",
@@ -38,14 +45,23 @@ pub fn recording(asked: &Asked, file: &Path) -> anyhow::Result<Workload> {
     let mut tally = Tally::new(what(asked));
     let mut next = from;
     let mut second = None;
+    let mut segment = None;
     loop {
         let until = after(next, AT_ONCE).min(to);
         for recorded in recording.samples(next, until)? {
+            let at_s = recorded.at.duration_since(from).as_secs_f64();
+            let server = &recorded.sample.server;
+            if segment.replace(recorded.segment).is_some_and(|before| before != recorded.segment) {
+                tally.restarted();
+            }
+            if let Some(digests) = server.digests.value() {
+                let is_cut = server.cut.iter().any(|name| name == perf_schema_statement_digests::SOURCE.name);
+                tally.reading(at_s, digests, is_cut);
+            }
             // In a stall the recorder looks more often: a second counts once, whatever happened in it.
-            if let Some(threads) = recorded.sample.server.threads.value()
+            if let Some(threads) = server.threads.value()
                 && is_another_second(&mut second, recorded.at)
             {
-                let at_s = recorded.at.duration_since(from).as_secs_f64();
                 tally.look(&Sighting { at_s, threads: threads.clone(), ..Sighting::default() });
             }
         }

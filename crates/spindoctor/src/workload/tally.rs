@@ -8,8 +8,9 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use regex::Regex;
-use spindoctor_model::mysql::ServerThread;
+use spindoctor_model::mysql::{ServerThread, StatementDigest};
 use spindoctor_rules::replica;
+use spindoctor_statements::{Span, Tally as Parts};
 
 use super::keys::{Group, Keys};
 use super::statement::Statement;
@@ -137,6 +138,8 @@ pub struct Counted {
     pub groups: Vec<(By, Vec<Group>)>,
     /// The slowest statements, the slowest first.
     pub slowest: Vec<Slow>,
+    /// By statement, in parts of the time: what another time is compared with.
+    pub span: Span,
 }
 
 /// Looks while they are counted.
@@ -151,7 +154,11 @@ pub struct Tally {
     slowest: Vec<Slow>,
     /// Texts are taken apart once, as long as they come again.
     known: HashMap<String, Rc<Statement>>,
+    parts: Parts,
 }
+
+/// A statement that was seen to run, and what it waits for.
+type AtWork<'a> = (Rc<Statement>, &'a str);
 
 /// Texts that are remembered; more are forgotten all at once.
 const MOST_KNOWN: usize = 10_000;
@@ -167,6 +174,7 @@ impl Tally {
             running: HashMap::new(),
             slowest: Vec::new(),
             known: HashMap::new(),
+            parts: Parts::new(""),
         }
     }
 
@@ -182,26 +190,45 @@ impl Tally {
         self.counted.looks += 1;
         let before = self.counted.seen;
         let mut running = HashMap::new();
-        for thread in &seen.threads {
-            self.thread(seen, thread, &mut running);
-        }
+        let at_work: Vec<AtWork<'_>> =
+            seen.threads.iter().filter_map(|thread| self.thread(seen, thread, &mut running)).collect();
+        self.parts.look(at_work.iter().map(|(statement, wait)| (statement.digest.as_str(), *wait)));
         self.counted.most_at_once = self.counted.most_at_once.max(self.counted.seen - before);
         // What does not run any more is over.
         let ended = std::mem::replace(&mut self.running, running);
         ended.into_values().for_each(|slow| self.keep(slow));
     }
 
-    fn thread(&mut self, seen: &Sighting, thread: &ServerThread, running: &mut HashMap<u64, Slow>) {
+    /// A reading of the server's summary of statements, at seconds from any one instant; `is_cut` where the server has more of
+    /// them than are read. Of appliers and of a pattern it says nothing.
+    pub fn reading(&mut self, at_s: f64, digests: &[StatementDigest], is_cut: bool) {
+        if !self.what.appliers && self.what.grep.is_none() {
+            self.parts.reading(at_s, digests, is_cut);
+        }
+    }
+
+    /// The server's counters began from zero.
+    pub fn restarted(&mut self) {
+        self.parts.restarted();
+    }
+
+    /// Counts a thread; what it is at, where it is counted.
+    fn thread<'a>(
+        &mut self,
+        seen: &'a Sighting,
+        thread: &'a ServerThread,
+        running: &mut HashMap<u64, Slow>,
+    ) -> Option<AtWork<'a>> {
         if self.what.appliers {
             if !replica::is_applier(thread) {
-                return;
+                return None;
             }
             if replica::rests(thread) {
                 self.counted.resting += 1;
-                return;
+                return None;
             }
         } else if !is_counted(thread) {
-            return;
+            return None;
         }
         self.counted.seen += 1;
         let text = thread.statement.as_deref().unwrap_or_default();
@@ -210,7 +237,7 @@ impl Tally {
             && !grep.is_match(text)
             && !grep.is_match(digest)
         {
-            return;
+            return None;
         }
         self.counted.matching += 1;
         let statement = self.statement(text, digest);
@@ -250,6 +277,7 @@ impl Tally {
         if !text.is_empty() || !applier {
             self.slow(seen.at_s, thread, text, &statement.digest, running);
         }
+        Some((statement, wait))
     }
 
     fn statement(&mut self, text: &str, digest: &str) -> Rc<Statement> {
@@ -338,6 +366,7 @@ impl Tally {
         Counted {
             groups: groups.filter(|(_, groups)| !groups.is_empty()).collect(),
             slowest: self.slowest,
+            span: self.parts.finish(None, self.counted.seconds),
             ..self.counted
         }
     }

@@ -1,13 +1,14 @@
 //! `spindoctor workload` on real servers, on recordings and on files.
 
 use std::io::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use serde_json::Value;
 use spindoctor_lab::load::{Load, LoadSpec, Tables, Workload};
 use spindoctor_lab::{Home, Server, ServerSpec, Which};
-use spindoctor_model::mysql::ServerThread;
+use spindoctor_model::mysql::{ServerThread, StatementDigest};
 use spindoctor_model::{Reading, RecordedSample, Sample, ServerIdentity};
 use spindoctor_record::{Writer, WriterOptions};
 
@@ -198,6 +199,148 @@ fn a_recording_is_counted_by_time_and_not_by_looks() {
     assert_eq!(seen["statements_at_once"], 5.9, "{seen:#}");
 }
 
+/// Twenty minutes: a lookup reads three rows each time for ten, and then the whole table; an update goes on as it was.
+#[test]
+fn two_parts_of_a_recording_are_compared_by_statement() {
+    const LOOKUP: &str = "SELECT `c` FROM `orders` WHERE `k` = ?";
+    const UPDATE: &str = "UPDATE `orders` SET `c` = ? WHERE `id` = ?";
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("db.spindoctor");
+    let keep_for = Duration::from_secs(100 * 365 * 86_400);
+    let mut writer =
+        Writer::open(&file, WriterOptions { keep_for, ..WriterOptions::default() }).expect("a recording");
+    let begin: Timestamp = "2026-07-01T09:00:00Z".parse().expect("a time that is written here");
+    let segment = writer.begin_segment(begin, ServerIdentity::default());
+    let mut digests = [LOOKUP, UPDATE].map(|text| StatementDigest {
+        schema: "shop".into(),
+        digest: text.len().to_string(),
+        text: text.into(),
+        executions: 1_000_000,
+        ..StatementDigest::default()
+    });
+    let mut rng = fastrand::Rng::with_seed(5);
+    for second in 0..1_200_u64 {
+        let is_slow = second >= 600;
+        let lookups = 40 + rng.u64(0..20);
+        let (each_ns, rows) = if is_slow { (60_000_000, 30_000) } else { (200_000, 3) };
+        let updates = 90 + rng.u64(0..20);
+        for (digest, (ran, each_ns, rows)) in
+            digests.iter_mut().zip([(lookups, each_ns, rows), (updates, 4_000_000, 1)])
+        {
+            digest.executions += ran;
+            digest.total_ns += ran * each_ns * rng.u64(80..120) / 100;
+            digest.rows_examined += ran * rows;
+            digest.rows_sent += ran;
+        }
+        let thread = |(id, text): (u64, &str)| ServerThread {
+            connection_id: Some(id),
+            is_connection: true,
+            command: "Query".to_owned(),
+            statement: Some(text.to_owned()),
+            ..ServerThread::default()
+        };
+        let lookups = if is_slow { rng.usize(2..5) } else { 0 };
+        let running = (0..lookups)
+            .map(|_| "select c from orders where k = ?")
+            .chain((rng.f64() < 0.4).then_some("update orders set c = ? where id = ?"));
+        let at_s = second as f64;
+        let mut sample = Sample { at_s, ..Sample::default() };
+        sample.server.threads =
+            Reading::Available { at_s, took_ms: 1.0, value: (1..).zip(running).map(thread).collect() };
+        if second.is_multiple_of(30) {
+            sample.server.digests = Reading::Available { at_s, took_ms: 1.0, value: digests.to_vec() };
+        }
+        let at = begin + Duration::from_secs(second);
+        writer.write_sample(RecordedSample { at, segment, sample }).expect("room");
+    }
+    drop(writer);
+    let part = |from_to: &str| format!("{}@{from_to}", file.display());
+    let line = format!("workload --diff {} {}", part("09:00..09:09:59"), part("09:10..09:19:59"));
+    let seen = json(&format!("{line} --json"));
+    assert_eq!(
+        (seen["schema"].as_str(), seen["changed"].as_u64()),
+        (Some("spindoctor.workload-diff/1"), Some(1))
+    );
+    let first = &seen["statements"][0];
+    assert_eq!(first["statement"].as_str(), Some(LOOKUP), "{seen:#}");
+    assert!(first["reads_other_rows"] == true && first["verdict"] == "changed", "{first:#}");
+    let times = first["rows_read_each"]["times"].as_f64().expect("a factor");
+    assert!((times - 10_000.0).abs() < 1.0, "{times}");
+    let (text, code) = printed(&line);
+    assert_eq!(code, 0);
+    assert!(text.starts_with("reads 10,000 times the rows each time"), "{text}");
+
+    // A calm time against a calm one, and a saved one against the recording.
+    let saved = folder.path().join("calm.json");
+    let (_, code) =
+        printed(&format!("workload --recording {} --to 09:05 --save {}", file.display(), saved.display()));
+    assert_eq!(code, 0);
+    let seen = json(&format!("workload --diff {} {} --json", saved.display(), part("09:05..09:09:59")));
+    assert_eq!(seen["changed"].as_u64(), Some(0), "{seen:#}");
+    let (text, _) = printed(&format!("workload --diff {} {}", saved.display(), part("09:05..09:09:59")));
+    assert!(text.starts_with("No "), "{text}");
+}
+
+/// A live server before and after its index is hidden: on both, with their own words for that.
+#[test]
+fn a_plan_that_changed_is_named_by_two_looks_at_a_live_server() {
+    for (which, hide) in [(Which::Mysql, "INVISIBLE"), (Which::Mariadb, "IGNORED")] {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let home = Home::open().expect("the lab has a folder");
+        let spec = ServerSpec {
+            which: which.clone(),
+            tables: Some(TABLES),
+            options: vec!["--performance-schema=ON".to_owned()],
+            ..ServerSpec::default()
+        };
+        let server = runtime.block_on(Server::start(&home, &spec, &|_| {})).expect("a server");
+        let folder = tempfile::tempdir().expect("a folder");
+        let saved = folder.path().join("before.json.gz");
+        let look =
+            format!("-u root -S {} --no-defaults --no-stacks --duration 6s", server.socket().display());
+        let hide = format!("ALTER TABLE sbtest.sbtest1 ALTER INDEX k_1 {hide}");
+        let is_over = AtomicBool::new(false);
+        let seen = std::thread::scope(|scope| {
+            for statement in [
+                "SELECT c FROM sbtest.sbtest1 WHERE k = 5000",
+                "UPDATE sbtest.sbtest2 SET k = k + 1 WHERE id = 7",
+            ] {
+                let (server, is_over) = (&server, &is_over);
+                scope.spawn(move || {
+                    let runtime = tokio::runtime::Builder::new_current_thread()
+                        .enable_all()
+                        .build()
+                        .expect("a runtime");
+                    while !is_over.load(Ordering::Relaxed) {
+                        runtime.block_on(server.execute([statement; 200])).expect("it runs");
+                    }
+                });
+            }
+            let (_, code) = printed(&format!("workload {look} --save {}", saved.display()));
+            let hidden = runtime.block_on(server.execute([hide.as_str()]));
+            let (text, _) = printed(&format!("workload {look} --diff {} --json", saved.display()));
+            // Before anything may panic: the sessions end with the scope.
+            is_over.store(true, Ordering::Relaxed);
+            hidden.expect("the index is hidden");
+            assert_eq!(code, 0);
+            serde_json::from_str::<Value>(&text).expect("JSON")
+        });
+        let first = &seen["statements"][0];
+        assert!(
+            first["statement"].as_str().is_some_and(|text| text.contains("sbtest1")),
+            "{which:?}: {seen:#}"
+        );
+        assert_eq!(first["verdict"], "changed", "{which:?}: {seen:#}");
+        assert_eq!(first["reads_other_rows"], true, "{which:?}: {seen:#}");
+        assert!(
+            first["scanning_share"]["after"].as_f64().is_some_and(|share| share > 0.9),
+            "{which:?}: {first:#}"
+        );
+        let all = std::fs::read(&saved).expect("it is there");
+        assert!(all.starts_with(&[0x1f, 0x8b]), "{which:?}: it is packed");
+    }
+}
+
 #[test]
 fn a_captured_file_shows_shares_and_the_slowest_statement() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -234,6 +377,13 @@ fn what_cannot_be_read_is_shown_with_exit_2() {
         ("workload --file x --recording y", "cannot be used with"),
         ("workload --by nothing", "invalid value"),
         ("workload --grep (", "unclosed"),
+        ("workload --diff /nonexistent/a /dev/null", "could not read /nonexistent/a"),
+        ("workload --diff /dev/null /dev/null", "has no process list"),
+        ("workload --diff /etc/hostname@09:00..09:10 /dev/null", "is no recording"),
+        ("workload --diff a@soon..later b", "09:30"),
+        ("workload --diff a --recording b", "cannot be used with"),
+        ("workload --save /nonexistent/a.json --file /dev/null", "/nonexistent/a.json cannot be written"),
+        ("workload --save a.csv --file /dev/null", "ends in .csv"),
     ] {
         let (message, code) = complained(line);
         assert_eq!(code, 2, "{line}: {message}");
