@@ -38,6 +38,7 @@ mod monitoring_overload;
 mod near_misses;
 mod noisy_neighbour;
 mod onset;
+mod plan_change;
 mod prepared_xa_left;
 mod purge_lag;
 mod query_cache_contention;
@@ -133,6 +134,7 @@ pub const SCENARIOS: &[&Scenario] = &[
     &logins_refused::SCENARIO,
     &index_dive_waste::SCENARIO,
     &rows_read_waste::SCENARIO,
+    &plan_change::SCENARIO,
     &monitoring_overload::SCENARIO,
     &temporary_table_spill::SCENARIO,
     &replica_lag::SCENARIO,

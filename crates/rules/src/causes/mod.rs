@@ -34,6 +34,7 @@ pub mod metadata_lock_pileup;
 pub mod monitoring_overload;
 pub mod noisy_neighbour;
 pub mod numa_imbalance;
+pub mod plan_change;
 pub mod prepared_xa_left;
 pub mod purge_lag;
 pub mod query_cache_contention;
@@ -113,6 +114,7 @@ pub const CAUSES: &[Cause] = &[
     logins_refused::CAUSE,
     index_dive_waste::CAUSE,
     rows_read_waste::CAUSE,
+    plan_change::CAUSE,
     monitoring_overload::CAUSE,
     temporary_table_spill::CAUSE,
     replica_lag::CAUSE,
