@@ -12,6 +12,7 @@ use clap::builder::NonEmptyStringValueParser;
 
 use spindoctor_record::condition::Condition;
 
+use super::notify::{Program, Template, hook_url, program};
 use crate::common::flags::{Connection, duration, seconds, size, table_names};
 use spindoctor_export::serve;
 
@@ -66,6 +67,18 @@ pub struct Record {
     /// Write only this table; may be given more than once [default: all but session_time, threads and thread_cpu]
     #[arg(long, value_name = "NAME", value_parser = table_names(), requires = "parquet")]
     pub parquet_table: Vec<String>,
+
+    /// Run this at each event, while it lasts and when it is over: JSON on its standard input, no shell, 30 s at most
+    #[arg(long, value_name = "COMMAND", value_parser = program)]
+    pub on_event: Option<Program>,
+
+    /// Post each event here, as JSON: https://chat.example/hooks/..., or @FILE for a file with the address
+    #[arg(long, value_name = "URL", value_parser = hook_url)]
+    pub webhook: Option<String>,
+
+    /// What is posted, with fields of the event: '{"text": "{hostname}: {headline}"}'
+    #[arg(long, value_name = "TEXT", requires = "webhook")]
+    pub webhook_template: Option<Template>,
 
     /// Call the server this, where several run on one host [default: its host name]
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]

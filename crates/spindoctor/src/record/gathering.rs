@@ -19,7 +19,7 @@ pub struct Gathering {
     open: Option<Open>,
     /// Over, and not diagnosed yet.
     closing: Vec<Closing>,
-    /// Events that are over, until somebody asks for them.
+    /// Events that are over, or diagnosed, until somebody asks for them.
     ended: Vec<Over>,
 }
 
@@ -29,12 +29,25 @@ struct Closing {
     seen_until: Timestamp,
 }
 
-/// An event that is over and written.
+/// An event that is over and written, or that is diagnosed while it lasts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Over {
     pub head: EventHead,
     /// Until when it was seen to last: where the recording broke off in it nobody knows its end.
     pub seen_until: Timestamp,
+    /// True where it lasts: it will come again when it is over.
+    pub lasts: bool,
+    /// What the first finding says to do.
+    pub remedies: Vec<String>,
+}
+
+impl Over {
+    fn new(event: &Event, seen_until: Timestamp) -> Self {
+        let first = event.diagnosis.as_ref().and_then(|diagnosis| diagnosis.findings.first());
+        let remedies =
+            first.map(|finding| finding.remedies.iter().map(|one| one.statement.clone()).collect());
+        Self { head: event.head.clone(), seen_until, lasts: false, remedies: remedies.unwrap_or_default() }
+    }
 }
 
 /// The event that lasts.
@@ -70,7 +83,7 @@ impl Gathering {
         !self.closing.is_empty()
     }
 
-    /// The events that ended since this was asked last.
+    /// The events that ended since this was asked last, and those that were diagnosed while they last.
     pub fn ended(&mut self) -> Vec<Over> {
         std::mem::take(&mut self.ended)
     }
@@ -114,7 +127,7 @@ impl Gathering {
     /// An event that is over and has all that belongs to it.
     pub fn whole(&mut self, head: &EventHead) {
         let seen_until = head.ended.unwrap_or(head.began);
-        self.ended.push(Over { head: head.clone(), seen_until });
+        self.ended.push(Over { head: head.clone(), seen_until, lasts: false, remedies: Vec::new() });
     }
 
     /// The event is over, or the recording broke off in it. Its stacks, where they are wanted; the event itself where
@@ -130,7 +143,7 @@ impl Gathering {
             self.closing.push(Closing { event, seen_until });
             return (wanted, None);
         }
-        self.ended.push(Over { head: event.head.clone(), seen_until });
+        self.ended.push(Over::new(&event, seen_until));
         (wanted, Some(event))
     }
 
@@ -152,17 +165,18 @@ impl Gathering {
     }
 
     /// What the rules say of an event; it is given back, to be written.
-    pub fn diagnosed(&mut self, id: u64, diagnosis: Option<Diagnosis>) -> Option<Event> {
+    pub fn diagnosed(&mut self, id: u64, diagnosis: Option<Diagnosis>, now: Timestamp) -> Option<Event> {
         if let Some(open) = self.open.as_mut().filter(|open| open.event.head.id == id) {
             add_diagnosis(&mut open.event, diagnosis);
             // Its end and what belongs to it until then are written when it closes.
             open.with_detail = false;
+            self.ended.push(Over { lasts: true, ..Over::new(&open.event, now) });
             return Some(open.event.clone());
         }
         let at = self.closing.iter().position(|closing| closing.event.head.id == id)?;
         let Closing { mut event, seen_until } = self.closing.remove(at);
         add_diagnosis(&mut event, diagnosis);
-        self.ended.push(Over { head: event.head.clone(), seen_until });
+        self.ended.push(Over::new(&event, seen_until));
         Some(event)
     }
 }
@@ -222,9 +236,9 @@ mod tests {
         assert_eq!(gathering.stacks(1, Phase::Before, Some(Profile::default())), None);
         let whole = gathering.stacks(1, Phase::During, None).unwrap();
         assert_eq!((whole.probes.len(), whole.graphs.len(), whole.before.is_some()), (1, 1, true));
-        let written = gathering.diagnosed(1, Some(finding())).unwrap();
+        let written = gathering.diagnosed(1, Some(finding()), at(14)).unwrap();
         assert_eq!(written.head.cause.as_deref(), Some("row-lock-pileup"));
-        assert_eq!(gathering.ended(), [Over { head: written.head, seen_until: at(8) }]);
+        assert_eq!(gathering.ended(), [Over::new(&written, at(8))]);
         assert!(!gathering.is_closing());
     }
 
@@ -234,11 +248,14 @@ mod tests {
         gathering.open(event(2), true);
         assert_eq!(gathering.wants_stacks().map(|wanted| wanted.to), Some(None));
         assert_eq!(gathering.wants_stacks(), None, "once");
-        assert!(gathering.diagnosed(2, Some(finding())).is_some());
+        assert!(gathering.diagnosed(2, Some(finding()), at(30)).is_some());
+        let lasts = gathering.ended();
+        assert!(lasts.len() == 1 && lasts[0].lasts && lasts[0].seen_until == at(30));
         let (wanted, written) = gathering.close(Some(at(90)), at(95));
         assert_eq!(wanted, None);
         let head = written.unwrap().head;
         assert_eq!((head.cause.as_deref(), head.ended), (Some("row-lock-pileup"), Some(at(90))));
+        assert!(gathering.ended().iter().all(|over| !over.lasts));
     }
 
     #[test]

@@ -144,7 +144,7 @@ impl Metrics {
     }
 
     /// An event has ended.
-    pub fn event(&mut self, Over { head, seen_until }: &Over) {
+    pub fn event(&mut self, Over { head, seen_until, .. }: &Over) {
         let of = (rows::word(&head.stall.kind), head.cause.clone().unwrap_or_default());
         let stalled = seen_until.duration_since(head.began).as_secs_f64();
         *self.known.stalled_s.entry(of.1.clone()).or_default() += stalled.max(0.0);

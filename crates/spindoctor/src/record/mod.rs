@@ -7,6 +7,7 @@ mod history;
 mod lately;
 mod looker;
 mod metrics;
+mod notify;
 mod recorder;
 mod run;
 mod stacks;

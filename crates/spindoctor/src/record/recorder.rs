@@ -385,7 +385,8 @@ impl Recorder {
             note(&format!("event {id} has no diagnosis: {why:#}"));
             None
         });
-        let Some(event) = self.gathering.diagnosed(id, diagnosis) else { return Ok(()) };
+        let now = self.wall(self.now_s);
+        let Some(event) = self.gathering.diagnosed(id, diagnosis, now) else { return Ok(()) };
         if !event.head.headline.is_empty() {
             note(&format!("event {id}: {}", event.head.headline));
         }
@@ -397,7 +398,7 @@ impl Recorder {
         self.writer.is_elsewhere()
     }
 
-    /// The events that ended since this was asked last.
+    /// The events that ended since this was asked last, and those that were diagnosed while they last.
     pub fn ended(&mut self) -> Vec<Over> {
         self.gathering.ended()
     }

@@ -24,6 +24,7 @@ use super::diagnosis;
 use super::history::{History, Shipped};
 use super::looker::{Looked, Looker};
 use super::metrics::Metrics;
+use super::notify::Notify;
 use super::recorder::{Done, Recorder};
 use crate::common::exit::ExitStatus;
 use crate::common::runtime::wait_for;
@@ -50,6 +51,7 @@ pub fn run(asked: &Record) -> anyhow::Result<ExitStatus> {
         let mut lasting = Lasting {
             signals: Signals::listen().context("could not listen for signals")?,
             metrics: Metrics::start(asked).await?,
+            notify: Notify::start(asked)?,
             history: None,
             until: asked.duration.map(|duration| Instant::now() + duration),
         };
@@ -148,6 +150,7 @@ impl Signals {
 /// What outlasts the file that is recorded into.
 struct Lasting {
     metrics: Metrics,
+    notify: Notify,
     history: Option<History>,
     signals: Signals,
     /// When the time is over, where it is limited.
@@ -159,7 +162,7 @@ async fn record(
     asked: &Record,
     path: &std::path::Path,
     target: Target,
-    Lasting { metrics, history, signals, until }: &mut Lasting,
+    Lasting { metrics, notify, history, signals, until }: &mut Lasting,
 ) -> anyhow::Result<Ended> {
     let options = WriterOptions {
         keep_for: asked.keep,
@@ -185,7 +188,7 @@ async fn record(
     let mut reread = interval_at(Instant::now() + REREAD_EVERY, REREAD_EVERY);
     reread.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let ended = loop {
-        recorder.ended().iter().for_each(|over| metrics.event(over));
+        hand_over(&mut recorder, metrics, notify);
         tokio::select! {
             biased;
             ended = signals.next() => break ended,
@@ -200,6 +203,9 @@ async fn record(
                     break Ended::Moved;
                 }
                 metrics.followed(&followed, &follower, recorder.path());
+                if let Followed::Segment(segment) = &followed {
+                    notify.of_server(&segment.server);
+                }
                 if let Some(reason) = recorder.take(followed, &follower)? {
                     looker.look(reason);
                 }
@@ -224,7 +230,7 @@ async fn record(
     drop(looker);
     // Where it takes longer, the event stays without a diagnosis.
     let _in_time = timeout(LAST_WORDS, last_words(&mut recorder, &mut done, &order)).await;
-    recorder.ended().iter().for_each(|over| metrics.event(over));
+    hand_over(&mut recorder, metrics, notify);
     recorder.remember()?;
     // Another file has numbers of its own: what was made of this one ends with it.
     if !matches!(ended, Ended::Reload | Ended::NewCredentials(_))
@@ -244,6 +250,16 @@ async fn record(
         recorder.path().display()
     ));
     Ok(ended)
+}
+
+/// Hands over the events that ended or were diagnosed. Monitoring systems get each once, when it is over.
+fn hand_over(recorder: &mut Recorder, metrics: &mut Metrics, notify: &mut Notify) {
+    for over in recorder.ended() {
+        notify.event(&over);
+        if !over.lasts {
+            metrics.event(&over);
+        }
+    }
 }
 
 /// What option files say now, where the login is refused and they say otherwise than before.

@@ -81,7 +81,10 @@ fn stalled(which: Which, file: &Path) -> Event {
             LoadSpec { workload: Workload::OltpReadWrite, threads: 8, rate: Some(40), tables: TABLES },
         )
         .expect("a load");
-        let recorder = start(&server, file);
+        let sent = file.with_extension("sent");
+        let mut command = command(&server, file);
+        command.args(["--on-event", &format!("tee -a '{}'", sent.display())]);
+        let recorder = command.spawn().expect("the program runs");
         let lock = injection::find("read-lock").expect("the lab knows it");
         let mut made = Vec::new();
         let caught = loop {
@@ -101,9 +104,22 @@ fn stalled(which: Which, file: &Path) -> Event {
         server.stop().expect("it stops");
 
         let caught = caught.unwrap_or_else(|| panic!("no event at any of {made:?}"));
+        is_sent(&sent, &caught);
         let recording = Recording::open(file).expect("a recording");
         recording.event(caught.id).expect("it can be read").expect("it is there")
     })
+}
+
+/// The event reached the command that was to get it, with its cause and what to do.
+fn is_sent(file: &Path, caught: &EventHead) {
+    let sent = std::fs::read_to_string(file).expect("the command ran");
+    let mut messages =
+        sent.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"));
+    let message = messages.find(|one| one["event"]["id"] == caught.id && one["event"]["phase"] == "over");
+    let message = message.unwrap_or_else(|| panic!("event {} is not in {sent}", caught.id));
+    assert_eq!(message["event"]["cause"].as_str(), caught.cause.as_deref(), "{message:#}");
+    assert!(message["event"]["remedies"][0].is_string(), "{message:#}");
+    assert!(message["server"]["version"].is_string(), "{message:#}");
 }
 
 /// Waits for the event of one of these stalls, with its diagnosis, as long as it may take.
