@@ -6,9 +6,11 @@ use std::ffi::OsString;
 use clap::{ArgAction, Parser, Subcommand};
 
 use crate::common::exit::ExitStatus;
+use crate::common::flags::Connection;
+use crate::common::output;
 use crate::{
-    cache, connections, doctor, explain, export, fleet, host, incident, indexes, lab, locks, record, stacks,
-    sweep, top, tune, workload,
+    cache, connections, doctor, explain, export, fleet, host, incident, indexes, lab, locks, mcp, record,
+    stacks, sweep, top, tune, workload,
 };
 
 /// Finds where a running MySQL or MariaDB server loses time, shows who blocks whom, and says what to do.
@@ -79,11 +81,33 @@ commands! {
     /// Many servers at once: one statement to all, who of them is in trouble, what they all run
     #[command(subcommand)]
     Fleet(fleet::Fleet) => fleet::run,
+    /// Answer an assistant's questions by the Model Context Protocol, over standard input and output; reads only
+    Mcp(mcp::Mcp) => mcp,
     /// Explain a cause: the problem, its evidence and what to do; without a name, list all causes
     Explain(explain::Explain) => explain::run,
     /// Start throw-away servers and make them suffer a known cause
     #[command(subcommand)]
     Lab(lab::Lab) => lab::run,
+}
+
+/// Serves an assistant with what the other commands print.
+fn mcp(asked: &mcp::Mcp) -> anyhow::Result<ExitStatus> {
+    mcp::run(asked, printed)
+}
+
+/// What a command line prints, of the server of this connection.
+fn printed(line: Vec<String>, connection: Connection) -> anyhow::Result<String> {
+    let line = std::iter::once("spindoctor".to_owned()).chain(line).map(OsString::from);
+    let mut cli = parse(line).map_err(|error| anyhow::anyhow!(error.render().to_string()))?;
+    match &mut cli.command {
+        Command::Doctor(asked) => asked.connection = connection,
+        Command::Host(asked) => asked.connection = connection,
+        Command::Locks(asked) => asked.connection = connection,
+        Command::Workload(asked) => asked.connection = connection,
+        Command::Report(_) | Command::Explain(_) => {}
+        _ => anyhow::bail!("it is no question"),
+    }
+    output::captured(|| run(cli).map(drop))
 }
 
 /// The command line as the user typed it.

@@ -21,6 +21,7 @@ mod incident;
 mod indexes;
 mod lab;
 mod locks;
+mod mcp;
 mod record;
 mod stacks;
 mod sweep;

@@ -1,5 +1,6 @@
 //! Results on standard output. A reader that closes the pipe early has what it wanted.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::io::{ErrorKind, Write as _};
 use std::path::Path;
@@ -24,8 +25,31 @@ pub fn print(result: &str) -> anyhow::Result<()> {
     print_bytes(result.as_bytes())
 }
 
+thread_local! {
+    /// Where results of this thread go instead of standard output, while somebody captures them.
+    static CAPTURED: RefCell<Option<Vec<u8>>> = const { RefCell::new(None) };
+}
+
+/// What some work on this thread prints, as text: for a program that has standard output for something else.
+pub fn captured(work: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<String> {
+    CAPTURED.set(Some(Vec::new()));
+    let done = work();
+    let printed = CAPTURED.take().unwrap_or_default();
+    done.map(|()| String::from_utf8_lossy(&printed).into_owned())
+}
+
 /// Writes a finished result that need not be text to standard output.
 pub fn print_bytes(result: &[u8]) -> anyhow::Result<()> {
+    let is_captured = CAPTURED.with_borrow_mut(|captured| match captured {
+        Some(printed) => {
+            printed.extend_from_slice(result);
+            true
+        }
+        None => false,
+    });
+    if is_captured {
+        return Ok(());
+    }
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(result).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(ClosedPipe.into()),
@@ -139,6 +163,14 @@ pub fn note(line: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_captured_is_not_printed_and_an_error_stays_one() {
+        let printed = captured(|| print("a").and_then(|()| print_bytes(b"b\xff")));
+        assert_eq!(printed.unwrap(), "ab\u{fffd}");
+        assert!(captured(|| bail!("no")).is_err());
+        assert!(CAPTURED.with_borrow(Option::is_none));
+    }
 
     #[test]
     fn a_name_that_ends_as_another_kind_of_file_is_refused() {

@@ -15,6 +15,7 @@ mod fuzz_targets;
 mod help;
 mod history;
 mod indexes;
+mod mcp;
 mod packaging;
 mod pileups;
 mod program;

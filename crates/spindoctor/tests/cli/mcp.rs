@@ -1,0 +1,170 @@
+//! `mcp`, as an assistant's program uses it: lines of JSON-RPC on standard input and output.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use serde_json::{Value, json};
+use spindoctor_lab::{Home, Server, ServerSpec, Which};
+use spindoctor_record::{Writer, WriterOptions};
+
+use crate::program::{printed, spindoctor};
+
+/// A session with an assistant's program.
+struct Session {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+    next: u64,
+}
+
+impl Session {
+    fn begin(line: &str) -> Self {
+        let asked = spindoctor(line);
+        let mut command = Command::new(asked.get_program());
+        command.args(asked.get_args()).env_clear().env("HOME", "/nonexistent");
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the program runs");
+        let (input, output) = (child.stdin.take(), child.stdout.take().expect("its output"));
+        let mut session = Self { child, input, output: BufReader::new(output), next: 0 };
+        let client = json!({"name": "test", "version": "1"});
+        let begun = session.ask(
+            "initialize",
+            &json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client}),
+        );
+        assert_eq!(begun["result"]["serverInfo"]["name"], "spindoctor", "{begun:#}");
+        session.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        session
+    }
+
+    fn send(&mut self, message: &Value) {
+        let input = self.input.as_mut().expect("it is open");
+        writeln!(input, "{message}").expect("it reads");
+        input.flush().expect("it reads");
+    }
+
+    /// A request, and its answer.
+    fn ask(&mut self, method: &str, params: &Value) -> Value {
+        self.next += 1;
+        let id = self.next;
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        loop {
+            let mut line = String::new();
+            assert!(self.output.read_line(&mut line).expect("it answers") > 0, "it ended before its answer");
+            let answer: Value = serde_json::from_str(&line).expect("nothing but messages on standard output");
+            if answer["id"] == id {
+                return answer;
+            }
+        }
+    }
+
+    /// The names of the tools.
+    fn tools(&mut self) -> Vec<String> {
+        let answer = self.ask("tools/list", &json!({}));
+        let tools = answer["result"]["tools"].as_array().expect("a list");
+        tools.iter().map(|tool| tool["name"].as_str().expect("a name").to_owned()).collect()
+    }
+
+    /// The text of a tool's answer, and whether it is an error.
+    fn call(&mut self, name: &str, arguments: &Value) -> (String, bool) {
+        let answer = self.ask("tools/call", &json!({"name": name, "arguments": arguments}));
+        let result = &answer["result"];
+        let text = result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{answer:#}"));
+        (text.to_owned(), result["isError"] == true)
+    }
+
+    fn json(&mut self, name: &str, arguments: &Value) -> Value {
+        let (text, is_error) = self.call(name, arguments);
+        assert!(!is_error, "{name}: {text}");
+        serde_json::from_str(&text).unwrap_or_else(|why| panic!("{name}: {why}: {text}"))
+    }
+
+    /// Standard input ends: so does the program.
+    fn end(mut self) {
+        drop(self.input.take());
+        assert_eq!(self.child.wait().expect("it ends").code(), Some(0));
+    }
+}
+
+#[test]
+fn the_help_of_mcp_is_this() {
+    let (help, code) = printed("mcp --help");
+    assert_eq!(code, 0);
+    insta::assert_snapshot!(help);
+}
+
+#[test]
+fn an_assistant_asks_a_live_server_and_gets_what_the_commands_print() {
+    for which in [Which::Mysql, Which::Mariadb] {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let home = Home::open().expect("the lab has a folder");
+        let spec = ServerSpec { which: which.clone(), ..ServerSpec::default() };
+        let server = runtime.block_on(Server::start(&home, &spec, &|_| {})).expect("a server");
+        let mut session =
+            Session::begin(&format!("mcp --no-defaults -u root -S {}", server.socket().display()));
+        let tools = session.tools();
+        assert!(
+            tools.iter().any(|tool| tool == "doctor") && !tools.iter().any(|tool| tool == "report"),
+            "{tools:?}"
+        );
+        let diagnosis = session.json("doctor", &json!({"seconds": 3}));
+        assert!(
+            diagnosis["schema"].as_str().is_some_and(|schema| schema.starts_with("spindoctor.diagnosis/")),
+            "{which:?}: {diagnosis:#}"
+        );
+        let locks = session.json("locks", &json!({}));
+        assert!(
+            locks["schema"].as_str().is_some_and(|schema| schema.starts_with("spindoctor.locks/")),
+            "{which:?}: {locks:#}"
+        );
+        let workload = session.json("workload", &json!({"seconds": 3, "rows": 5}));
+        assert_eq!(workload["schema"], "spindoctor.workload/1", "{which:?}");
+        session.end();
+    }
+}
+
+fn recording(file: &Path) {
+    let writer = Writer::open(file, WriterOptions::default()).expect("a recording");
+    drop(writer);
+}
+
+#[test]
+fn what_cannot_be_asked_gets_one_clear_line_and_the_session_goes_on() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("db17.rec");
+    recording(&file);
+    let mut session = Session::begin(&format!("mcp --no-server --recording {}", file.display()));
+    let tools = session.tools();
+    assert!(
+        tools.iter().any(|tool| tool == "report") && !tools.iter().any(|tool| tool == "doctor"),
+        "{tools:?}"
+    );
+    for (name, arguments, why) in [
+        ("events", json!({"recording": "/etc/passwd"}), "there is no recording"),
+        ("events", json!({}), "recording is missing"),
+        ("report", json!({"recording": "db17.rec", "html": "/tmp/x.html"}), "is no argument"),
+        ("report", json!({"recording": "db17.rec"}), "has no sample yet"),
+        ("report", json!({"recording": "db17.rec", "from": "--html=/tmp/x.html"}), "is not a unit of time"),
+        ("top_statements", json!({"recording": "db17.rec", "rows": 1_000_000}), "1 to 100"),
+        ("explain", json!({"cause": "spin-bum"}), "spin-burn"),
+        ("explain", json!({"cause": "--help"}), "there is no cause"),
+    ] {
+        let (text, is_error) = session.call(name, &arguments);
+        assert!(is_error && text.contains(why), "{name}: {text}");
+    }
+    let answer = session.ask("tools/call", &json!({"name": "tune", "arguments": {"apply": true}}));
+    assert!(
+        answer["error"]["message"].as_str().is_some_and(|why| why.contains("there is no tool")),
+        "{answer:#}"
+    );
+    let listed = session.json("recordings", &json!({}));
+    assert_eq!(listed[0]["recording"], "db17.rec");
+    assert_eq!(session.json("events", &json!({"recording": "db17.rec"}))["events"], json!([]));
+    let explained = session.json("explain", &json!({"cause": "spin-burn"}));
+    assert!(explained.to_string().contains("spin-burn"));
+    session.end();
+}
