@@ -5,7 +5,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use spindoctor_collect::host::{
-    cgroup, cpu_list, cpu_model, cpu_times, disks, effective_cpus, listen_queues, memory, numa, pressure, process,
+    cgroup, cpu_list, cpu_model, cpu_times, disks, effective_cpus, listen_queues, memory, numa, numa_counters, page_nodes, pressure, process,
     srv_cpu_usage, threads, throttling,
 };
 use spindoctor_model::ServerVersion;
@@ -29,9 +29,12 @@ fuzz_target!(|bytes: &[u8]| {
     memory::parse_swapped_pages(text);
     memory::parse_memory_events(text);
     memory::parse_memory_failures(text, text);
+    numa::parse_held(text);
     numa::parse_node_memory(text);
     numa::parse_numa_maps(text);
     numa::parse_numa_stat(text);
+    numa_counters::parse_numastat(0, text);
+    page_nodes::parse_writable(text);
     pressure::parse_pressure(text);
     process::parse_cgroup_frozen(text);
     process::parse_freezer_state(text);

@@ -32,6 +32,8 @@ readings! {
         other_programs: OtherPrograms => [],
         /// NUMA nodes and the server's memory on each.
         numa: Vec<NumaNode> => [numbers, constant],
+        /// Pages that were taken on each NUMA node.
+        numa_counters: Vec<NumaCounters> => [numbers],
         /// Block devices.
         disks: Vec<DiskStat> => [numbers],
         /// Memory and swap of the host, and the memory limit of the cgroup.
@@ -236,6 +238,9 @@ pub struct ThreadStat {
     pub ran_ns: u64,
     /// Time it was runnable and waited for a CPU, nanoseconds (`schedstat`).
     pub run_queue_ns: u64,
+    /// The CPU that it ran on last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_cpu: Option<u32>,
 }
 
 /// Programs of the host beside the server, and what they used of its CPUs from the reading before to this one.
@@ -279,9 +284,26 @@ pub struct NumaNode {
     pub total_bytes: u64,
     /// Memory free on it.
     pub free_bytes: u64,
-    /// The server's memory on it; None where `numa_maps` cannot be read, or would cost the server
-    /// too much to read.
+    /// The server's memory on it; None where it cannot be read, or reading it would cost the server too much.
     pub server_bytes: Option<u64>,
+}
+
+/// Pages that were taken on one NUMA node by all programs of the host, since boot.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NumaCounters {
+    /// Number of the node.
+    pub id: u32,
+    /// `numa_hit`: on this node, as wanted.
+    pub hits: u64,
+    /// `numa_miss`: on this node, though another one was wanted.
+    pub misses: u64,
+    /// `interleave_hit`: on this node, as an interleaving policy wanted.
+    pub interleaved: u64,
+    /// `local_node`: by a thread that ran on this node.
+    pub local: u64,
+    /// `other_node`: by a thread that ran on another one.
+    pub other: u64,
 }
 
 /// Counters of one block device.

@@ -210,6 +210,7 @@ impl Server {
             system_us: chance.u64(0..900) * 10_000,
             ran_ns: chance.u64(0..99_000_000_000),
             run_queue_ns: chance.u64(0..99_000_000_000),
+            last_cpu: Some(chance.u32(0..96)),
         }));
         let digests = sample.server.digests.value().map_or(Vec::new(), |digests| {
             digests.iter().map(|digest| digest.text.replace("EXECUTE ", "")).collect()

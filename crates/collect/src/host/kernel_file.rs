@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use spindoctor_model::Unavailable;
@@ -31,14 +32,38 @@ pub(crate) fn read_if_any(path: &Path) -> Result<Option<String>, Unavailable> {
 pub(crate) fn read_bytes(path: &Path) -> std::io::Result<Vec<u8>> {
     // Room for most of these files at once: each further read asks the kernel again.
     let mut bytes = Vec::with_capacity(4_096);
+    open(path)?.take(LONGEST_BYTES).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The file's text where it is read to its end within so long; None where it is not. The kernel fills one page of text at a time,
+/// so that what it locks meanwhile is free between two of them.
+pub(crate) fn read_within(path: &Path, within: Duration) -> std::io::Result<Option<String>> {
+    let begun = Instant::now();
+    read_pages(open(path)?.take(LONGEST_BYTES), || begun.elapsed() < within)
+}
+
+fn read_pages(mut file: impl Read, has_time: impl Fn() -> bool) -> std::io::Result<Option<String>> {
+    let (mut bytes, mut page) = (Vec::new(), [0; 4_096]);
+    while has_time() {
+        match file.read(&mut page) {
+            Ok(0) => return Ok(Some(into_text(bytes))),
+            Ok(count) => bytes.extend_from_slice(&page[..count]),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(None)
+}
+
+fn open(path: &Path) -> std::io::Result<File> {
     // Files of /proc and /sys are regular files. What a container's runtime or its owner put in their place may be a FIFO,
     // which must not hold us up.
     let file = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
     if !file.metadata()?.is_file() {
         return Err(std::io::Error::new(ErrorKind::InvalidInput, "it is not a regular file"));
     }
-    file.take(LONGEST_BYTES).read_to_end(&mut bytes)?;
-    Ok(bytes)
+    Ok(file)
 }
 
 /// Text of a kernel file; what is no UTF-8 is replaced.
@@ -92,6 +117,20 @@ mod tests {
         rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
         assert!(read(&path).unwrap_err().because.ends_with("it is not a regular file"));
         assert!(read(Path::new("/dev/zero")).unwrap_err().because.ends_with("it is not a regular file"));
+    }
+
+    #[test]
+    fn a_file_that_takes_too_long_is_left_and_no_part_of_it_counts() {
+        let text = "N0=1\n".repeat(2_000);
+        let left = std::cell::Cell::new(2);
+        let in_time = |pages: u32| {
+            left.set(pages + 1);
+            read_pages(text.as_bytes(), || left.replace(left.get().saturating_sub(1)) > 0).unwrap()
+        };
+        assert_eq!(in_time(2), None);
+        assert_eq!(in_time(3).as_ref(), Some(&text));
+        let own = read_within(Path::new("/proc/self/maps"), Duration::from_secs(5)).unwrap().unwrap();
+        assert!(own.contains("[stack]"), "{own}");
     }
 
     #[test]

@@ -19,8 +19,11 @@ pub mod listen_queues;
 pub mod memory;
 pub mod network_links;
 pub mod numa;
+pub mod numa_counters;
 pub mod other_programs;
 pub mod page_cache;
+#[expect(unsafe_code, reason = "the kernel is asked where pages lie")]
+pub mod page_nodes;
 #[expect(unsafe_code, reason = "an instruction is timed")]
 pub mod pause;
 pub mod pressure;
@@ -52,6 +55,7 @@ pub const SOURCES: &[HostSource] = &[
     listen_queues::SOURCE,
     memory::SOURCE,
     threads::SOURCE,
+    numa_counters::SOURCE,
     other_programs::SOURCE,
     effective_cpus::SOURCE,
     cpu_model::SOURCE,

@@ -65,6 +65,8 @@ pub struct TaskStat {
     pub threads: u64,
     /// When it started, ticks since boot: with the id, it names the process for ever.
     pub started_ticks: u64,
+    /// The CPU that it ran on last; none where an old kernel does not say it.
+    pub last_cpu: Option<u32>,
 }
 
 /// Reads `PID (comm) S ppid ...` (proc_pid_stat(5)). The name may hold spaces and parentheses, so
@@ -84,6 +86,7 @@ pub fn parse_task_stat(text: &str) -> Option<TaskStat> {
         system_us: number(15)?.saturating_mul(TICK_US),
         threads: number(20)?,
         started_ticks: number(22)?,
+        last_cpu: number(39).and_then(|cpu| cpu.try_into().ok()),
     })
 }
 

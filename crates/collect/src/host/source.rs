@@ -48,6 +48,11 @@ impl Target {
         Self { pid, proc: proc.into(), sys: sys.into(), mounts: Arc::default(), programs: Arc::default() }
     }
 
+    /// True where this is the host that spindoctor runs on, and no fixture in its place: the process can be asked by its id.
+    pub(crate) fn is_live(&self) -> bool {
+        self.proc == Path::new("/proc")
+    }
+
     /// Where cgroup file systems are mounted, as spindoctor sees it: up to ten seconds old.
     pub(crate) fn own_mounts(&self) -> Arc<[Mount]> {
         let mut kept = self.mounts.lock().unwrap_or_else(PoisonError::into_inner);

@@ -54,6 +54,7 @@ fn thread(folder: &Path) -> Option<ThreadStat> {
         system_us: stat.system_us,
         ran_ns: schedstat.ran_ns,
         run_queue_ns: schedstat.run_queue_ns,
+        last_cpu: stat.last_cpu,
     })
 }
 
@@ -97,6 +98,7 @@ mod tests {
                 system_us: 2_040_000,
                 ran_ns: 5_150_000_000,
                 run_queue_ns: 87_000_000,
+                last_cpu: Some(2),
             }
         );
     }

@@ -45,6 +45,7 @@ fn at(at_s: f64) -> Sample {
         system_us: us(system),
         ran_ns: us(user + system) * 1_000,
         run_queue_ns: us(waited) * 1_000,
+        last_cpu: Some(tid % 6),
     };
     let host = HostSample {
         effective_cpus: read(

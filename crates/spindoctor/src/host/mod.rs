@@ -3,6 +3,8 @@
 mod args;
 #[cfg(test)]
 mod examples;
+#[cfg(test)]
+mod numa_trees;
 mod run;
 pub mod text;
 mod view;

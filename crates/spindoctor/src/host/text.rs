@@ -23,7 +23,10 @@ pub fn render(report: &HostReport, look: Look) -> String {
 pub fn sections(report: &HostReport, look: Look) -> String {
     let mut page = Page::new(look);
     section(&mut page, "CPUs", |page| cpus(page, report));
-    section(&mut page, "Memory", |page| memory(page, report));
+    section(&mut page, "Memory", |page| {
+        memory(page, report);
+        pages_between_nodes(page, report);
+    });
     threads(&mut page, report.threads.as_deref().unwrap_or_default());
     disks(&mut page, report.disks.as_deref().unwrap_or_default());
     if !report.not_read.is_empty() {
@@ -228,16 +231,32 @@ fn memory(page: &mut Page, report: &HostReport) {
             Some(held) => format!(", server {}", bytes(held)),
             None => String::new(),
         };
+        let used = report.numa_cpus.iter().flatten().find(|used| used.node == node.id);
+        let used = used.map_or(String::new(), |used| {
+            format!(", its threads used {} on it", quantity((used.cpus * 100.0).round() / 100.0, "CPUs"))
+        });
         page.field(
             &format!("NUMA node {}", node.id),
             &format!(
-                "{}, {} of {} free{server}",
+                "{}, {} of {} free{server}{used}",
                 number::counted(node.cpus.len() as u64, "CPU", "CPUs"),
                 bytes(node.free_bytes),
                 bytes(node.total_bytes)
             ),
             LABELS,
         );
+    }
+}
+
+/// How far memory was taken from the threads that took it.
+fn pages_between_nodes(page: &mut Page, report: &HostReport) {
+    if let Some(pages) = &report.numa_pages {
+        let text = format!(
+            "{} of {} pages that the host's programs took were on another node than the thread",
+            percent(pages.on_another_node_ratio),
+            number::plain(pages.taken as f64)
+        );
+        page.field("between nodes", &text, LABELS);
     }
 }
 

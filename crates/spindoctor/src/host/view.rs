@@ -6,8 +6,8 @@
 use jiff::Timestamp;
 use serde::Serialize;
 use spindoctor_model::host::{
-    CpuModel, CpuTimes, DiskStat, EffectiveCpus, MemoryStat, NumaNode, PauseLatency, ProcessStat,
-    SrvCpuUsage, ThreadStat,
+    CpuModel, CpuTimes, DiskStat, EffectiveCpus, MemoryStat, NumaCounters, NumaNode, PauseLatency,
+    ProcessStat, SrvCpuUsage, ThreadStat,
 };
 use spindoctor_model::pause_fit::{LatchSpinFit, PauseFit};
 use spindoctor_model::window::Change;
@@ -45,6 +45,10 @@ pub struct HostReport {
     pub latch_spin: Option<LatchSpinFit>,
     pub pressure: Option<PressureShare>,
     pub numa: Option<Vec<NumaNode>>,
+    /// CPUs that the server's threads used on each NUMA node, by the CPU that each ran on last, where there are several.
+    pub numa_cpus: Option<Vec<NodeCpus>>,
+    /// Pages that were taken during the window by all programs of the host.
+    pub numa_pages: Option<NumaPages>,
     /// The busiest threads.
     pub threads: Option<Vec<ThreadRate>>,
     pub memory: Option<MemoryStat>,
@@ -85,6 +89,21 @@ pub struct ServerCpu {
     pub resident_bytes: u64,
     pub swapped_bytes: u64,
     pub major_faults_per_s: f64,
+}
+
+/// What the server's threads used on one NUMA node.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct NodeCpus {
+    pub node: u32,
+    pub cpus: f64,
+}
+
+/// Pages by the node of the thread that took them.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct NumaPages {
+    pub taken: u64,
+    /// Part of them that was taken on another node than the thread's.
+    pub on_another_node_ratio: f64,
 }
 
 /// What all CPUs of the host did, shares of their time.
@@ -189,6 +208,8 @@ impl HostReport {
             latch_spin: pause_fit::latch_spin(window).ok(),
             pressure: pressure(window, at_least_s),
             numa: window.latest(|s| &s.host.numa).cloned(),
+            numa_cpus: numa_cpus(window, at_least_s),
+            numa_pages: numa_pages(window, at_least_s),
             threads: window.recent_change(at_least_s, |s| &s.host.threads).map(|change| threads(&change)),
             memory: window.latest(|s| &s.host.memory).cloned(),
             disks: window.recent_change(at_least_s, |s| &s.host.disks).map(|change| disks(&change)),
@@ -272,6 +293,32 @@ fn threads(change: &Change<'_, Vec<ThreadStat>>) -> Vec<ThreadRate> {
     rates.sort_by(|a, b| b.cpus().total_cmp(&a.cpus()));
     rates.truncate(THREADS_LISTED);
     rates
+}
+
+/// By node, all of them; none on a host of one node.
+fn numa_cpus(window: &Window, at_least_s: f64) -> Option<Vec<NodeCpus>> {
+    let nodes = window.latest(|s| &s.host.numa).filter(|nodes| nodes.len() > 1)?;
+    let change = window.recent_change(at_least_s, |s| &s.host.threads)?;
+    let used_us = |thread: &ThreadStat| thread.user_us + thread.system_us;
+    let mut by_node: Vec<NodeCpus> = nodes.iter().map(|node| NodeCpus { node: node.id, cpus: 0.0 }).collect();
+    for last in change.last {
+        let at = last.last_cpu.and_then(|cpu| nodes.iter().position(|node| node.cpus.contains(&cpu)));
+        let first = change.first.iter().find(|thread| thread.tid == last.tid);
+        if let (Some(at), Some(first)) = (at, first) {
+            by_node[at].cpus += grown(used_us(first), used_us(last)) as f64 / 1e6 / change.seconds;
+        }
+    }
+    change.last.iter().any(|thread| thread.last_cpu.is_some()).then_some(by_node)
+}
+
+fn numa_pages(window: &Window, at_least_s: f64) -> Option<NumaPages> {
+    let change = window.recent_change(at_least_s, |s| &s.host.numa_counters)?;
+    let sum = |nodes: &[NumaCounters], count: fn(&NumaCounters) -> u64| nodes.iter().map(count).sum::<u64>();
+    let (first, last) = (change.first, change.last);
+    let other = grown(sum(first, |node| node.other), sum(last, |node| node.other));
+    let taken = other + grown(sum(first, |node| node.local), sum(last, |node| node.local));
+    (last.len() > 1 && taken > 0)
+        .then(|| NumaPages { taken, on_another_node_ratio: other as f64 / taken as f64 })
 }
 
 impl ThreadRate {

@@ -234,6 +234,7 @@ fn sample(second: i64, at_s: f64, load: impl Fn(i64) -> Load + Copy, threads: &[
             system_us: us(cpu_s * 0.05),
             ran_ns: us(cpu_s * 0.45) * 1_000,
             run_queue_ns: us(lived * 0.05) * 1_000,
+            ..ThreadStat::default()
         }],
     );
     sample
