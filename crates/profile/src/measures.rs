@@ -173,7 +173,7 @@ mod tests {
         after.work = Some(Work { seconds: 10.0, queries: 18_000, cpu_us: Some(4_500_000) });
         before.cycles =
             Some(CycleCount { seconds: 10.0, cycles: 18_000_000_000, instructions: 9_000_000_000 });
-        after.not_counted = Some("no PMU".to_owned());
+        (after.cycles, after.not_counted) = (None, Some("no PMU".to_owned()));
         before.machine.kernel = Some("2.6.32".to_owned());
         after.machine.kernel = Some("3.10.0".to_owned());
         let lines = lines(&before, &after);
