@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use spindoctor_collect::host::cgroup::parse_mountinfo;
 
+use crate::cpu_choice::CpuChoice;
 use crate::error::{Error, Result};
 
 /// The period of every quota here, microseconds: the kernel's default.
@@ -167,6 +168,50 @@ impl Groups {
         };
         let (file, none) = if is_v2(group) { ("memory.max", "max") } else { ("memory.limit_in_bytes", "-1") };
         write(&group.join(file), &bytes.map_or(none.to_owned(), |bytes| bytes.to_string()))
+    }
+
+    /// Lets the group use so much CPU time, CPUs; None for as much as there is.
+    pub(crate) fn limit_quota(&self, cpus: Option<f64>) -> Result<()> {
+        let quota = |none: &str| cpus.map_or(none.to_owned(), |cpus| quota_us(cpus).to_string());
+        let mut is_set = false;
+        for folder in &self.folders {
+            if folder.join("cpu.max").exists() {
+                write(&folder.join("cpu.max"), &format!("{} {PERIOD_US}", quota("max")))?;
+                is_set = true;
+            } else if folder.join("cpu.cfs_quota_us").exists() {
+                write(&folder.join("cpu.cfs_quota_us"), &quota("-1"))?;
+                is_set = true;
+            }
+        }
+        is_set.then_some(()).ok_or_else(|| Error::Unable {
+            what: "a CPU quota",
+            because: "the server has no group for it".into(),
+        })
+    }
+
+    /// Lets the group use these CPUs, and memory of these nodes; what it has on others is moved there.
+    pub(crate) fn limit_cpus(&self, choice: &CpuChoice) -> Result<()> {
+        let folder = self.folders.iter().find(|folder| folder.join("cpuset.cpus").exists());
+        let Some(folder) = folder else {
+            return Err(Error::Unable {
+                what: "a set of CPUs",
+                because: "the server has no group for it".into(),
+            });
+        };
+        let nodes = match &choice.nodes {
+            Some(nodes) => nodes.clone(),
+            // Version 2 takes nothing for all; it moves memory by itself.
+            None if is_v2(folder) => String::new(),
+            None => {
+                let above = folder.with_file_name("cpuset.mems");
+                fs::read_to_string(&above).map_err(Error::file("read", &above))?.trim().to_owned()
+            }
+        };
+        if folder.join("cpuset.memory_migrate").exists() {
+            write(&folder.join("cpuset.memory_migrate"), "1")?;
+        }
+        write(&folder.join("cpuset.cpus"), &choice.cpus)?;
+        write(&folder.join("cpuset.mems"), &format!("{nodes}\n"))
     }
 
     /// Removes the groups; their processes must be gone or going.
@@ -376,6 +421,30 @@ mod tests {
         assert_eq!(fs::read_to_string(group.join("cpu.max")).unwrap(), "150000 100000");
         assert_eq!(fs::read_to_string(group.join("cpu.weight")).unwrap(), "1000");
         assert_eq!(fs::read_to_string(group.join("cpuset.cpus")).unwrap(), "0");
+    }
+
+    #[test]
+    fn limits_change_while_the_group_is_there_and_not_where_it_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("cgroup.controllers"), "cpu cpuset").unwrap();
+        let group = folder.path().join("lab");
+        let groups = Groups { folders: vec![group.clone()], ..Groups::default() };
+        let choice = CpuChoice { cpus: "0-1".to_owned(), nodes: Some("0".to_owned()) };
+        fs::create_dir(&group).unwrap();
+        assert!(groups.limit_quota(Some(1.0)).unwrap_err().to_string().contains("no group for it"));
+        assert!(groups.limit_cpus(&choice).unwrap_err().to_string().contains("no group for it"));
+        for file in ["cpu.max", "cpuset.cpus", "cpuset.mems"] {
+            fs::write(group.join(file), "").unwrap();
+        }
+        let read = |file: &str| fs::read_to_string(group.join(file)).unwrap();
+        groups.limit_quota(Some(0.5)).unwrap();
+        assert_eq!(read("cpu.max"), "50000 100000");
+        groups.limit_quota(None).unwrap();
+        assert_eq!(read("cpu.max"), "max 100000");
+        groups.limit_cpus(&choice).unwrap();
+        assert_eq!((read("cpuset.cpus"), read("cpuset.mems")), ("0-1".to_owned(), "0\n".to_owned()));
+        groups.limit_cpus(&CpuChoice { nodes: None, ..choice }).unwrap();
+        assert_eq!(read("cpuset.mems"), "\n");
     }
 
     #[test]

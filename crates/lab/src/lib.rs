@@ -6,6 +6,7 @@
 pub mod capture;
 mod cgroup;
 mod command;
+mod cpu_choice;
 mod draw;
 mod error;
 pub mod experiment;
@@ -33,6 +34,7 @@ mod template;
 pub use capture::CAPTURES;
 pub use cgroup::Limits;
 pub use command::Progress;
+pub use cpu_choice::CpuChoice;
 pub use draw::{Draw, Protocol, Strength};
 pub use error::{Error, Result};
 pub use experiment::EXPERIMENTS;

@@ -20,6 +20,7 @@ use spindoctor_model::ServerVersion;
 
 use crate::cgroup::{Groups, Limits};
 use crate::command::{Progress, is_root, last_lines, run};
+use crate::cpu_choice::CpuChoice;
 use crate::draw::Draw;
 use crate::error::{Error, Result};
 use crate::galera::{self, GaleraNode};
@@ -488,6 +489,16 @@ impl Server {
     /// [`Limits::writes`].
     pub fn limit_reads(&self, per_second: Option<u32>) -> Result<()> {
         self.record.groups.limit_reads(&self.record.data, per_second)
+    }
+
+    /// Lets the server use so much CPU time from now on, CPUs, or as much as there is; needs [`Limits::quota_cpus`].
+    pub fn limit_quota(&self, cpus: Option<f64>) -> Result<()> {
+        self.record.groups.limit_quota(cpus)
+    }
+
+    /// Lets the server use these CPUs from now on; needs [`Limits::cpuset`]. It has counted those of its start.
+    pub fn limit_cpus(&self, choice: &CpuChoice) -> Result<()> {
+        self.record.groups.limit_cpus(choice)
     }
 
     /// Makes the file system of the server's data so small that this much is free on it; needs [`Data::OwnTmpfs`].

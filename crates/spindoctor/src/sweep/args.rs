@@ -1,6 +1,8 @@
 //! The flags of `spindoctor sweep`.
 
+use std::fmt;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
@@ -22,9 +24,9 @@ pub struct Sweep {
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,4,16,64", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub threads: Vec<u32>,
 
-    /// What the clients do: one of sysbench's OLTP workloads
-    #[arg(long, value_name = "NAME", default_value = "oltp_point_select", value_parser = workload())]
-    pub workload: Workload,
+    /// What the clients do: sysbench's OLTP workloads, each of several with each setting
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "oltp_point_select", value_parser = workload())]
+    pub workload: Vec<Workload>,
 
     /// How long each run is measured
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = whole_seconds)]
@@ -81,8 +83,22 @@ pub struct Sweep {
     #[arg(long, value_name = "CPUS", value_parser = cpus, help_heading = "Throw-away server [default]")]
     pub quota: Option<f64>,
 
+    /// Sets of its CPUs, each with each setting: 0,0-1,0-3+8-11,node0
+    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "Throw-away server [default]")]
+    pub cpusets: Vec<String>,
+
+    /// CPU quotas, each with each setting: 0.5,1,none
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        conflicts_with = "quota",
+        help_heading = "Throw-away server [default]"
+    )]
+    pub quotas: Vec<Quota>,
+
     /// Load the server that the connection flags lead to, and change its settings meanwhile
-    #[arg(long, conflicts_with_all = ["server", "basedir", "data", "quota", "options"], help_heading = "Another server")]
+    #[arg(long, conflicts_with_all = ["server", "basedir", "data", "quota", "cpusets", "quotas", "options"], help_heading = "Another server")]
     pub yes_this_server: bool,
 
     /// Create and fill sysbench's tables there first, in the database of the connection or sbtest
@@ -98,7 +114,7 @@ pub struct Sweep {
 }
 
 /// What has no meaning where nothing is measured.
-const MEASURED: [&str; 16] = [
+const MEASURED: [&str; 18] = [
     "set",
     "threads",
     "workload",
@@ -112,10 +128,33 @@ const MEASURED: [&str; 16] = [
     "basedir",
     "data",
     "quota",
+    "cpusets",
+    "quotas",
     "options",
     "yes_this_server",
     "prepare",
 ];
+
+/// A CPU quota, CPUs; none for as much as there is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Quota(pub Option<f64>);
+
+impl FromStr for Quota {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "none" { Ok(Self(None)) } else { cpus(text).map(|cpus| Self(Some(cpus))) }
+    }
+}
+
+impl fmt::Display for Quota {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(cpus) => write!(f, "{cpus}"),
+            None => f.write_str("none"),
+        }
+    }
+}
 
 /// The names of sysbench's OLTP workloads.
 fn workload() -> impl clap::builder::TypedValueParser<Value = Workload> {
@@ -154,6 +193,13 @@ mod tests {
         for wrong in ["a", "a=", "=1", "a=1,", "a=,1"] {
             assert!(axis(wrong).unwrap_err().contains("innodb_sync_spin_loops=30,200"), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_quota_is_a_number_of_cpus_or_none() {
+        assert_eq!("none".parse(), Ok(Quota(None)));
+        assert_eq!("0.50".parse::<Quota>().map(|quota| quota.to_string()), Ok("0.5".to_owned()));
+        assert!("0".parse::<Quota>().is_err() && "all".parse::<Quota>().is_err());
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod csv;
 #[cfg(test)]
 mod examples;
 mod html;
+mod limits;
 mod png;
 mod run;
 mod server;

@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use jiff::Timestamp;
 use spindoctor_lab::load::{LoadSpec, Mark, measure};
+use spindoctor_model::stack::CycleCount;
 use spindoctor_safefile::Folder;
+use spindoctor_stacks::capture::counts::CycleCounter;
 use spindoctor_tune::apply::{Settings, TakeOptions};
 use spindoctor_tune::interrupt::Interrupts;
 use spindoctor_tune::sweep::{Axis, Cell, Grid, Measured, Sweep};
@@ -19,7 +21,7 @@ use spindoctor_tune::variables::{Variable, find};
 use super::args::Sweep as Asked;
 use super::cells::Cells;
 use super::server::Swept;
-use super::{comparison, csv, html, png, svg, text, view as sweep_view};
+use super::{comparison, csv, html, limits, png, svg, text, view as sweep_view};
 use crate::common::exit::ExitStatus;
 use crate::common::runtime::wait_for;
 use crate::common::{output, terminal};
@@ -52,7 +54,8 @@ pub fn run(asked: &Asked) -> anyhow::Result<ExitStatus> {
     let mut grid = Grid { axes: Vec::new(), threads: asked.threads.clone(), runs: asked.runs };
     grid.threads.sort_unstable();
     grid.threads.dedup();
-    let (sweep, ended) = wait_for(sweep(asked, &axes, grid))?;
+    let others = limits::axes(asked)?;
+    let (sweep, ended) = wait_for(sweep(asked, &axes, others, grid))?;
     write(asked, &sweep)?;
     match ended {
         None => Ok(ExitStatus::Done),
@@ -79,6 +82,7 @@ fn axes(set: &[(String, Vec<String>)]) -> anyhow::Result<Vec<Swings>> {
 async fn sweep(
     asked: &Asked,
     axes: &[Swings],
+    others: Vec<Axis>,
     mut grid: Grid,
 ) -> anyhow::Result<(Sweep, Option<anyhow::Error>)> {
     let mut interrupts = Interrupts::listen().context("could not listen for Ctrl-C")?;
@@ -98,6 +102,7 @@ async fn sweep(
         swept.conditions.settings.remove(variable.name);
         grid.axes.push(Axis { variable: variable.name.to_owned(), values: checked });
     }
+    grid.axes.extend(others);
     if grid.size() > MOST_RUNS {
         bail!("{} runs are too many: {MOST_RUNS} is the most", grid.size());
     }
@@ -109,8 +114,9 @@ async fn sweep(
             Some(Settings::take(&swept.target, &variables, &TakeOptions::of_process()?).await?)
         }
     };
+    let mut not_counted = None;
     let ended = tokio::select! {
-        ended = runs(asked, &swept, &grid, settings.as_mut(), &mut cells) => ended.err(),
+        ended = runs(asked, &swept, &grid, settings.as_mut(), &mut cells, &mut not_counted) => ended.err(),
         signal = interrupts.next() => Some(anyhow::anyhow!("{signal}: interrupted")),
     };
     let ended = match settings {
@@ -118,7 +124,9 @@ async fn sweep(
         Some(settings) => ended.or(settings.restore().await.err().map(Into::into)),
     };
     let done = std::mem::take(&mut cells.done);
-    let sweep = Sweep::from_measured(swept.conditions.clone(), grid, done, Vec::new());
+    let no_cycles = not_counted.map(|why| format!("CPU cycles were not counted: {why}"));
+    let notes = limits::note(asked).into_iter().chain(no_cycles).collect();
+    let sweep = Sweep::from_measured(swept.conditions.clone(), grid, done, notes);
     let ended = ended.or(swept.end().err());
     if sweep.missing() == 0 && asked.resume.is_none() {
         cells.remove();
@@ -142,6 +150,7 @@ async fn runs(
     grid: &Grid,
     mut settings: Option<&mut Settings>,
     cells: &mut Cells,
+    not_counted: &mut Option<String>,
 ) -> anyhow::Result<()> {
     let left = grid.left(&cells.done, &mut |bound| fastrand::usize(..bound.max(1)));
     let each = asked.warmup + asked.seconds;
@@ -155,10 +164,11 @@ async fn runs(
     let begun = Instant::now();
     for (at, cell) in left.iter().enumerate() {
         if let Some(settings) = settings.as_deref_mut() {
-            let values = cell.setting.0.iter().map(|it| Ok((find(&it.variable)?, it.value.clone())));
+            let values = cell.setting.variables().map(|it| Ok((find(&it.variable)?, it.value.clone())));
             settings.set(&values.collect::<anyhow::Result<Vec<_>>>()?).await?;
         }
-        let one = one(asked, swept, cell.clone());
+        swept.limit(&cell.setting)?;
+        let one = one(asked, swept, cell.clone(), not_counted);
         let measured = match tokio::time::timeout(3 * each + PATIENCE, one).await {
             Ok(measured) => measured?,
             Err(_) => bail!("a run of {} s did not end", each.as_secs()),
@@ -177,15 +187,25 @@ async fn runs(
 }
 
 /// One run.
-async fn one(asked: &Asked, swept: &Swept, cell: Cell) -> anyhow::Result<Measured> {
-    let spec =
-        LoadSpec { workload: asked.workload, threads: cell.threads, rate: None, tables: swept.tables() };
+async fn one(
+    asked: &Asked,
+    swept: &Swept,
+    cell: Cell,
+    not_counted: &mut Option<String>,
+) -> anyhow::Result<Measured> {
+    let workload = limits::workload(asked, &cell.setting)?;
+    let spec = LoadSpec { workload, threads: cell.threads, rate: None, tables: swept.tables() };
+    let (mut counter, mut counted) = (None, None);
     let mut marks: Vec<(Instant, Timestamp, Option<f64>)> = Vec::new();
     let mut mark = |mark: Mark| {
         if mark == Mark::Begin {
             marks.clear();
         }
         marks.push((Instant::now(), Timestamp::now(), swept.cpu_us()));
+        match mark {
+            Mark::Begin => counter = swept.pid().map(CycleCounter::start),
+            Mark::End => counted = counter.take().map(|counter| counter.and_then(|counter| counter.read())),
+        }
     };
     let load = measure(swept.login(), spec, asked.warmup, asked.seconds, &mut mark).await?;
     let cpu_us_per_s =
@@ -194,6 +214,15 @@ async fn one(asked: &Asked, swept: &Swept, cell: Cell) -> anyhow::Result<Measure
         [(begun, at, before), (ended, _, after)] => (*at, cpu_us_per_s(*before, *after, *ended - *begun)),
         _ => (Timestamp::now(), None),
     };
+    let cycles = match counted {
+        Some(Ok(cycles)) => Some(cycles),
+        Some(Err(why)) => {
+            not_counted.get_or_insert(why.to_string());
+            None
+        }
+        None => None,
+    };
+    let per_query = |cycles: CycleCount| cycles.cycles as f64 / cycles.seconds / load.queries_per_s;
     Ok(Measured {
         cell,
         at,
@@ -204,7 +233,8 @@ async fn one(asked: &Asked, swept: &Swept, cell: Cell) -> anyhow::Result<Measure
         cpu_us_per_query: cpu_us_per_s.map(|cpu| cpu / load.queries_per_s).filter(|cpu| cpu.is_finite()),
         errors_per_s: load.errors_per_s,
         fairness: load.fairness,
-        ..Measured::default()
+        cycles_per_query: cycles.map(per_query).filter(|cycles| cycles.is_finite()),
+        cycles_per_instruction: cycles.and_then(|cycles| cycles.per_instruction()),
     })
 }
 

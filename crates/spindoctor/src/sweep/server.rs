@@ -12,9 +12,10 @@ use spindoctor_lab::{Home, Server, ServerSpec};
 use spindoctor_model::ServerVersion;
 use spindoctor_model::mysql::NamedValues;
 use spindoctor_record::moves_by_itself;
-use spindoctor_tune::sweep::Conditions;
+use spindoctor_tune::sweep::{Conditions, Setting};
 
 use super::args::Sweep;
+use super::limits;
 use crate::common::flags::Connection;
 use crate::common::session;
 use crate::lab::{announce, data, which};
@@ -43,7 +44,7 @@ impl Swept {
             machine: spindoctor_lab::machine(),
             quota_cpus: asked.quota,
             options: asked.options.clone(),
-            workload: asked.workload.name().unwrap_or_default().to_owned(),
+            workload: asked.workload.iter().filter_map(|one| one.name()).collect::<Vec<_>>().join(", "),
             tables: asked.tables,
             rows: asked.rows,
             warmup_s: asked.warmup.as_secs_f64(),
@@ -66,7 +67,7 @@ impl Swept {
         let spec = ServerSpec {
             which: which(&asked.lab.which),
             data: data(&asked.lab.data),
-            limits: spindoctor_lab::Limits { quota_cpus: asked.quota, ..spindoctor_lab::Limits::default() },
+            limits: limits::at_start(asked)?,
             tables: Some(tables),
             options: room_for(&asked.threads).into_iter().chain(asked.options.iter().cloned()).collect(),
             ..ServerSpec::default()
@@ -141,6 +142,16 @@ impl Swept {
     /// sysbench's tables on it.
     pub fn tables(&self) -> Tables {
         self.tables
+    }
+
+    /// Sets what of a setting is a limit of a throw-away server.
+    pub fn limit(&self, setting: &Setting) -> anyhow::Result<()> {
+        limits::set(self.lab.as_ref(), setting)
+    }
+
+    /// Its process, where that is on this host.
+    pub fn pid(&self) -> Option<u32> {
+        Some(self.process.as_ref()?.pid)
     }
 
     /// CPU time of its process so far, microseconds; none where that cannot be read.

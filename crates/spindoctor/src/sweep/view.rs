@@ -1,6 +1,7 @@
 //! The formats of a sweep: text, CSV, charts as SVG and PNG, HTML. Each is a function from a finished [`Sweep`]; JSON
 //! is the sweep itself. This module has what they share.
 
+use spindoctor_tune::sweep::axes::WORKLOAD;
 use spindoctor_tune::sweep::{Line, Measured, Point, Ratio, Ratios, Spread, Standing, Starved, Sweep};
 
 use super::chart::Chart;
@@ -160,13 +161,20 @@ pub fn spread_text(spread: Spread, runs: u32) -> String {
 
 /// Which setting leads, a sentence for all numbers of clients in a row of which the same is true.
 pub fn results(sweep: &Sweep) -> Vec<String> {
+    let workloads = sweep.workloads();
+    workloads.iter().flat_map(|workload| results_with(sweep, *workload)).collect()
+}
+
+/// The same of one workload.
+fn results_with(sweep: &Sweep, workload: Option<&str>) -> Vec<String> {
+    let lines = sweep.lines.iter().filter(|line| line.setting.value(WORKLOAD) == workload).count();
     let text = |threads: u32| {
-        let lead = sweep.lead_at(threads)?;
+        let lead = sweep.lead_at(threads, workload)?;
         let two = lead.first.min(lead.second)..=lead.first.max(lead.second);
         let [first, second, last] = [lead.first, lead.second, lead.last].map(|at| label(&sweep.lines[at]));
         let ratio = number::plain((lead.ratio * 100.0).round() / 100.0);
         let sure = if lead.standing == Standing::TooFewRuns { ", in too few runs to be sure" } else { "" };
-        Some(match (lead.standing, sweep.lines.len()) {
+        Some(match (lead.standing, lines) {
             (Standing::Overlaps, 2) => {
                 let [one, other] = [two.start(), two.end()].map(|at| label(&sweep.lines[*at]));
                 format!("no clear difference between {one} and {other}.")
@@ -193,7 +201,8 @@ pub fn results(sweep: &Sweep) -> Vec<String> {
             [all @ .., last] => format!("{} and {last} clients", all.join(", ")),
             [] => String::new(),
         };
-        format!("{clients}: {text}")
+        let workload = workload.map_or(String::new(), |workload| format!("{workload}, "));
+        format!("{workload}{clients}: {text}")
     };
     together.into_iter().map(sentence).collect()
 }

@@ -5,6 +5,7 @@
 //! line scales. Two of them, of two machines or versions, are set side by side by a [`Comparison`]. Pure: the caller runs
 //! the clients and changes the settings.
 
+pub mod axes;
 mod comparison;
 mod starved;
 
@@ -28,7 +29,7 @@ pub const SWEEP_SCHEMA: &str = "spindoctor.sweep/1";
 /// What is swept.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Grid {
-    /// The variables, each with the values that it takes. None: the server as it is.
+    /// The variables, and what else is varied ([`axes`]), each with the values that it takes. None: the server as it is.
     pub axes: Vec<Axis>,
     /// Numbers of clients.
     pub threads: Vec<u32>,
@@ -36,7 +37,7 @@ pub struct Grid {
     pub runs: u32,
 }
 
-/// One variable of a grid.
+/// One variable of a grid, or one of [`axes`].
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Axis {
     /// Its name, as `SHOW GLOBAL VARIABLES` has it.
@@ -313,11 +314,26 @@ impl Sweep {
         self.grid.size().saturating_sub(self.cells.len())
     }
 
-    /// At one number of clients: which line has the highest throughput, which one follows, which one is last; none where
-    /// fewer than two lines have it.
-    pub fn lead_at(&self, threads: u32) -> Option<Lead> {
+    /// The workloads of its lines, in the grid's order: throughput of one is not compared with that of another. One that is
+    /// none where the grid has no such axis.
+    pub fn workloads(&self) -> Vec<Option<&str>> {
+        let mut workloads: Vec<Option<&str>> = Vec::new();
+        for line in &self.lines {
+            let workload = line.setting.value(axes::WORKLOAD);
+            if !workloads.contains(&workload) {
+                workloads.push(workload);
+            }
+        }
+        workloads
+    }
+
+    /// At one number of clients, with one of its [`Self::workloads`]: which line has the highest throughput, which one
+    /// follows, which one is last; none where fewer than two lines have it.
+    pub fn lead_at(&self, threads: u32, workload: Option<&str>) -> Option<Lead> {
+        let lines = self.lines.iter().enumerate();
+        let lines = lines.filter(|(_, line)| line.setting.value(axes::WORKLOAD) == workload);
         let mut ranked: Vec<(usize, &Point)> =
-            self.lines.iter().enumerate().filter_map(|(at, line)| Some((at, line.at(threads)?))).collect();
+            lines.filter_map(|(at, line)| Some((at, line.at(threads)?))).collect();
         ranked.sort_by(|a, b| b.1.transactions_per_s.median.total_cmp(&a.1.transactions_per_s.median));
         let [(first, best), (second, next), ..] = ranked[..] else { return None };
         let (last, worst) = *ranked.last()?;
@@ -551,9 +567,10 @@ mod tests {
         let sweep = Sweep::from_measured(Conditions::default(), grid, cells, Vec::new());
         assert_eq!(sweep.missing(), 0);
         let lead = Lead { first: 2, second: 0, last: 1, ratio: 3.0, standing: Standing::Clear };
-        assert_eq!(sweep.lead_at(64), Some(lead));
+        assert_eq!(sweep.lead_at(64, None), Some(lead));
+        assert_eq!(sweep.lead_at(64, Some("oltp_point_select")), None);
         assert_eq!(sweep.lines[2].setting.text(), "innodb_sync_spin_loops = 200, innodb_spin_wait_delay = 6");
-        assert_eq!(sweep.lead_at(2), None);
+        assert_eq!(sweep.lead_at(2, None), None);
     }
 
     #[test]

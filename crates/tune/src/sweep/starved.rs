@@ -1,6 +1,7 @@
 //! Throughput that is bought with clients that starve: a setting that leads, whose least served client gets far less than
 //! its share, where another setting serves all of them.
 
+use super::axes::WORKLOAD;
 use super::{Line, Sweep};
 
 /// A leader's least served client does less than this part of what that of another setting does, each by its own mean.
@@ -29,12 +30,14 @@ impl Sweep {
     /// Where the setting that leads serves its clients unevenly, and another one does not: by number of clients, in the
     /// grid's order.
     pub fn starved(&self) -> Vec<Starved> {
-        let of_threads = |threads: &u32| {
-            let lead = self.lead_at(*threads)?;
+        let of_threads = |threads: &u32, workload: Option<&str>| {
+            let lead = self.lead_at(*threads, workload)?;
             let least = |line: &Line| line.at(*threads)?.least_client_ratio.map(|spread| spread.median);
             let leader = &self.lines[lead.first];
             let enough = leader.at(*threads)?.client_transactions?.median >= ENOUGH_TRANSACTIONS;
-            let others = self.lines.iter().enumerate().filter(|(at, _)| *at != lead.first);
+            let is_other =
+                |at: usize, line: &Line| at != lead.first && line.setting.value(WORKLOAD) == workload;
+            let others = self.lines.iter().enumerate().filter(|(at, line)| is_other(*at, line));
             let fairer = others.filter_map(|(at, line)| Some((at, least(line)?)));
             let (fairest, fair) = fairer.max_by(|a, b| a.1.total_cmp(&b.1))?;
             let least = least(leader)?;
@@ -46,7 +49,9 @@ impl Sweep {
                 fair,
             })
         };
-        self.grid.threads.iter().filter_map(of_threads).collect()
+        let workloads = self.workloads();
+        let of_all = |threads| workloads.iter().filter_map(move |workload| of_threads(threads, *workload));
+        self.grid.threads.iter().flat_map(of_all).collect()
     }
 }
 

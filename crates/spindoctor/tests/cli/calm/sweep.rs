@@ -178,6 +178,55 @@ fn two_sweeps_are_compared_with_what_their_conditions_differ_in() {
 }
 
 #[test]
+fn quotas_sets_of_cpus_and_workloads_are_axes_too() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: control groups need root");
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let line = "--workload oltp_point_select,oltp_update_index --cpusets 0,node0 --quotas 0.1,none --threads 4 --runs 1 \
+                --seconds 1 --warmup 1 --tables 1 --rows 1000 --json";
+    let output = sweep(folder.path(), line).output().expect("the program runs");
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let swept: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let axes: Vec<&str> = swept["grid"]["axes"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|axis| axis["variable"].as_str())
+        .collect();
+    assert_eq!(axes, ["workload", "cpuset", "quota"]);
+    let throughput = |workload: &str, cpuset: &str, quota: &str| {
+        let value =
+            |line: &Value, axis: usize| line["setting"][axis]["value"].as_str().unwrap_or("").to_owned();
+        let wanted = [workload, cpuset, quota].map(str::to_owned);
+        let lines = swept["lines"].as_array().expect("a list");
+        let line = lines.iter().find(|line| [0, 1, 2].map(|axis| value(line, axis)) == wanted);
+        let point = &line.expect("a line")["points"][0];
+        // A client cannot do less than nothing, nor the mean be above the most.
+        assert!(
+            point["least_client_ratio"]["median"].as_f64().is_some_and(|least| (0.0..=1.0).contains(&least)),
+            "{point}"
+        );
+        assert!(point["most_client_ratio"]["median"].as_f64().is_some_and(|most| most >= 0.99), "{point}");
+        point["transactions_per_s"]["median"].as_f64().expect("a number")
+    };
+    for workload in ["oltp_point_select", "oltp_update_index"] {
+        for cpuset in ["0", "node0"] {
+            let (bound, free) = (throughput(workload, cpuset, "0.1"), throughput(workload, cpuset, "none"));
+            assert!(
+                free > 1.5 * bound,
+                "{workload} on {cpuset}: {free} without a quota, {bound} with 0.1 CPUs"
+            );
+        }
+    }
+    let notes = swept["notes"].to_string();
+    assert!(notes.contains("CPUs and quota changed while it ran"), "{notes}");
+    let counted = swept["cells"][0]["cycles_per_query"].is_number();
+    assert_ne!(counted, notes.contains("CPU cycles were not counted: "), "{notes}");
+}
+
+#[test]
 fn what_cannot_be_swept_is_refused_before_a_server_starts() {
     let folder = tempfile::tempdir().expect("a folder");
     for (line, reason) in [
@@ -186,6 +235,9 @@ fn what_cannot_be_swept_is_refused_before_a_server_starts() {
         ("--svg /nonexistent/chart.svg", "cannot be written"),
         ("--compare /nonexistent/a.json /nonexistent/b.json", "could not open"),
         ("--compare a.json b.json --quota 1", "cannot be used with"),
+        ("--cpusets 0,9999", "no list of CPUs"),
+        ("--quotas 1 --quota 2", "cannot be used with"),
+        ("--quotas 1 --yes-this-server", "cannot be used with"),
     ] {
         let output = sweep(folder.path(), line).output().expect("the program runs");
         let why = String::from_utf8_lossy(&output.stderr);
