@@ -22,6 +22,10 @@ const LONGEST_S: f64 = 1e9;
 /// Neither snapshots nor CPU samples are taken more often, hertz.
 const MOST_HZ: f64 = 1e6;
 
+/// Functions whose code a profile has, and bytes of the largest: nobody decodes more of a file from anywhere.
+const MOST_CODE: usize = 16;
+const LARGEST_CODE: usize = 64 << 10;
+
 /// Observations of one process, and what taking them cost.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -53,6 +57,9 @@ pub struct Profile {
     /// CPU samples that were taken beside the snapshots, in order of time: what ran, and where it span. Each names
     /// the snapshot that it was read with. Empty where the source is [`StackSource::Cpu`].
     pub cpu_samples: Vec<Observation>,
+    /// Machine code of the functions in which most CPU samples are; empty in files of before 2026-11-26.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub code: Vec<Code>,
     /// Threads that waited for locks of the C library, where somebody asked for them: as of the last snapshot.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub futex_waits: Vec<FutexWait>,
@@ -104,7 +111,11 @@ impl Profile {
 
     fn names_only_what_is_there(&self) -> bool {
         let within = |at: u32, len: usize| (at as usize) < len;
-        self.frames.iter().all(|frame| frame.module.is_none_or(|module| within(module, self.modules.len())))
+        self.code.iter().all(|code| within(code.module, self.modules.len()))
+            && self
+                .frames
+                .iter()
+                .all(|frame| frame.module.is_none_or(|module| within(module, self.modules.len())))
             && self.stacks.iter().all(|stack| stack.frames.iter().all(|at| within(*at, self.frames.len())))
             && self.observations.iter().chain(&self.cpu_samples).all(|seen| {
                 within(seen.thread, self.threads.len())
@@ -119,6 +130,8 @@ impl Profile {
         (0.0..=LONGEST_S).contains(&self.seconds)
             && (0.0..=MOST_HZ).contains(&self.hz)
             && (0.0..=LONGEST_S * 1e3).contains(&self.server_busy_ms)
+            && self.code.len() <= MOST_CODE
+            && self.code.iter().all(|code| code.size() <= LARGEST_CODE)
             && self.work.as_ref().is_none_or(|work| (0.0..=LONGEST_S).contains(&work.seconds))
             && self.cycles.as_ref().is_none_or(|cycles| (0.0..=LONGEST_S).contains(&cycles.seconds))
             && self.own_cpu_us <= longest_us
@@ -234,6 +247,39 @@ impl FromStr for StackSource {
 impl fmt::Display for StackSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.serialize(f)
+    }
+}
+
+/// The machine code of one function.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Code {
+    /// Place in [`Profile::modules`].
+    pub module: u32,
+    /// Where it begins: virtual address in the module's file.
+    pub address: u64,
+    /// `x86_64` or `aarch64`.
+    pub architecture: String,
+    /// Its bytes, two hexadecimal digits each.
+    hex: String,
+}
+
+impl Code {
+    /// A function's code.
+    pub fn new(module: u32, address: u64, architecture: &str, bytes: &[u8]) -> Self {
+        let hex = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        Self { module, address, architecture: architecture.to_owned(), hex }
+    }
+
+    /// How many bytes it has.
+    pub fn size(&self) -> usize {
+        self.hex.len() / 2
+    }
+
+    /// Its bytes, up to the first that is none.
+    pub fn bytes(&self) -> Vec<u8> {
+        let digits = self.hex.as_bytes().chunks_exact(2);
+        digits.map_while(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
     }
 }
 
@@ -437,6 +483,20 @@ mod tests {
         let mut old = serde_json::to_value(Profile::default()).unwrap();
         assert!(old.as_object_mut().unwrap().remove("machine").is_some());
         assert_eq!(serde_json::from_value::<Profile>(old).unwrap(), Profile::default());
+    }
+
+    #[test]
+    fn code_is_kept_as_it_was_and_a_crafted_one_is_bounded() {
+        let code = Code::new(0, 0x1000, "x86_64", &[0xf3, 0x90, 0x00]);
+        assert_eq!((code.size(), code.bytes()), (3, vec![0xf3, 0x90, 0x00]));
+        let crafted = |hex: &str| Code { hex: hex.to_owned(), ..code.clone() };
+        assert_eq!(crafted("f3zz90").bytes(), [0xf3]);
+        assert_eq!(crafted("f\u{e9}\u{e9}0").bytes(), [] as [u8; 0]);
+        let profile =
+            |code: Code| Profile { modules: vec![Module::default()], code: vec![code], ..Profile::default() };
+        assert_eq!(profile(code.clone()).check(), Ok(()));
+        assert!(profile(crafted(&"00".repeat(LARGEST_CODE + 1))).check().is_err());
+        assert!(profile(Code { module: 1, ..code }).check().is_err());
     }
 
     #[test]

@@ -5,8 +5,8 @@ use jiff::civil::date;
 use jiff::tz::TimeZone;
 use spindoctor_model::host::{CpuModel, PauseLatency};
 use spindoctor_model::stack::{
-    Activity, CycleCount, Frame, Module, Observation, ProfiledProcess, ProfiledThread, SnapshotCost, Spin,
-    Stack, StackEnd, StackSource, ThreadState, Work,
+    Activity, Code, CycleCount, Frame, Module, Observation, ProfiledProcess, ProfiledThread, SnapshotCost,
+    Spin, Stack, StackEnd, StackSource, ThreadState, Work,
 };
 use spindoctor_model::{Machine, Profile};
 
@@ -41,6 +41,7 @@ impl Maker {
             server_queries: 22,
             server_busy_ms: 31.0,
             machine: machine(),
+            code: vec![Code::new(MYSQLD, 0x10_0000, "x86_64", &DELAY)],
             work: Some(Work { seconds: 10.0, queries: 12_340, cpu_us: Some(4_150_000) }),
             cycles: Some(CycleCount { seconds: 10.0, cycles: 11_600_000_000, instructions: 4_100_000_000 }),
             ..Profile::default()
@@ -120,6 +121,31 @@ impl Maker {
         let seen = Observation { snapshot, thread, stack, state, spin, ..Observation::default() };
         self.0.cpu_samples.push(seen);
     }
+}
+
+/// `xor %eax, %eax; pause; add $1, %rax; cmp %rdi, %rax; jne` to the PAUSE; `ret`.
+const DELAY: [u8; 14] = [0x31, 0xc0, 0xf3, 0x90, 0x48, 0x83, 0xc0, 0x01, 0x48, 0x39, 0xf8, 0x75, 0xf5, 0xc3];
+
+/// CPU samples in the loop of a delay, most of them behind its PAUSE.
+pub fn spinning() -> Profile {
+    let mut make = Maker::new();
+    make.snapshots(1, 1);
+    let thread = make.thread(4351, "connection");
+    for (address, count) in [(0x10_0002, 6), (0x10_0004, 30), (0x10_000b, 4)] {
+        make.0.frames.push(Frame {
+            module: Some(MYSQLD),
+            address,
+            name: "ut_delay".to_owned(),
+            ..Frame::default()
+        });
+        let leaf = make.0.frames.len() as u32 - 1;
+        make.0.stacks.push(Stack { frames: vec![leaf], end: StackEnd::Root });
+        let stack = make.0.stacks.len() as u32 - 1;
+        for _ in 0..count {
+            make.ran(0, thread, stack, Some(Spin::User));
+        }
+    }
+    make.0
 }
 
 fn machine() -> Machine {

@@ -4,7 +4,7 @@
 use spindoctor_model::Profile;
 
 use super::view::{Choice, View};
-use super::{diff, dot, firefox, folded, gdb, json, pprof, speedscope, svg, text};
+use super::{annotated, diff, dot, firefox, folded, gdb, json, pprof, speedscope, svg, text};
 use spindoctor_page::formats;
 use spindoctor_page::text::Look;
 
@@ -68,6 +68,20 @@ pub const FORMATS: &[Format] = &[
         extension: "gdb",
         binary: false,
         render: |view, _| Ok(gdb::render(view).into_bytes()),
+    },
+    Format {
+        name: "annotate",
+        help: "the hottest function's instructions with the CPU samples at each",
+        extension: "asm",
+        binary: false,
+        render: |view, look| Ok(annotated::text(view, look).into_bytes()),
+    },
+    Format {
+        name: "html",
+        help: "the same as a page",
+        extension: "html",
+        binary: false,
+        render: |view, _| Ok(annotated::html(view).into_bytes()),
     },
     Format {
         name: "json",

@@ -5,6 +5,7 @@
 
 #![allow(unreachable_pub, reason = "what others may use, this file says")]
 
+mod annotated;
 mod counted;
 mod diff;
 mod difference;

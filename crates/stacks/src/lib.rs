@@ -7,6 +7,7 @@
 pub mod aggregate;
 pub mod capture;
 pub mod classify;
+pub mod disassembly;
 pub mod error;
 pub mod file;
 mod function;

@@ -5,7 +5,7 @@
     reason = "what tests share stands outside of #[test] functions"
 )]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 use spindoctor_model::Profile;
 use spindoctor_model::stack::{Spin, StackSource, ThreadState};
 use spindoctor_stacks::aggregate::{frame_names, spin_share, spinners};
+use spindoctor_stacks::disassembly::{Line, disassemble};
+use spindoctor_stacks::spin::Architecture;
 use spindoctor_stacks::{Error, Profiler, ProfilerOptions, Taken};
 use tempfile::TempDir;
 
@@ -68,7 +70,8 @@ impl Drop for Spinning {
 
 /// Samples until `enough`; none, and says why, where the machine does not let us.
 fn sample(pid: u32, enough: &dyn Fn(&Profile) -> bool) -> Option<Profile> {
-    let options = ProfilerOptions { source: Some(StackSource::Cpu), hz: 499.0, ..ProfilerOptions::default() };
+    let source = Some(StackSource::Cpu);
+    let options = ProfilerOptions { source, hz: 499.0, code: true, ..ProfilerOptions::default() };
     let mut profiler = match Profiler::start(pid, options) {
         Ok(profiler) => profiler,
         Err(error @ Error::Unavailable { .. }) => {
@@ -142,6 +145,22 @@ fn samples_spin_in_the_functions_that_spin_and_nowhere_else() {
     assert!(profile.observations.iter().all(|sample| sample.state == ThreadState::Running));
     assert!(profile.process_cpu_us > 0 && profile.own_cpu_us > 0);
     assert_eq!(profile.threads.len(), 3, "{:?}", profile.threads);
+
+    // The functions' code is kept, and each sample is at one of its instructions.
+    let code: Vec<Vec<Line>> = profile
+        .code
+        .iter()
+        .map(|code| disassemble(Architecture::HOST, code.address, &code.bytes()))
+        .collect();
+    let instructions: BTreeSet<u64> = code.iter().flatten().map(|line| line.address).collect();
+    for sample in &profile.observations {
+        let leaf = &profile.frames[profile.stacks[sample.stack as usize].frames[0] as usize];
+        if known.contains(&leaf.name.as_str()) {
+            assert!(instructions.contains(&leaf.address), "{leaf:?} is in none of {code:?}");
+        }
+    }
+    let waits = code.iter().filter(|lines| lines.iter().any(|line| line.is_pause)).count();
+    assert!(waits >= 2, "{code:?}");
 }
 
 #[test]
@@ -153,8 +172,9 @@ fn spinning_is_seen_in_a_stripped_program() {
             !profile.stacks[stack as usize].frames.iter().any(|&at| profile.frames[at as usize].kernel)
         };
         let seen = profile.observations.iter().filter(|sample| sample.spin == spin && user(sample.stack));
-        seen.map(|sample| sample.thread).collect::<std::collections::BTreeSet<u32>>()
+        seen.map(|sample| sample.thread).collect::<BTreeSet<u32>>()
     };
+    assert!(!profile.code.is_empty(), "it needs no symbols");
     let (spins, works) = (threads(Some(Spin::User)), threads(None));
     assert_eq!((spins.len(), works.len()), (2, 1), "{spins:?} {works:?}");
     assert!(spins.is_disjoint(&works));

@@ -208,6 +208,7 @@ fn options(asked: &Stacks, waits: bool) -> ProfilerOptions {
         most_cpu_percent: asked.max_cpu.unwrap_or_else(|| usual_most_cpu_percent(hz)),
         thread: None,
         keep: waits.then_some(asked.before),
+        code: true,
         frames: spindoctor_rules::FRAME_STATES,
     }
 }

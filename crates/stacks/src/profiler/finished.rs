@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use spindoctor_model::stack::{Module, Profile, SnapshotCost};
+use spindoctor_model::stack::{Module, Profile, SnapshotCost, StackSource};
 
+use super::hot_code::hot_code;
 use super::tables::Keeping;
 use super::{Profiler, Snapshot, micros, pthread_self};
 
@@ -38,6 +39,13 @@ impl Profiler {
             cpu_samples.append(&mut snapshot.cpu_samples);
         }
         let tables = keeping.done();
+        let code = match self.options.code {
+            true => {
+                let samples = if self.source == StackSource::Cpu { &observations } else { &cpu_samples };
+                hot_code(&mut self.meaning, samples, tables.stacks.list(), tables.frames.list())
+            }
+            false => Vec::new(),
+        };
         let mut modules = self.meaning.modules.described();
         let mut frames = tables.frames.list().to_vec();
         if frames.iter().any(|frame| frame.kernel) {
@@ -74,6 +82,7 @@ impl Profiler {
             snapshots,
             observations,
             cpu_samples,
+            code,
             futex_waits: self.futex_waits.waits.clone(),
             futex_moved_on: self.futex_waits.moved_on,
             own_cpu_us: self.times.own_us(),

@@ -126,6 +126,16 @@ impl Meaning {
         frames
     }
 
+    /// Where the places that samples were at lie in the process, by module and address in its file.
+    pub(super) fn addresses_of_leaves(&self) -> FxHashMap<(u32, u64), u64> {
+        let leaves = self.frames_at.iter().filter(|((_, is_return), _)| !is_return);
+        let place = |((address, _), frames): (&(u64, bool), &Vec<u32>)| {
+            let frame = self.tables.frames.get(*frames.first()?);
+            Some(((frame.module?, frame.address), *address))
+        };
+        leaves.filter_map(place).collect()
+    }
+
     fn kernel_frame(&mut self, address: u64) -> (u32, bool) {
         let Self { names, tables, kernel_at, .. } = self;
         *kernel_at.entry(address).or_insert_with(|| {
@@ -182,7 +192,7 @@ impl Meaning {
 }
 
 /// The code of the function at an address, by its call frame information.
-fn code_of(modules: &mut Modules, address: u64) -> Option<Function> {
+pub(super) fn code_of(modules: &mut Modules, address: u64) -> Option<Function> {
     let image = modules.image(address)?;
     let bounds = image
         .cfi

@@ -4,6 +4,7 @@
 
 mod budget;
 mod finished;
+mod hot_code;
 mod in_order;
 mod meaning;
 mod options;

@@ -44,6 +44,8 @@ pub struct ProfilerOptions {
     pub thread: Option<u32>,
     /// Keep only this much of the past until [`Profiler::keep_all`](super::Profiler::keep_all): for a trigger that is waited for.
     pub keep: Option<Duration>,
+    /// Keep the machine code of the hottest functions in the profile, some ten KiB.
+    pub code: bool,
     /// Frames that mean a state in this program: a function's name, and the state of a thread that is blocked below it.
     pub frames: &'static FrameStates,
 }
@@ -58,6 +60,7 @@ impl Default for ProfilerOptions {
             most_cpu_percent: usual_most_cpu_percent(10.0),
             thread: None,
             keep: None,
+            code: false,
             frames: &[],
         }
     }

@@ -114,7 +114,7 @@ fn x86_64_reads(instruction: &X86Instruction) -> bool {
 /// A64 register 29 is the frame pointer, 31 in an address the stack pointer.
 const A64_STACK: [u16; 2] = [29, 31];
 
-fn a64(bytes: &[u8]) -> Option<A64Instruction> {
+pub(crate) fn a64(bytes: &[u8]) -> Option<A64Instruction> {
     let mut instruction = A64Instruction::default();
     let mut word = U8Reader::new(bytes.get(..4)?);
     InstDecoder::default().decode_into(&mut instruction, &mut word).ok()?;
