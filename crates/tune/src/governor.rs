@@ -106,7 +106,8 @@ impl Governor {
             Some(Held { name: variable.name, value, is_theirs: false })
         };
         let commit = held(HWM).and_then(|hwm| Some((hwm, variables.number(HWM)?)));
-        let lever = held(if version.mysql_at_least(8, 0, 16) { MULTIPLIER } else { DELAY });
+        // Whichever the latch spin is computed with: the multiplier where there is one.
+        let lever = held(MULTIPLIER).or_else(|| held(DELAY));
         Self {
             version,
             commit: commit.map(|(hwm, before)| Commit { hwm, before, meant_pct: None }),
@@ -435,6 +436,22 @@ mod tests {
         let governor = Governor::new(version, &variables);
         assert_eq!(governor.variables().iter().map(|v| v.name).collect::<Vec<_>>(), [DELAY]);
         assert_eq!(governor.only(&[HWM]).variables().len(), 0);
+    }
+
+    #[test]
+    fn a_multiplier_that_was_patched_into_5_7_is_the_lever_and_the_delay_where_there_is_none() {
+        let version = ServerVersion::parse("5.7.26-29-mt-log", "").unwrap();
+        let patched: NamedValues = [(DELAY, "6"), (MULTIPLIER, "50"), (LOOPS, "30")].into_iter().collect();
+        let mut world = World::new(version, patched);
+        assert_eq!(world.look(&host(6.0, 6, Some(10.9))), []);
+        let skylake = host(6.0, 6, Some(66.0));
+        assert_eq!((world.look(&skylake), world.look(&skylake)), (vec![], vec![]));
+        assert_eq!(world.look(&skylake), [(MULTIPLIER, "8".into())]);
+        let plain: NamedValues = [(DELAY, "6"), (LOOPS, "30")].into_iter().collect();
+        let names = |variables: &NamedValues| {
+            Governor::new(version, variables).variables().iter().map(|v| v.name).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&plain), [DELAY]);
     }
 
     #[test]

@@ -105,10 +105,12 @@ pub const VARIABLES: &[Variable] = &[
         is_dynamic_on: |_| true,
         settles: Settles::AtOnce,
     },
+    // Builds of 5.6, 5.7 and early 8.0 have it patched in: there it is as dynamic as in 8.0.16. Where there is no such variable
+    // that shows when its value is read, before anything is changed.
     Variable {
         name: "innodb_spin_wait_pause_multiplier",
         values: Values::Numbers { from: 0, to: 100 },
-        is_dynamic_on: |version| version.mysql_at_least(8, 0, 16),
+        is_dynamic_on: |version| !version.is_mariadb(),
         settles: Settles::AtOnce,
     },
     Variable {
@@ -127,6 +129,16 @@ pub const VARIABLES: &[Variable] = &[
         name: "innodb_concurrency_tickets",
         values: Values::Numbers { from: 1, to: 4_294_967_295 },
         is_dynamic_on: |version| !version.mariadb_at_least(10, 5, 0),
+        settles: Settles::AtOnce,
+    },
+    // How long a thread sleeps before it enters InnoDB under a limit, at most, microseconds.
+    Variable {
+        name: "innodb_adaptive_max_sleep_delay",
+        values: Values::Numbers { from: 0, to: 1_000_000 },
+        is_dynamic_on: |version| {
+            version.mysql_at_least(5, 6, 3)
+                || version.mariadb_at_least(10, 0, 0) && !version.mariadb_at_least(10, 5, 0)
+        },
         settles: Settles::AtOnce,
     },
     Variable {
@@ -157,6 +169,13 @@ pub const VARIABLES: &[Variable] = &[
         name: "innodb_log_file_size",
         values: Values::Numbers { from: 4 << 20, to: 512 << 30 },
         is_dynamic_on: |version| version.mariadb_at_least(10, 9, 0),
+        settles: Settles::Flushing,
+    },
+    // OFF is O_DIRECT for the redo log. Where its file system leaves no choice the server keeps what it has, which shows when it is read back.
+    Variable {
+        name: "innodb_log_file_buffering",
+        values: Values::Switch,
+        is_dynamic_on: |version| version.mariadb_at_least(10, 8, 4),
         settles: Settles::Flushing,
     },
     Variable {
@@ -348,7 +367,9 @@ mod tests {
         assert!(multiplier.value(version, "101").is_err() && multiplier.value(version, "-1").is_err());
         assert!(matches!(find("datadir"), Err(Refused::Unknown(_))));
         let old = ServerVersion::parse("5.7.44", "MySQL").unwrap();
-        assert!(matches!(multiplier.value(old, "7"), Err(Refused::Fixed { .. })));
+        assert_eq!(multiplier.value(old, "7"), Ok("7".to_owned()), "it may be patched in");
+        let mariadb = ServerVersion::parse("10.11.19-MariaDB", "").unwrap();
+        assert!(matches!(multiplier.value(mariadb, "7"), Err(Refused::Fixed { .. })));
         let delay = find("innodb_spin_wait_delay").unwrap();
         assert!(delay.value(version, "1001").is_err());
         assert_eq!(delay.value(old, "1001"), Ok("1001".to_owned()));

@@ -15,6 +15,7 @@ mod purge;
 mod redo_capacity;
 pub(crate) mod risks;
 mod rollback_segment_waits;
+mod start_settings;
 mod table_cache;
 mod thread_cache;
 mod thread_concurrency;
@@ -57,6 +58,7 @@ pub const FAMILIES: &[Family] = &[
     table_cache::FAMILY,
     adaptive_hash::FAMILY,
     index_dives::FAMILY,
+    start_settings::FAMILY,
 ];
 
 /// What the window's server calls for, the most promising first: by what a finding says is lost without it, then in

@@ -68,6 +68,11 @@ const RISKS: &[Risk] = &[
         "Long statements keep others waiting.",
     ),
     (
+        "innodb_adaptive_max_sleep_delay",
+        "Threads that wait to enter InnoDB look more often, which costs CPU.",
+        "A thread sleeps longer before it enters InnoDB, though there may be room for it.",
+    ),
+    (
         "innodb_rollback_segments",
         "More transactions share a rollback segment, and wait for its latch.",
         "The new ones take disk in the undo tablespaces and are not removed again.",
@@ -76,6 +81,11 @@ const RISKS: &[Risk] = &[
     ("innodb_undo_log_truncate", UNDO_GROWS, UNDO_TRUNCATED),
     ("innodb_redo_log_capacity", SMALLER_REDO, LARGER_REDO),
     ("innodb_log_file_size", SMALLER_REDO, LARGER_REDO),
+    (
+        "innodb_log_file_buffering",
+        "Each write of the log goes to the storage at once: where many transactions share a sync it may take longer.",
+        "The redo log fills the page cache, and pushes out what is read.",
+    ),
     ("innodb_io_capacity", WRITES_LESS, WRITES_MORE),
     ("innodb_io_capacity_max", WRITES_LESS, WRITES_MORE),
     ("innodb_lru_scan_depth", "Statements find no free page and look for one themselves.", WRITES_MORE),

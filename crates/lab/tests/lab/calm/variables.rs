@@ -19,6 +19,9 @@ const NOT_RAISED: &[&str] =
 /// At its smallest this is below another, and is raised to that.
 const NOT_LOWERED: &[&str] = &["innodb_io_capacity_max"];
 
+/// Whether this takes both values depends on the file system that the server's files are on: what it has is set again, and no more.
+const NOT_EVERYWHERE: &[&str] = &["innodb_log_file_buffering"];
+
 async fn value(session: &mut Conn, name: &str) -> Option<String> {
     let row: Option<(String, String)> =
         session.query_first(format!("SHOW GLOBAL VARIABLES LIKE '{name}'")).await.unwrap();
@@ -60,6 +63,7 @@ async fn wrong(session: &mut Conn, variable: &Variable, version: ServerVersion) 
 /// Bounds that can be tried.
 fn bounds(variable: &Variable, version: ServerVersion) -> Vec<String> {
     match variable.values_on(version) {
+        Values::Switch if NOT_EVERYWHERE.contains(&variable.name) => Vec::new(),
         Values::Switch => ["ON", "OFF"].map(str::to_owned).into(),
         Values::Numbers { from, to } => {
             let least = (!NOT_LOWERED.contains(&variable.name)).then(|| from.to_string());
