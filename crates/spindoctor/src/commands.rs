@@ -9,8 +9,8 @@ use crate::common::exit::ExitStatus;
 use crate::common::flags::Connection;
 use crate::common::output;
 use crate::{
-    cache, connections, doctor, explain, export, fleet, host, incident, indexes, lab, locks, mcp, record,
-    stacks, sweep, top, tune, workload,
+    cache, connections, doctor, explain, export, fleet, host, incident, indexes, lab, locks, mcp, predict,
+    record, stacks, sweep, top, tune, workload,
 };
 
 /// Finds where a running MySQL or MariaDB server loses time, shows who blocks whom, and says what to do.
@@ -74,6 +74,8 @@ commands! {
     TuneGuardian(tune::Guardian) => tune::guard,
     /// Measure a grid of settings and client counts with sysbench: tables, charts, scalability
     Sweep(sweep::Sweep) => sweep::run,
+    /// Predict what other settings would do, also on hardware that is not at hand, by a model fitted to measurements
+    Predict(predict::Predict) => predict::run,
     /// Write an incident report from a recording: one HTML page with its timeline, cause, wait graph, flame graph
     Report(incident::Report) => incident::run,
     /// Write tables of a recording as Parquet or CSV, for DuckDB, ClickHouse, Spark

@@ -22,6 +22,7 @@ mod indexes;
 mod lab;
 mod locks;
 mod mcp;
+mod predict;
 mod record;
 mod stacks;
 mod sweep;

@@ -24,13 +24,14 @@ const SHOWS: [(&str, &str, &str); 11] = [
     ("tune", "doctor", "a plan shows the host as a diagnosis does"),
 ];
 /// The crates, each with what it may use; what stands on a line uses only what stands above it.
-const CRATES: [(&str, &[&str]); 19] = [
+const CRATES: [(&str, &[&str]); 20] = [
     ("model", &[]),
     ("safefile", &[]),
     ("sql", &[]),
     ("wire", &[]),
     ("corpus", &[]),
     ("giving-back", &[]),
+    ("predict", &[]),
     ("page", &["model"]),
     ("statements", &["model", "sql"]),
     ("rules", &["model", "sql", "statements"]),
@@ -53,6 +54,7 @@ const CRATES: [(&str, &[&str]); 19] = [
             "lab",
             "model",
             "page",
+            "predict",
             "profile",
             "record",
             "rules",

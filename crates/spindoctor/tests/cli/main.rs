@@ -18,6 +18,7 @@ mod indexes;
 mod mcp;
 mod packaging;
 mod pileups;
+mod predict;
 mod program;
 mod record;
 mod report;

@@ -1,0 +1,28 @@
+//! What a server would do with other settings on other hardware: a discrete-event simulation of threads over
+//! spin-then-block latches. Pure: no I/O, no clock; the same seed gives the same answer.
+//!
+//! In: measurements with the machine and settings that they were made with ([`Ground`]). [`fit`] finds the six declared
+//! parameters ([`PARAMETERS`]); [`predict`] answers for other hardware and settings, beside today's, and refuses what it
+//! has no ground for. [`simulate`] is one world with so many connections.
+//!
+//! How it compares with published tables, also where it fails, is in `tests/published.rs`.
+
+mod answer;
+mod assumption;
+mod fit;
+mod ground;
+mod outcome;
+mod queue;
+mod rng;
+mod settings;
+mod sim;
+mod world;
+
+pub use answer::{Answer, LEFT_OUT, Question, Row, Sensitivity, predict};
+pub use assumption::Assumption;
+pub use fit::{Fit, Fitted, fit, rms_log_error};
+pub use ground::{Ground, Measured, PARAMETERS, Parameter, Parameters, Workload};
+pub use outcome::Outcome;
+pub use settings::{Flavor, Settings};
+pub use sim::{Effort, simulate};
+pub use world::{CommitSpin, Hardware, Latch, RedoLog, Spread, Step, Work, World};

@@ -1,0 +1,239 @@
+//! CPUs and the run queue: first come, first served; a thread whose slice is over goes to its end where others are ready.
+
+use super::{Event, Phase, Sim};
+
+impl Sim<'_> {
+    /// A thread that was off its CPU is ready.
+    pub(super) fn wake(&mut self, at: u32) {
+        let thread = &mut self.threads[at as usize];
+        debug_assert!(thread.cpu.is_none(), "it has a CPU");
+        thread.turn = thread.turn.wrapping_add(1);
+        // A thread that slept has no more of a claim than half a latency (`place_entity`).
+        let hardware = &self.world.hardware;
+        thread.run_ns = thread.run_ns.max(self.least_run.saturating_sub(hardware.sleeper_credit_ns as u64));
+        if thread.phase == Phase::Steps && thread.began == 0 && thread.step < self.log_steps {
+            self.begin_transaction(at);
+        }
+        match self.idle_cpu(at) {
+            Some(cpu) if self.is_stopped(cpu) => self.cpus[cpu as usize].stuck.push(at),
+            Some(cpu) => {
+                self.threads[at as usize].debt += self.world.hardware.idle_wake_ns;
+                self.give(cpu, at);
+            }
+            None => {
+                self.make_ready(at);
+                self.preempt_for(at);
+            }
+        }
+    }
+
+    pub(super) fn make_ready(&mut self, at: u32) {
+        let thread = &mut self.threads[at as usize];
+        thread.ready = true;
+        thread.ready_turn = thread.ready_turn.wrapping_add(1);
+        self.ready.push(Event { at: thread.run_ns, to: at, turn: thread.ready_turn });
+        self.ready_count += 1;
+    }
+
+    fn next_ready(&mut self) -> Option<u32> {
+        loop {
+            let next = self.ready.pop()?;
+            let thread = &mut self.threads[next.to as usize];
+            if thread.ready && thread.ready_turn == next.turn {
+                thread.ready = false;
+                self.ready_count -= 1;
+                let cpu = thread.last_cpu;
+                if self.is_stopped(cpu) {
+                    self.cpus[cpu as usize].stuck.push(next.to);
+                    continue;
+                }
+                self.least_run = self.least_run.max(next.at);
+                return Some(next.to);
+            }
+        }
+    }
+
+    /// A thread that was woken takes the CPU that it had from a thread that had much more CPU time
+    /// (`check_preempt_wakeup`).
+    fn preempt_for(&mut self, at: u32) {
+        let woken = &self.threads[at as usize];
+        let (cpu, run_ns) = (woken.last_cpu as usize, woken.run_ns);
+        let Some(victim) = self.cpus[cpu].thread else { return };
+        self.settle(victim);
+        let had = self.threads[victim as usize].run_ns;
+        if had.saturating_sub(run_ns) > self.world.hardware.wakeup_granularity_ns as u64 {
+            self.cpus[cpu].slice_end = self.now;
+            self.cpus[cpu].preempted = true;
+        }
+        self.arm(victim);
+    }
+
+    /// Its last CPU where that looks idle, or the first one that does; one that is stopped looks idle.
+    fn idle_cpu(&self, at: u32) -> Option<u32> {
+        let last = self.threads[at as usize].last_cpu;
+        let looks_idle = |word: usize| self.idle[word] | self.stopped[word];
+        if looks_idle(last as usize / 64) >> (last % 64) & 1 == 1 {
+            return Some(last);
+        }
+        let word = (0..self.idle.len()).find(|word| looks_idle(*word) != 0)?;
+        Some(word as u32 * 64 + looks_idle(word).trailing_zeros())
+    }
+
+    /// Another thread of the log does the next part: it is woken on the CPU that it had.
+    pub(super) fn hop(&mut self, at: u32) {
+        self.leave_cpu(at);
+        self.threads[at as usize].last_cpu = self.rng.below(self.cpus.len()) as u32;
+        self.wake(at);
+    }
+
+    /// Gives an idle CPU to a thread that is ready.
+    fn give(&mut self, cpu: u32, at: u32) {
+        self.busy += 1;
+        self.idle[cpu as usize / 64] &= !(1 << (cpu % 64));
+        let place = &mut self.cpus[cpu as usize];
+        place.thread = Some(at);
+        place.slice_end = self.now + self.world.hardware.slice_ns as u64;
+        let switched = place.last != at + 1;
+        place.last = at + 1;
+        self.counted.switches += u64::from(switched);
+        let thread = &mut self.threads[at as usize];
+        thread.cpu = Some(cpu);
+        thread.last_cpu = cpu;
+        if switched {
+            thread.debt += self.world.hardware.switch_ns;
+        }
+        if thread.phase == Phase::Spin {
+            // It looks at once.
+            let latch = thread.latch;
+            if self.take(at, latch) {
+                self.taken(at);
+            } else {
+                self.add_spinner(at);
+                self.work_left(at);
+            }
+            return;
+        }
+        if thread.phase == Phase::CommitSpin {
+            self.spinning += 1;
+        }
+        self.work_left(at);
+    }
+
+    /// Goes on with what was left, and pays what it owes first.
+    fn work_left(&mut self, at: u32) {
+        let thread = &mut self.threads[at as usize];
+        thread.left = (thread.left + thread.debt as u64).max(1);
+        thread.debt = 0.0;
+        self.arm(at);
+    }
+
+    /// Its end, or that of its slice, becomes an event.
+    pub(super) fn arm(&mut self, at: u32) {
+        let thread = &mut self.threads[at as usize];
+        let cpu = thread.cpu.expect("only a thread with a CPU works");
+        thread.turn = thread.turn.wrapping_add(1);
+        thread.since = self.now;
+        let place = &self.cpus[cpu as usize];
+        let mut end = (self.now + thread.left).min(place.slice_end.max(self.now + 1));
+        if self.bandwidth.limits() {
+            end = end.min(self.now + place.local_ns);
+        }
+        self.events.push(Event { at: end, to: at, turn: thread.turn });
+    }
+
+    /// Counts what a thread did until now.
+    pub(super) fn settle(&mut self, at: u32) {
+        let thread = &mut self.threads[at as usize];
+        let worked = self.now - thread.since;
+        if let Some(cpu) = thread.cpu {
+            let place = &mut self.cpus[cpu as usize];
+            place.local_ns = place.local_ns.saturating_sub(worked);
+        }
+        thread.since = self.now;
+        thread.left = thread.left.saturating_sub(worked);
+        thread.run_ns += worked;
+        self.counted.cpu_ns += worked as f64;
+        match thread.phase {
+            Phase::Spin => self.counted.spin_ns += worked as f64,
+            Phase::CommitSpin => self.counted.commit_spin_ns += worked as f64,
+            _ => {}
+        }
+    }
+
+    pub(super) fn settle_all(&mut self) {
+        for cpu in 0..self.cpus.len() {
+            if let Some(at) = self.cpus[cpu].thread {
+                self.settle(at);
+            }
+        }
+    }
+
+    /// Another thread that is ready gets the CPU, where there is one.
+    pub(super) fn end_of_slice(&mut self, at: u32) {
+        if self.ready_count == 0 {
+            let cpu = self.threads[at as usize].cpu.expect("it worked");
+            self.cpus[cpu as usize].preempted = false;
+            self.cpus[cpu as usize].slice_end = self.now + self.world.hardware.slice_ns as u64;
+            self.arm(at);
+            return;
+        }
+        self.requeue(at);
+    }
+
+    /// Gives up its CPU and stays ready.
+    pub(super) fn requeue(&mut self, at: u32) {
+        match self.threads[at as usize].phase {
+            Phase::Spin => self.remove_spinner(at),
+            Phase::CommitSpin => self.spinning -= 1,
+            _ => {}
+        }
+        self.settle(at);
+        let cpu = self.threads[at as usize].cpu.expect("it has a CPU") as usize;
+        let preempted = std::mem::take(&mut self.cpus[cpu].preempted);
+        if !preempted {
+            self.cpus[cpu].buddy = None;
+        }
+        self.make_ready(at);
+        self.leave_cpu(at);
+        if preempted {
+            self.cpus[cpu].buddy = Some(at);
+        }
+    }
+
+    /// Leaves its CPU to the next thread that is ready.
+    pub(super) fn leave_cpu(&mut self, at: u32) {
+        let thread = &mut self.threads[at as usize];
+        let cpu = thread.cpu.take().expect("it has a CPU");
+        thread.turn = thread.turn.wrapping_add(1);
+        self.busy -= 1;
+        self.idle[cpu as usize / 64] |= 1 << (cpu % 64);
+        self.cpus[cpu as usize].thread = None;
+        if let Some(buddy) = self.cpus[cpu as usize].buddy.take()
+            && std::mem::take(&mut self.threads[buddy as usize].ready)
+        {
+            self.ready_count -= 1;
+            self.give(cpu, buddy);
+        } else if let Some(next) = self.next_ready() {
+            self.give(cpu, next);
+        } else {
+            self.give_back(cpu as usize);
+        }
+    }
+
+    /// Gives idle CPUs to threads that are ready.
+    pub(super) fn fill_cpus(&mut self) {
+        while self.busy + self.stopped_count < self.cpus.len() as u32
+            && let Some(next) = self.next_ready()
+        {
+            let last = self.threads[next as usize].last_cpu;
+            let is_idle = |cpu: u32| self.idle[cpu as usize / 64] >> (cpu % 64) & 1 == 1;
+            let cpu = match is_idle(last) {
+                true => last,
+                false => (0..self.cpus.len() as u32)
+                    .find(|cpu| is_idle(*cpu))
+                    .expect("fewer are busy than there are"),
+            };
+            self.give(cpu, next);
+        }
+    }
+}

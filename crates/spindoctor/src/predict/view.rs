@@ -1,0 +1,95 @@
+//! A prediction as it is shown and as JSON has it.
+
+use serde::Serialize;
+use spindoctor_page::number;
+use spindoctor_predict::{
+    Answer, Assumption, Fit, Fitted, Ground, Hardware, LEFT_OUT, Question, Settings, rms_log_error,
+};
+
+/// A prediction with all that it rests on: the JSON of `predict`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Prediction {
+    /// Name and version of this form: fields may be added, none is renamed or removed.
+    pub schema: &'static str,
+    /// The file of the measurements.
+    pub source: String,
+    /// What was measured, on what.
+    pub ground: Ground,
+    /// The model beside it. These points are fitted, none is predicted.
+    pub fit: Fit,
+    /// Measurements that the fit did not get, beside the model.
+    pub held_out: Vec<Fitted>,
+    /// Root mean square of the logarithms' errors over them; none where none were held out.
+    pub held_out_rms_log_error: Option<f64>,
+    /// What is taken for granted of the machine that is asked about.
+    pub assumptions: Vec<Assumption>,
+    /// The machine that is asked about.
+    pub hardware: Hardware,
+    /// The settings that are asked about.
+    pub settings: Settings,
+    /// What the model answers. None of it was given to the fit.
+    pub answer: Answer,
+    /// What the model does not have.
+    pub left_out: &'static [&'static str],
+}
+
+impl Prediction {
+    pub fn new(
+        source: String,
+        ground: Ground,
+        fit: Fit,
+        held_out: Vec<Fitted>,
+        question: Question,
+        answer: Answer,
+    ) -> Self {
+        let held_out_rms_log_error = (!held_out.is_empty()).then(|| rms_log_error(&held_out));
+        let Question { hardware, settings, assumptions, threads: _ } = question;
+        Self {
+            schema: "spindoctor.predict/1",
+            source,
+            ground,
+            fit,
+            held_out,
+            held_out_rms_log_error,
+            assumptions,
+            hardware,
+            settings,
+            answer,
+            left_out: &LEFT_OUT,
+        }
+    }
+
+    /// What differs from what was measured: `innodb_sync_spin_loops 30 -> 200`; nothing where nothing does.
+    pub fn changes(&self) -> Vec<String> {
+        let (was, is) = (&self.ground.hardware, &self.hardware);
+        let quota = |cpus: Option<f64>| cpus.map_or("none".to_owned(), number::plain);
+        let machine = [
+            ("CPUs", was.cpus.to_string(), is.cpus.to_string()),
+            ("NUMA nodes", was.numa_nodes.to_string(), is.numa_nodes.to_string()),
+            ("PAUSE", number::quantity(was.pause_ns, "ns"), number::quantity(is.pause_ns, "ns")),
+            ("quota, CPUs", quota(was.quota_cpus), quota(is.quota_cpus)),
+        ];
+        let setting = |variable: &&'static str| {
+            let value = |of: &Settings| of.get(variable).map_or(String::new(), number::plain);
+            (*variable, value(&self.ground.settings), value(&self.settings))
+        };
+        let variables = Settings::variables();
+        let all = machine.into_iter().chain(variables.iter().map(setting));
+        let changed = all.filter(|(_, was, is)| was != is);
+        changed.map(|(name, was, is)| format!("{name} {was} -> {is}")).collect()
+    }
+}
+
+/// `machine` in words: `24 CPUs, 2 NUMA nodes, PAUSE 3.4 ns`.
+pub fn machine(hardware: &Hardware) -> String {
+    let mut text = format!(
+        "{}, {}, PAUSE {}",
+        number::counted(u64::from(hardware.cpus), "CPU", "CPUs"),
+        number::counted(u64::from(hardware.numa_nodes), "NUMA node", "NUMA nodes"),
+        number::quantity(hardware.pause_ns, "ns")
+    );
+    if let Some(cpus) = hardware.quota_cpus {
+        text = format!("{text}, quota of {}", number::quantity(cpus, "CPUs"));
+    }
+    text
+}

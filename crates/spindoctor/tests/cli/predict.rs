@@ -1,0 +1,62 @@
+//! `spindoctor predict`.
+
+use std::fs;
+
+use crate::program::{complained, printed};
+
+/// Connections and transactions a second of a server with four CPUs.
+const TABLE: &str = "threads tps\n1 10000\n2 19500\n4 36000\n8 37000\n16 36500\n";
+const MEASURED: &str = "--server mysql-5.7 --workload reads --measured-on cpus=4,pause=4ns";
+
+#[test]
+fn a_quota_is_asked_about_and_what_has_no_ground_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path().join("table.txt");
+    fs::write(&table, TABLE).unwrap();
+    let asked = format!("predict --fit {} {MEASURED}", table.display());
+
+    let (json, code) = printed(&format!("{asked} --hardware quota=2 --threads 4,16 --json"));
+    assert_eq!(code, 0);
+    let answer: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(answer["schema"], "spindoctor.predict/1");
+    assert_eq!(answer["fit"]["points"].as_array().unwrap().len(), 5);
+    let rows = answer["answer"]["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 2);
+    for row in rows {
+        let (today, proposed) = (&row["today"], &row["proposed"]);
+        let ratio =
+            proposed["throughput_per_s"].as_f64().unwrap() / today["throughput_per_s"].as_f64().unwrap();
+        assert!((0.35..0.8).contains(&ratio), "{row}");
+        assert!(proposed["cpus"].as_f64().unwrap() < 2.2, "{row}");
+    }
+
+    let (json, code) = printed(&format!("{asked} --hold-out 8 --json"));
+    assert_eq!(code, 0);
+    let answer: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let threads = |points: &serde_json::Value| -> Vec<u64> {
+        points.as_array().unwrap().iter().map(|point| point["threads"].as_u64().unwrap()).collect()
+    };
+    assert_eq!(threads(&answer["fit"]["points"]), [1, 2, 4, 16], "what is held out is not fitted");
+    assert_eq!(threads(&answer["held_out"]), [8]);
+    assert!(answer["held_out_rms_log_error"].as_f64().unwrap() < 0.2, "{json}");
+
+    for (wrong, says) in [
+        ("--hold-out 3", "no measurement at 3"),
+        ("--set innodb_io_capacity=1", "does not know"),
+        ("--set innodb_log_spin_cpu_pct_hwm=8", "has no"),
+        ("--was innodb_sync_spin_loops=many", "not a number"),
+    ] {
+        let (message, code) = complained(&format!("{asked} {wrong}"));
+        assert_eq!(code, 2);
+        assert!(message.contains(says), "{message}");
+    }
+    let (message, code) = complained(&format!("{asked} --hardware cpus=8"));
+    assert_eq!(code, 2);
+    assert!(message.contains("--assume cpus"), "{message}");
+    let (text, code) = printed(&format!("{asked} --hardware cpus=8 --assume cpus --threads 16"));
+    assert_eq!(code, 0);
+    assert!(text.contains("because you said so"), "{text}");
+    let (message, _) =
+        complained(&format!("predict --fit {} --measured-on cpus=4,pause=4ns", table.display()));
+    assert!(message.contains("--server"), "{message}");
+}
