@@ -15,6 +15,7 @@ fn main() {
         settings: Settings::for_flavor(Flavor::Mysql55),
         workload: Workload::Reads,
         flush_ns: 0.0,
+        server_share: 1.0,
         measured,
     };
     let parameters = Parameters::assumed(&ground);

@@ -29,7 +29,7 @@ pub const LEFT_OUT: [&str; 9] = [
     "the placement of memory on NUMA nodes: only the lines of latches move",
     "CPU frequency that falls while more cores work, beside what the fitted crowding has of it",
     "the log's own threads: they do not spin, and each of their hand-overs costs what one between other threads does",
-    "the clients' CPU time, where they run on the same machine",
+    "the clients' CPU time where they run on the same machine, beside that a quota does not count it",
 ];
 
 /// So many connections, now and then.
@@ -190,6 +190,7 @@ mod tests {
             settings: Settings::for_flavor(Flavor::Mysql57),
             workload: Workload::Reads,
             flush_ns: 0.0,
+            server_share: 1.0,
             measured: points
                 .iter()
                 .map(|&(threads, throughput_per_s)| Measured { threads, throughput_per_s })

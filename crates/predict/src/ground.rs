@@ -36,6 +36,8 @@ pub struct Ground {
     pub workload: Workload,
     /// One write and fsync of the redo log, nanoseconds.
     pub flush_ns: f64,
+    /// Part of the CPU time that was the server's and not its clients': 1 where they ran on another machine.
+    pub server_share: f64,
     /// The measurements.
     pub measured: Vec<Measured>,
 }
@@ -231,9 +233,10 @@ impl Ground {
                 work_spread: Spread::Exponential,
                 hold_spread: Spread::Exponential,
                 crowding,
-                latches: vec![1, self.settings.rollback_segments],
+                latches: vec![1, self.settings.segments()],
                 lines: 2.0,
                 redo: waits.then_some(redo),
+                server_share: self.server_share.clamp(0.05, 1.0),
                 user_share: 0.85,
             },
         }

@@ -31,8 +31,10 @@ pub struct Settings {
     pub pause_multiplier: f64,
     /// `innodb_sync_array_size`.
     pub sync_arrays: u32,
-    /// Rollback segments in all: those of each undo tablespace times the tablespaces.
+    /// `innodb_rollback_segments`: of each undo tablespace since 8.0, in all before.
     pub rollback_segments: u32,
+    /// Undo tablespaces with rollback segments of their own: 2 until more are created, 1 before 8.0.
+    pub undo_tablespaces: u32,
     /// `innodb_log_spin_cpu_abs_lwm`.
     pub log_spin_cpu_abs_lwm: f64,
     /// `innodb_log_spin_cpu_pct_hwm`.
@@ -61,7 +63,7 @@ const fn always(_: Flavor) -> bool {
 }
 
 /// Ranges: MySQL Reference Manual, "InnoDB Startup Options and System Variables".
-const KNOWN: [Known; 9] = [
+const KNOWN: [Known; 10] = [
     Known {
         name: "innodb_sync_spin_loops",
         least: 0.0,
@@ -95,13 +97,21 @@ const KNOWN: [Known; 9] = [
         has: |flavor| matches!(flavor, Flavor::Mysql57 | Flavor::Mysql80),
     },
     Known {
-        // Of each undo tablespace, of which the model has two until it is given their number in the same way.
-        name: "rollback_segments",
+        name: "innodb_rollback_segments",
         least: 1.0,
-        most: 16_256.0,
+        most: 128.0,
         get: |s| f64::from(s.rollback_segments),
         set: |s, to| s.rollback_segments = to as u32,
         has: always,
+    },
+    Known {
+        // No variable: `Innodb_undo_tablespaces_active` counts them, and CREATE UNDO TABLESPACE makes them.
+        name: "undo_tablespaces",
+        least: 1.0,
+        most: 127.0,
+        get: |s| f64::from(s.undo_tablespaces),
+        set: |s, to| s.undo_tablespaces = to as u32,
+        has: |flavor| matches!(flavor, Flavor::Mysql80),
     },
     Known {
         name: "innodb_log_spin_cpu_abs_lwm",
@@ -150,8 +160,8 @@ impl Settings {
             spin_delay: delay,
             pause_multiplier: multiplier,
             sync_arrays: 1,
-            // 128 in each of two undo tablespaces since 8.0.
-            rollback_segments: if flavor == Flavor::Mysql80 { 256 } else { 128 },
+            rollback_segments: 128,
+            undo_tablespaces: if flavor == Flavor::Mysql80 { 2 } else { 1 },
             log_spin_cpu_abs_lwm: 80.0,
             log_spin_cpu_pct_hwm: 50.0,
             flush_at_commit: 1,
@@ -193,7 +203,12 @@ impl Settings {
 
     /// True where latches are waited for in another way, or are others.
     pub(crate) fn touches_latches(&self, other: &Self) -> bool {
-        self.latch(0.0) != other.latch(0.0) || self.rollback_segments != other.rollback_segments
+        self.latch(0.0) != other.latch(0.0) || self.segments() != other.segments()
+    }
+
+    /// Rollback segments in all.
+    pub(crate) fn segments(&self) -> u32 {
+        self.rollback_segments * self.undo_tablespaces
     }
 
     /// The variables that it knows.

@@ -218,6 +218,9 @@ pub struct Work {
     pub lines: f64,
     /// The redo log; none where nothing commits.
     pub redo: Option<RedoLog>,
+    /// Part of the CPU time that is the server's and not its clients', where they run on the same machine: a quota of the
+    /// server counts it alone.
+    pub server_share: f64,
     /// Part of the CPU time that counts as user time where the server looks at its own.
     pub user_share: f64,
 }

@@ -20,6 +20,7 @@ fn world(cpus: u32, work_ns: f64, think_ns: f64, hold_ns: f64, latch: Latch) -> 
             latches: vec![1],
             lines: 2.0,
             redo: None,
+            server_share: 1.0,
             user_share: 0.85,
         },
     }
@@ -80,6 +81,17 @@ fn a_quota_is_kept() {
     assert!(outcome.throttled_share > 0.6, "{outcome:?}");
     world.hardware.quota_cpus = Some(8.0);
     assert_eq!(run(&world, 32).throttled_share, 0.0, "as much as there is");
+}
+
+#[test]
+fn a_quota_counts_the_server_alone() {
+    let mut world = world(8, 100e3, 10e3, 1e3, mysql());
+    world.hardware.quota_cpus = Some(2.0);
+    let all = run(&world, 32);
+    world.work.server_share = 0.5;
+    let half = run(&world, 32);
+    let ratio = half.throughput_per_s / all.throughput_per_s;
+    assert!((ratio - 2.0).abs() < 0.2, "{all:?} {half:?}");
 }
 
 #[test]

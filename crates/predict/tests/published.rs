@@ -48,6 +48,7 @@ fn the_collapse_on_the_kernel_mutex() {
         settings: Settings::for_flavor(Flavor::Mysql55),
         workload: Workload::Reads,
         flush_ns: 0.0,
+        server_share: 1.0,
         measured,
     };
     let fit = fit(&ground, 1);
@@ -94,6 +95,7 @@ fn commits_that_spin_under_a_quota() {
         settings: Settings::for_flavor(Flavor::Mysql80),
         workload: Workload::Writes,
         flush_ns: 100e3,
+        server_share: 1.0,
         measured: vec![Measured { threads: 64, throughput_per_s: 3_462.6 }],
     };
     let fit = fit(&ground, 1);
@@ -122,6 +124,7 @@ fn a_longer_pause_spins_more() {
             settings: Settings::for_flavor(Flavor::Mysql57),
             workload: Workload::Writes,
             flush_ns: 30e3,
+            server_share: 1.0,
             measured: vec![Measured { threads: 1, throughput_per_s: 4_000.0 }],
         };
         ground.settings.set("log_bin", "on").unwrap();
@@ -145,16 +148,17 @@ fn a_longer_pause_spins_more() {
 /// the model shows it. What follows from the model is that one set of them shows all four.
 #[test]
 fn rollback_segments_matter_from_four_nodes_on() {
-    let run = |cpus: u32, numa_nodes: u32, segments: &str, seed: u64| {
+    let run = |cpus: u32, numa_nodes: u32, tablespaces: &str, seed: u64| {
         let mut ground = Ground {
             hardware: Hardware { cpus, numa_nodes, pause_ns: 0.5, ..Hardware::default() },
             settings: Settings::for_flavor(Flavor::Mysql80),
             workload: Workload::Writes,
             flush_ns: 100e3,
+            server_share: 1.0,
             measured: vec![Measured { threads: 1, throughput_per_s: 2_000.0 }],
         };
         ground.settings.set("log_bin", "off").unwrap();
-        ground.settings.set("rollback_segments", segments).unwrap();
+        ground.settings.set("undo_tablespaces", tablespaces).unwrap();
         let parameters = Parameters {
             work_ns: 400e3,
             think_ns: 20e3,
@@ -168,7 +172,7 @@ fn rollback_segments_matter_from_four_nodes_on() {
     };
     for seed in [1, 2] {
         let [one, two, four] = [(32, 1), (64, 2), (128, 4)]
-            .map(|(cpus, nodes)| (run(cpus, nodes, "256", seed), run(cpus, nodes, "16256", seed)));
+            .map(|(cpus, nodes)| (run(cpus, nodes, "2", seed), run(cpus, nodes, "127", seed)));
         println!("{one:?} {two:?} {four:?}");
         assert!((0.9..1.1).contains(&(one.1 / one.0)), "none on one node: {one:?}");
         assert!((0.95..1.3).contains(&(two.1 / two.0)), "little on two: {two:?}");

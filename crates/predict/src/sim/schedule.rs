@@ -136,7 +136,9 @@ impl Sim<'_> {
         let place = &self.cpus[cpu as usize];
         let mut end = (self.now + thread.left).min(place.slice_end.max(self.now + 1));
         if self.bandwidth.limits() {
-            end = end.min(self.now + place.local_ns);
+            // Rounded up: the event must find nothing left.
+            let lasts = (place.local_ns as f64 / self.world.work.server_share).ceil() as u64 + 1;
+            end = end.min(self.now + lasts);
         }
         self.events.push(Event { at: end, to: at, turn: thread.turn });
     }
@@ -147,7 +149,8 @@ impl Sim<'_> {
         let worked = self.now - thread.since;
         if let Some(cpu) = thread.cpu {
             let place = &mut self.cpus[cpu as usize];
-            place.local_ns = place.local_ns.saturating_sub(worked);
+            let counted = (worked as f64 * self.world.work.server_share) as u64;
+            place.local_ns = place.local_ns.saturating_sub(counted);
         }
         thread.since = self.now;
         thread.left = thread.left.saturating_sub(worked);

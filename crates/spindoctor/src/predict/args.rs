@@ -14,8 +14,8 @@ pub struct Predict {
     #[arg(long, value_name = "FILE")]
     pub fit: PathBuf,
 
-    /// The machine that it was measured on: cpus=24,numa=2,pause=3.4ns,quota=2
-    #[arg(long, value_name = "LIST", value_parser = Machine::parse)]
+    /// The machine that it was measured on: cpus=24,numa=2,pause=3.4ns,quota=2 [default: as the sweep says]
+    #[arg(long, value_name = "LIST", value_parser = Machine::parse, default_value = "", hide_default_value = true)]
     pub measured_on: Machine,
 
     /// Whose server it was [default: as the sweep says]
@@ -35,7 +35,7 @@ pub struct Predict {
     pub flush: f64,
 
     /// The machine that is asked about, as --measured-on; what is not named is as measured, quota=none is no quota
-    #[arg(long, value_name = "LIST", value_parser = Machine::parse, default_value = "")]
+    #[arg(long, value_name = "LIST", value_parser = Machine::parse, default_value = "", hide_default_value = true)]
     pub hardware: Machine,
 
     /// A setting that is asked about; given more than once, all of them together

@@ -7,8 +7,8 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
-use spindoctor_predict::{Flavor, Measured, Workload};
-use spindoctor_tune::sweep::{SWEEP_SCHEMA, Setting, Sweep};
+use spindoctor_predict::{Flavor, Measured, Settings, Workload};
+use spindoctor_tune::sweep::{Line, Point, SWEEP_SCHEMA, Setting, Sweep};
 
 /// A file of measurements.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -21,7 +21,13 @@ pub struct Source {
     pub workload: Option<Workload>,
     /// Of a sweep: the quota, CPUs.
     pub quota_cpus: Option<f64>,
-    /// Of a sweep: the settings of the line that was taken.
+    /// Of a sweep: the CPUs that the server could run on.
+    pub cpus: Option<u32>,
+    /// Of a sweep: one PAUSE, nanoseconds.
+    pub pause_ns: Option<f64>,
+    /// Of a sweep of a throw-away server without a quota, whose clients run beside it: CPUs that the server used, by clients.
+    pub server_cpus: Vec<(u32, f64)>,
+    /// Of a sweep: the settings that the model knows, of the server and of the line that was taken.
     pub settings: Vec<(String, String)>,
 }
 
@@ -66,6 +72,11 @@ fn from_sweep(text: &str, was: &[(String, String)]) -> anyhow::Result<Source> {
         .points
         .iter()
         .map(|point| Measured { threads: point.threads, throughput_per_s: point.transactions_per_s.median });
+    // Of all variables of the server, those that the model knows; the line's own settings come after them.
+    let made_with = Settings::variables().into_iter().filter_map(|variable| {
+        let value = sweep.conditions.settings.get(variable)?;
+        Some((variable.to_owned(), value.clone()))
+    });
     Ok(Source {
         points: checked(points.collect())?,
         flavor: flavor(&sweep.conditions.server),
@@ -76,8 +87,35 @@ fn from_sweep(text: &str, was: &[(String, String)]) -> anyhow::Result<Source> {
             _ => Workload::Writes,
         }),
         quota_cpus: sweep.conditions.quota_cpus,
-        settings: line.setting.0.iter().map(|it| (it.variable.clone(), it.value.clone())).collect(),
+        cpus: sweep.conditions.hardware.cpus,
+        server_cpus: server_cpus(&sweep, line),
+        pause_ns: sweep.conditions.hardware.pause.as_ref().map(|pause| pause.ns),
+        settings: made_with
+            .chain(line.setting.0.iter().map(|it| (it.variable.clone(), it.value.clone())))
+            .collect(),
     })
+}
+
+impl Source {
+    /// The server's part of the CPU time: what it used where twice as many clients as CPUs, and more, keep all CPUs busy, the
+    /// middle of those numbers of clients. All of it where the clients did not run beside it.
+    pub fn server_share(&self, cpus: u32) -> f64 {
+        let busy = self.server_cpus.iter().filter(|(threads, _)| *threads >= 2 * cpus);
+        let mut shares: Vec<f64> = busy.map(|(_, used)| used / f64::from(cpus)).collect();
+        shares.sort_by(f64::total_cmp);
+        shares.get(shares.len() / 2).map_or(1.0, |share| share.clamp(0.05, 1.0))
+    }
+}
+
+fn server_cpus(sweep: &Sweep, line: &Line) -> Vec<(u32, f64)> {
+    let made = &sweep.conditions;
+    if made.quota_cpus.is_some() || !made.address.contains("throw-away") {
+        return Vec::new();
+    }
+    let used = |point: &Point| {
+        Some((point.threads, point.cpu_us_per_query?.median * point.queries_per_s.median / 1e6))
+    };
+    line.points.iter().filter_map(used).collect()
 }
 
 /// `MySQL 9.7.4`, `MariaDB 10.11.8`
@@ -174,7 +212,7 @@ mod tests {
 
     #[test]
     fn of_a_sweep_with_several_settings_one_is_named() {
-        use spindoctor_tune::sweep::{Assigned, Conditions, Line, Point, Spread, Sweep as Whole};
+        use spindoctor_tune::sweep::{Assigned, Conditions, Spread, Sweep as Whole};
         let line = |value: &str| Line {
             setting: Setting(vec![Assigned {
                 variable: "innodb_sync_spin_loops".to_owned(),
@@ -194,6 +232,9 @@ mod tests {
                 server: "MySQL 9.7.4".to_owned(),
                 workload: "oltp_point_select".to_owned(),
                 quota_cpus: Some(2.0),
+                settings: [("innodb_spin_wait_delay", "7"), ("innodb_io_capacity", "200")]
+                    .map(|(variable, value)| (variable.to_owned(), value.to_owned()))
+                    .into(),
                 ..Conditions::default()
             },
             grid: Default::default(),
@@ -206,7 +247,10 @@ mod tests {
         assert!(refused.contains("--was") && refused.contains("innodb_sync_spin_loops = 200"), "{refused}");
         let was = [("innodb_sync_spin_loops".to_owned(), "200".to_owned())];
         let source = from_sweep(&text, &was).unwrap();
-        assert_eq!((source.settings.as_slice(), source.workload), (was.as_slice(), Some(Workload::Reads)));
+        let settings: Vec<(&str, &str)> =
+            source.settings.iter().map(|(variable, value)| (variable.as_str(), value.as_str())).collect();
+        assert_eq!(settings, [("innodb_spin_wait_delay", "7"), ("innodb_sync_spin_loops", "200")]);
+        assert_eq!(source.workload, Some(Workload::Reads));
         assert_eq!((source.quota_cpus, source.flavor), (Some(2.0), Some(Flavor::Mysql80)));
     }
 }

@@ -74,18 +74,17 @@ fn hold_out(points: &mut Vec<Measured>, threads: &[u32]) -> anyhow::Result<Vec<M
 /// What the prediction rests on: what the file says, and what the flags say beside it.
 fn ground(asked: &Predict, source: Source) -> anyhow::Result<Ground> {
     let machine = &asked.measured_on;
-    if machine.cpus.is_none() {
+    let Some(cpus) = machine.cpus.or(source.cpus) else {
         return Err(anyhow!("how many CPUs were there? write --measured-on cpus=24,numa=2,pause=3.4ns"));
-    }
-    if machine.pause_ns.is_none() {
+    };
+    let Some(pause_ns) = machine.pause_ns.or(source.pause_ns) else {
         return Err(anyhow!(
             "how long did a PAUSE take? write --measured-on cpus=24,pause=3.4ns; `spindoctor host` measures it"
         ));
-    }
-    let mut hardware = machine.on(&Hardware::default());
-    if machine.quota_cpus.is_none() {
-        hardware.quota_cpus = source.quota_cpus;
-    }
+    };
+    let measured = Hardware { cpus, pause_ns, quota_cpus: source.quota_cpus, ..Hardware::default() };
+    let server_share = source.server_share(cpus);
+    let hardware = machine.on(&measured);
     let flavor = asked.server.or(source.flavor).context("whose server was it? write --server mysql-8.0")?;
     let workload = asked
         .workload
@@ -97,6 +96,7 @@ fn ground(asked: &Predict, source: Source) -> anyhow::Result<Ground> {
         settings: with(settings, &asked.was, "--was")?,
         workload,
         flush_ns: asked.flush,
+        server_share,
         measured: source.points,
     })
 }

@@ -140,6 +140,7 @@ mod tests {
             settings: Settings::for_flavor(Flavor::Mysql55),
             workload: Workload::Reads,
             flush_ns: 0.0,
+            server_share: 1.0,
             measured,
         };
         let mut settings = ground.settings.clone();

@@ -60,3 +60,49 @@ fn a_quota_is_asked_about_and_what_has_no_ground_is_refused() {
         complained(&format!("predict --fit {} --measured-on cpus=4,pause=4ns", table.display()));
     assert!(message.contains("--server"), "{message}");
 }
+
+/// A sweep of MySQL 9.7 on a machine of two CPUs (November 2026, point selects, other work beside it), whole and under a quota
+/// of one.
+const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../predict/tests/data");
+const SWEPT: &str = "--measured-on cpus=2,pause=45ns";
+
+/// Every third number of connections is held out: chosen before anything was fitted. Others are further off: of 2
+/// connections, where this server is at its best, the model has a quarter less.
+#[test]
+fn held_out_points_of_a_sweep_are_within_15_per_cent() {
+    let (json, code) =
+        printed(&format!("predict --fit {DATA}/point-select-2-cpus.json {SWEPT} --hold-out 3,8,32 --json"));
+    assert_eq!(code, 0);
+    let answer: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let held_out = answer["held_out"].as_array().unwrap();
+    assert_eq!(held_out.len(), 3);
+    for point in held_out {
+        let off = point["model_per_s"].as_f64().unwrap() / point["measured_per_s"].as_f64().unwrap() - 1.0;
+        println!("{point}: {off:+.3}");
+        assert!(off.abs() <= 0.15, "{point}: {off:+.3}");
+    }
+}
+
+/// Within 5 % where the quota is what limits; with 2 connections, which hardly meet it, the model has a quarter too much.
+#[test]
+fn a_quota_of_one_of_two_cpus_is_answered_and_was_measured() {
+    let quota = fs::read_to_string(format!("{DATA}/point-select-2-cpus-quota-1.json")).unwrap();
+    let measured: serde_json::Value = serde_json::from_str(&quota).unwrap();
+    assert_eq!(measured["quota_cpus"], 1.0);
+    let (json, code) = printed(&format!(
+        "predict --fit {DATA}/point-select-2-cpus.json {SWEPT} --hardware quota=1 --threads 2,8,32 --json"
+    ));
+    assert_eq!(code, 0);
+    let answer: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let points = measured["lines"][0]["points"].as_array().unwrap();
+    let rows = answer["answer"]["rows"].as_array().unwrap();
+    assert_eq!((points.len(), rows.len()), (3, 3));
+    for (point, row) in points.iter().zip(rows) {
+        assert_eq!(point["threads"], row["threads"]);
+        let measured_per_s = point["transactions_per_s"]["median"].as_f64().unwrap();
+        let off = row["proposed"]["throughput_per_s"].as_f64().unwrap() / measured_per_s - 1.0;
+        println!("{} connections: {off:+.3}", row["threads"]);
+        let most = if row["threads"] == 2 { 0.3 } else { 0.15 };
+        assert!(off.abs() <= most, "{row}: {off:+.3}");
+    }
+}
