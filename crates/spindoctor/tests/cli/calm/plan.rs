@@ -53,7 +53,7 @@ fn idle_servers_get_no_proposal_and_are_shown_what_was_looked_at() {
             let plan: Value = serde_json::from_str(&json).expect("JSON");
             assert_eq!(plan["server"]["pid"], server.pid());
             assert_eq!(plan["proposals"], Value::Array(Vec::new()), "{json}");
-            assert_eq!(plan["left"].as_array().map(Vec::len), Some(11), "{json}");
+            assert_eq!(plan["left"].as_array().map(Vec::len), Some(12), "{json}");
         });
     }
 }
