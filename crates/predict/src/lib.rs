@@ -1,7 +1,7 @@
 //! What a server would do with other settings on other hardware: a discrete-event simulation of threads over
 //! spin-then-block latches. Pure: no I/O, no clock; the same seed gives the same answer.
 //!
-//! In: measurements with the machine and settings that they were made with ([`Ground`]). [`fit`] finds the six declared
+//! In: measurements with the machine and settings that they were made with ([`Ground`]). [`fit()`] finds the six declared
 //! parameters ([`PARAMETERS`]); [`predict`] answers for other hardware and settings, beside today's, and refuses what it
 //! has no ground for. [`simulate`] is one world with so many connections.
 //!

@@ -5,7 +5,7 @@
 //!                                                                  Span  -> changes -> Changes
 //! ```
 //!
-//! [`span`] counts in parts of equal length, [`estimate`] turns parts into a ratio with an interval, [`changes`] compares.
+//! [`span`] counts in parts of equal length, [`estimate`] turns parts into a ratio with an interval, [`changes()`] compares.
 
 pub mod changes;
 pub mod estimate;

@@ -72,7 +72,7 @@ pub struct Record {
     #[arg(long, value_name = "COMMAND", value_parser = program)]
     pub on_event: Option<Program>,
 
-    /// Post each event here, as JSON: https://chat.example/hooks/..., or @FILE for a file with the address
+    /// Post each event to this address, as JSON; @FILE reads the address from a file, where no list of processes shows it
     #[arg(long, value_name = "URL", value_parser = hook_url)]
     pub webhook: Option<String>,
 

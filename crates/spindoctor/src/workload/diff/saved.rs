@@ -52,7 +52,7 @@ pub fn is_one(head: &[u8]) -> bool {
     head.starts_with(&GZIP_MAGIC) || head.trim_ascii_start().starts_with(b"{")
 }
 
-/// Reads what [`write`] wrote.
+/// Reads what [`write()`] wrote.
 ///
 /// # Errors
 /// It is something else, or damaged.
