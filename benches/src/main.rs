@@ -143,6 +143,7 @@ async fn main() -> anyhow::Result<()> {
         steady: Duration::from_mins(asked.steady),
     };
     let with = machine::description(&bench.spindoctor)?;
+    let order: Vec<&str> = BENCHMARKS.iter().map(|benchmark| benchmark.name).collect();
     let (mut sections, mut failed) = (Vec::new(), Vec::new());
     for benchmark in BENCHMARKS
         .iter()
@@ -162,15 +163,15 @@ async fn main() -> anyhow::Result<()> {
             // The minutes that the others took are not thrown away.
             Err(error) => failed.push(format!("{}: {error:#}", benchmark.name)),
         }
-    }
-    let order: Vec<&str> = BENCHMARKS.iter().map(|benchmark| benchmark.name).collect();
-    match asked.markdown {
-        None => print(&page::render("", &sections, &order)),
-        Some(file) => {
-            let earlier = std::fs::read_to_string(&file).unwrap_or_default();
-            std::fs::write(&file, page::render(&earlier, &sections, &order))
+        // Nor are they where somebody ends it before its end.
+        if let Some(file) = &asked.markdown {
+            let earlier = std::fs::read_to_string(file).unwrap_or_default();
+            std::fs::write(file, page::render(&earlier, &sections, &order))
                 .with_context(|| format!("could not write {}", file.display()))?;
         }
+    }
+    if asked.markdown.is_none() {
+        print(&page::render("", &sections, &order));
     }
     if !failed.is_empty() {
         bail!("failed: {}", failed.join("; "));
