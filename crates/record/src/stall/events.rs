@@ -50,6 +50,8 @@ pub enum Act {
     },
     /// Another stall belongs to the open event.
     TakeIn(Stall),
+    /// The open event turns out to be this: what opened it began when the server ended.
+    Becomes(Stall),
     /// Go back to the usual rate of snapshots: there is detail enough.
     EndDetail,
     /// Close the event: let the rules look at it, write it.
@@ -74,7 +76,9 @@ pub struct Events {
 #[derive(Debug)]
 struct Open {
     opened_s: f64,
-    /// The server was gone when it opened.
+    /// When the stall that opened it began.
+    first_s: f64,
+    /// It is of a server that is gone.
     is_of_gone: bool,
     has_detail: bool,
     /// The latest instant with a stall.
@@ -102,6 +106,7 @@ impl Open {
     fn with(stall: &Stall, now_s: f64, has_detail: bool) -> Self {
         Self {
             opened_s: now_s,
+            first_s: stall.began_s,
             is_of_gone: stall.kind == StallKind::ServerGone,
             has_detail,
             stalled_s: stall.seen_s,
@@ -203,6 +208,16 @@ impl Events {
 
     fn take(&mut self, now_s: f64, stall: &Stall, acts: &mut Vec<Act>) {
         if let Some(open) = &mut self.open {
+            // A connection that is closed, or an answer that does not come, may be the first that is seen of a server that ends.
+            if stall.kind == StallKind::ServerGone && open.first_s >= stall.began_s {
+                open.take_in(stall);
+                open.is_of_gone = true;
+                if std::mem::take(&mut open.has_detail) {
+                    acts.push(Act::EndDetail);
+                }
+                acts.push(Act::Becomes(stall.clone()));
+                return;
+            }
             // The end of a server is an event of its own, whatever came before it.
             if now_s - open.opened_s < TAKES_IN_FOR_S && stall.kind != StallKind::ServerGone {
                 open.take_in(stall);
@@ -311,6 +326,21 @@ mod tests {
         let acts = events.step(2.2, &[StallChange::Opened(gone.clone())], true);
         let opens = Act::Open { stall: gone, with_detail: false };
         assert_eq!(acts, [Act::EndDetail, Act::Close { ended_s: Some(1.0) }, opens]);
+    }
+
+    #[test]
+    fn what_began_with_the_end_of_a_server_becomes_the_event_of_that() {
+        let mut events = Events::default();
+        let silent = Stall { kind: StallKind::NoAnswer, ..stall(2.0) };
+        events.step(2.2, &[StallChange::Opened(silent)], true);
+        let gone = Stall { kind: StallKind::ServerGone, ..stall(2.0) };
+        let changes = [StallChange::Over(StallKind::NoAnswer, 3.0), StallChange::Opened(gone.clone())];
+        assert_eq!(events.step(3.0, &changes, true), [Act::EndDetail, Act::Becomes(gone)]);
+        // It waits for who is back, as any event of a server that is gone.
+        events.nobody_knows_who_is_back(true);
+        events.step(4.0, &[StallChange::Over(StallKind::ServerGone, 4.0)], false);
+        assert_eq!(events.step(12.0, &[], false), []);
+        assert_eq!(events.end_segment(12.0), [Act::Close { ended_s: Some(4.0) }]);
     }
 
     #[test]
@@ -449,7 +479,7 @@ mod tests {
                             prop_assert!(!open);
                             (open, detail) = (true, with_detail);
                         }
-                        Act::TakeIn(_) => prop_assert!(open),
+                        Act::TakeIn(_) | Act::Becomes(_) => prop_assert!(open),
                         Act::EndDetail => prop_assert!(std::mem::replace(&mut detail, false)),
                         Act::Close { ended_s } => {
                             prop_assert!(std::mem::replace(&mut open, false) && !detail);

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use spindoctor_collect::follow::Restart;
-use spindoctor_model::{Diagnosis, Event, EventHead, Probe, Profile, RecordedGraph, StallKind};
+use spindoctor_model::{Diagnosis, Event, EventHead, Probe, Profile, RecordedGraph, Stall, StallKind};
 
 /// Which stacks of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,6 +111,13 @@ impl Gathering {
         is_first.then_some(Wanted { event: *id, from_s: stall.began_s, to: *ended })
     }
 
+    /// The event that lasts turns out to be of this stall. The event as it is now, to be written.
+    pub fn becomes(&mut self, stall: Stall) -> Option<Event> {
+        let open = self.open.as_mut()?;
+        open.event.head.stall = stall;
+        Some(Event { head: open.event.head.clone(), ..Event::default() })
+    }
+
     /// The server was restarted: the event that lasts is one of that where it began with the server's end. Says so.
     pub fn restarted(&mut self, restart: &Restart) -> bool {
         let Some(open) = &mut self.open else { return false };
@@ -192,7 +199,7 @@ fn add_diagnosis(event: &mut Event, diagnosis: Option<Diagnosis>) {
 #[cfg(test)]
 mod tests {
     use jiff::SignedDuration;
-    use spindoctor_model::{Finding, Sample, Severity, Stall, Window};
+    use spindoctor_model::{Finding, Sample, Severity, Window};
 
     use super::*;
 

@@ -253,6 +253,12 @@ impl Recorder {
             match act {
                 Act::Open { stall, with_detail } => self.open(stall, with_detail)?,
                 Act::TakeIn(stall) => note(&format!("still: {}", stall.because)),
+                Act::Becomes(stall) => {
+                    note(&format!("still: {}", stall.because));
+                    if let Some(event) = self.gathering.becomes(stall) {
+                        self.written(|writer| writer.write_event(event))?;
+                    }
+                }
                 // The stacks of an event that closes end with its stall, and not now.
                 Act::EndDetail if closes => {}
                 Act::EndDetail => {

@@ -112,6 +112,11 @@ impl SeenStalls {
                         head.ended = Some(ended);
                     }
                 }
+                Act::Becomes(stall) => {
+                    if let Some(head) = self.heads.last_mut() {
+                        head.stall = stall;
+                    }
+                }
                 Act::TakeIn(_) | Act::EndDetail => {}
             }
         }
