@@ -1,6 +1,6 @@
 # The commands of this project. Each is a script, so that it can be read and run alone.
 
-.PHONY: demo test book fuzz score matrix bench bpf prove replay
+.PHONY: demo test book fuzz score matrix bench bpf prove undo replay
 
 demo:  ## a real MySQL in a CPU quota, under load, diagnosed
 	@script/demo
@@ -28,6 +28,9 @@ bpf:  ## the BPF objects that are checked in, from their sources; needs clang
 
 prove:  ## the model of the giving back, deeper than test looks; writes crates/giving-back/CHECKED.md
 	@script/giving-back
+
+undo:  ## tuners that make undo tablespaces, killed and cut off at every step on MySQL 9.7 and 8.0.33
+	@script/undo-tablespaces
 
 replay:  ## more than 200 ways of that model on real servers of both flavours
 	@SPINDOCTOR_WAYS=75 cargo test --locked -p spindoctor-tune --test replay -- --nocapture

@@ -161,6 +161,11 @@ pub struct Block {
     pub errors_per_s: Option<f64>,
     /// How long the host's CPUs took for a loop that is always the same, nanoseconds; none where the server is elsewhere.
     pub loop_ns: Option<f64>,
+    /// How often a second the mutex of a rollback segment was taken, as performance_schema counts it; none where no undo
+    /// tablespaces are tried, or its instrument is off.
+    pub segment_waits_per_s: Option<f64>,
+    /// How long that took, all sessions together, milliseconds a second.
+    pub segment_wait_ms_per_s: Option<f64>,
     /// Why its quad was left out of the comparison; none where it counts.
     pub left_out: Option<String>,
 }

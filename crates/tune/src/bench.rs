@@ -93,6 +93,9 @@ pub enum Ended {
     /// A guard rail was hit, and the old setting did not mend it.
     #[error("{0}; that went on with the old setting, so it is not the new one's doing")]
     Trouble(Trip),
+    /// Undo grew by more than it may: the tablespaces that were made are to be given back.
+    #[error("{0}")]
+    UndoFull(Trip),
     /// The load went away, and did not come back.
     #[error("the load went away: {per_s:.1} statements a second are left; run it again when there is load")]
     LoadGone {
@@ -246,6 +249,11 @@ impl<'a, W: Writer> Bench<'a, W> {
         self.until = Some(until);
     }
 
+    /// All undo together may be so much more than it was before, bytes, while blocks run: see [`Rail::Undo`].
+    pub fn guard_undo(&mut self, bytes_before: u64, budget_bytes: u64) {
+        self.rails.guard_undo(bytes_before, budget_bytes);
+    }
+
     /// Sets the values, lets them settle, and measures.
     ///
     /// # Errors
@@ -279,6 +287,8 @@ impl<'a, W: Writer> Bench<'a, W> {
             cpu_us_per_query: rates.cpu_us_per_query,
             errors_per_s: rates.errors_per_s,
             loop_ns: rates.loop_ns,
+            segment_waits_per_s: rates.segment_waits_per_s,
+            segment_wait_ms_per_s: rates.segment_wait_ms_per_s,
             left_out: None,
         };
         (self.report)(Event::Measured(&block));
@@ -289,6 +299,10 @@ impl<'a, W: Writer> Bench<'a, W> {
     async fn recover(&mut self, trip: Trip, wanted: &Wanted<'_>) -> Result<String, Ended> {
         self.set(wanted.old).await?;
         (self.report)(Event::Note(&format!("a guard rail was hit, the old setting is back: {trip}")));
+        if trip.rail == Rail::Undo {
+            // The old setting takes no byte back; the end of the trial does.
+            return Err(Ended::UndoFull(trip));
+        }
         let back = Instant::now();
         let (mut calm, mut calm_since) = (0, back);
         self.rails.begin();

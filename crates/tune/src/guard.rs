@@ -45,6 +45,8 @@ pub enum Rail {
     ReplicationLag,
     /// Free space of the disk with the data.
     Disk,
+    /// Bytes of all undo tablespaces, where some were made.
+    Undo,
     /// How long the server does not answer what is watched.
     Silence,
 }
@@ -71,6 +73,7 @@ pub struct Rails {
     throughput_per_s: Limit,
     behind_s: Option<Limit>,
     disk_free_bytes: Option<Limit>,
+    undo_bytes: Option<Limit>,
     /// Bad seconds so far without a good one between: of p95, running threads, collapse, errors.
     in_a_row: [u32; 4],
 }
@@ -105,8 +108,15 @@ impl Rails {
             throughput_per_s: Limit { limit: slowest * COLLAPSE_SHARE, baseline: slowest },
             behind_s: last.behind_s.map(|behind| Limit { limit: behind + BEHIND_RISE_S, baseline: behind }),
             disk_free_bytes: disk,
+            undo_bytes: None,
             in_a_row: [0; 4],
         })
+    }
+
+    /// All undo together may be so much more than it was before, bytes.
+    pub(crate) fn guard_undo(&mut self, bytes_before: u64, budget_bytes: u64) {
+        let baseline = bytes_before as f64;
+        self.undo_bytes = Some(Limit { limit: baseline + budget_bytes as f64, baseline });
     }
 
     /// Looks at one second. A rail that one bad second does not prove is hit by the second in a row.
@@ -127,14 +137,17 @@ impl Rails {
     }
 
     /// The rails that one reading proves, and those that need more.
-    fn beyond(&self, counters: &Counters, rates: &Rates) -> ([Option<Trip>; 2], [Option<Trip>; 4]) {
+    fn beyond(&self, counters: &Counters, rates: &Rates) -> ([Option<Trip>; 3], [Option<Trip>; 4]) {
         let hit = |rail: Rail, reading: Option<f64>, limit: Option<Limit>| {
             let (reading, Limit { limit, baseline }) = (reading?, limit?);
             let is_beyond = match rail {
                 Rail::Collapse | Rail::Disk => reading < limit,
-                Rail::P95 | Rail::Errors | Rail::ThreadsRunning | Rail::ReplicationLag | Rail::Silence => {
-                    reading > limit
-                }
+                Rail::P95
+                | Rail::Errors
+                | Rail::ThreadsRunning
+                | Rail::ReplicationLag
+                | Rail::Undo
+                | Rail::Silence => reading > limit,
             };
             is_beyond.then_some(Trip { rail, reading, limit, baseline })
         };
@@ -147,6 +160,7 @@ impl Rails {
             [
                 hit(Rail::ReplicationLag, counters.behind_s, self.behind_s),
                 hit(Rail::Disk, disk_free, self.disk_free_bytes),
+                hit(Rail::Undo, counters.undo_bytes.map(|undo| undo as f64), self.undo_bytes),
             ],
             [
                 hit(Rail::P95, rates.p95_ms, self.p95_ms),
@@ -182,6 +196,9 @@ impl Rails {
         if let Some(disk) = self.disk_free_bytes {
             watched.push(format!("{} of the disk left free", bytes(disk.limit)));
         }
+        if let Some(undo) = self.undo_bytes {
+            watched.push(format!("{} of undo at most", bytes(undo.limit)));
+        }
         watched
     }
 }
@@ -214,6 +231,13 @@ impl fmt::Display for Trip {
                 f,
                 "the server did not answer for {reading:.1} s; the rail is {limit:.1} s (it answered within {baseline:.1} s before)"
             ),
+            Rail::Undo => write!(
+                f,
+                "the undo tablespaces take {}; the rail is {}, a quarter of what was free more than before ({}): a long transaction keeps them from being truncated",
+                bytes(*reading),
+                bytes(*limit),
+                bytes(*baseline)
+            ),
             Rail::Disk => write!(
                 f,
                 "{} of the disk with the data are free; the rail is {}, {:.0} % of the disk",
@@ -245,6 +269,8 @@ mod tests {
             behind_s: Some(2.0),
             disk_free_bytes: Some(100 << 30),
             disk_bytes: Some(200 << 30),
+            undo_bytes: Some(3 << 30),
+            segments: None,
             loops: None,
         };
         let rates = Rates {
@@ -254,6 +280,7 @@ mod tests {
             cpu_us_per_query: Some(100.0),
             errors_per_s: Some(0.0),
             loop_ns: None,
+            ..Rates::default()
         };
         (counters, rates)
     }
@@ -298,6 +325,23 @@ mod tests {
         let trip = rails.check(counters, rates).unwrap();
         assert_eq!(trip.rail, Rail::P95);
         assert!(trip.to_string().contains("300.0 ms") && trip.to_string().contains("30.0 ms"), "{trip}");
+    }
+
+    #[test]
+    fn undo_that_outgrows_its_budget_hits_its_rail_at_once() {
+        let mut rails = rails();
+        let (mut counters, rates) = second(1_000.0, 9.0);
+        counters.undo_bytes = Some(900 << 30);
+        // Where none was made nobody asks.
+        assert_eq!(rails.check(&counters, &rates), None);
+        rails.guard_undo(3 << 30, 1 << 30);
+        counters.undo_bytes = Some(4 << 30);
+        assert_eq!(rails.check(&counters, &rates), None);
+        counters.undo_bytes = Some((4 << 30) + 1);
+        let trip = rails.check(&counters, &rates).unwrap();
+        assert_eq!(trip.rail, Rail::Undo);
+        assert!(trip.to_string().contains("take 4 GiB") && trip.to_string().contains("(3 GiB)"), "{trip}");
+        assert!(rails.descriptions().iter().any(|what| what == "4 GiB of undo at most"));
     }
 
     #[test]

@@ -8,7 +8,7 @@
 
 use std::io;
 use std::os::fd::AsFd as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -18,11 +18,13 @@ use tokio::net::unix::pipe;
 use tokio::time::{sleep, timeout};
 use zeroize::{Zeroize as _, Zeroizing};
 
+use crate::apply::undo::{EMPTYING_ONCE, Giver, give_back};
 use crate::apply::writer::Writer;
-use crate::apply::{ApplyError, OtherHolder, Restored, finish, take_away};
+use crate::apply::{ApplyError, OtherHolder, Restored, UndoBack, finish, take_away};
 use crate::interrupt::Interrupts;
 use crate::journal::Journal;
 use crate::lease::IDLE_S;
+use crate::undo::journal::path_beside;
 
 /// The argument that makes the program a guardian.
 pub const ARGUMENT: &str = "tune-guardian";
@@ -248,16 +250,29 @@ enum Outcome {
     /// It was meant to stay as it is.
     Kept,
     PutBack(Restored),
+    /// Undo tablespaces were dropped, or are to stay.
+    Undo(UndoBack),
     /// The server does not run any more.
     Down,
 }
 
 impl Outcome {
+    /// This one, and what was said before it.
+    fn after(self, before: Self) -> Self {
+        match (before, self) {
+            (Self::PutBack(restored), Self::Undo(back)) => {
+                Self::PutBack(Restored { undo: Some(back), ..restored })
+            }
+            (_, outcome) => outcome,
+        }
+    }
+
     fn message(&self) -> Option<String> {
         match self {
             Self::Done => None,
             Self::Kept => Some("it had decided to keep its values".to_owned()),
             Self::PutBack(restored) => Some(restored.to_string()),
+            Self::Undo(back) => Some(back.to_string()),
             Self::Down => Some(
                 "the server is down; `spindoctor tune --recover` closes the journal when it runs again"
                     .to_owned(),
@@ -266,18 +281,33 @@ impl Outcome {
     }
 }
 
-/// Tries for as long as the journal stands; none where the tuner speaks again and still has the lease.
+/// Tries for as long as a journal stands, that of the variables or that of undo tablespaces; none where the tuner speaks again
+/// and still has the lease.
 async fn put_back<R: AsyncBufRead + Unpin>(charge: &Charge, listening: &mut Listening<R>) -> Option<Outcome> {
     let mut pause = PAUSE;
     let mut down_since: Option<Instant> = None;
     let mut foreign = OtherHolder::default();
+    let undo = path_beside(&charge.journal);
+    let mut said = Outcome::Done;
     loop {
-        match Journal::read(&charge.journal) {
-            Ok(None) => return Some(Outcome::Done),
-            Ok(Some(journal)) => match attempt(charge, &journal, &mut foreign).await {
-                Ok(Some(outcome)) => return Some(outcome),
+        let journal = Journal::read(&charge.journal);
+        if matches!(journal, Ok(None)) && !undo.exists() {
+            return Some(said);
+        }
+        let is_of_variables = matches!(journal, Ok(Some(_)));
+        match journal {
+            // A disk that cannot be read now may be later.
+            Err(_) => pause = LONGEST_PAUSE,
+            Ok(journal) => match attempt(charge, journal.as_ref(), &undo, &mut foreign).await {
+                Ok(Some(outcome)) => {
+                    (said, pause) = (outcome.after(said), PAUSE);
+                    // The rest follows at once.
+                    continue;
+                }
                 // The lease stands: the server notices within its own time that nobody is there.
-                Ok(None) => pause = PAUSE,
+                Ok(None) if is_of_variables => pause = PAUSE,
+                // Purge takes its time, and a transaction hours.
+                Ok(None) => pause = (pause * 2).min(LONGEST_PAUSE),
                 Err(error) => {
                     pause = (pause * 2).min(LONGEST_PAUSE);
                     let is_down = matches!(charge.target.endpoint, Endpoint::Socket(_))
@@ -291,8 +321,6 @@ async fn put_back<R: AsyncBufRead + Unpin>(charge: &Charge, listening: &mut List
                     }
                 }
             },
-            // A disk that cannot be read now may be later.
-            Err(_) => pause = LONGEST_PAUSE,
         }
         match listening.line(pause).await {
             FromTuner::Alive | FromTuner::GoHome => return None,
@@ -301,12 +329,18 @@ async fn put_back<R: AsyncBufRead + Unpin>(charge: &Charge, listening: &mut List
     }
 }
 
-/// One try; none where the tuner may live, or somebody else may be giving back.
+/// One try, of the variables where their journal stands, else of undo tablespaces; none where the tuner may live, somebody else
+/// may be giving back, or something is left.
 async fn attempt(
     charge: &Charge,
-    journal: &Journal,
+    journal: Option<&Journal>,
+    undo: &Path,
     foreign: &mut OtherHolder,
 ) -> Result<Option<Outcome>, ApplyError> {
+    let Some(journal) = journal else {
+        let back = give_back(&charge.target, undo, Giver::another(EMPTYING_ONCE)).await?;
+        return Ok(back.why.is_none().then_some(Outcome::Undo(back)));
+    };
     let mut writer = Writer::connect(&charge.target).await?;
     // A holder of another start of the server is nobody that is known.
     let holder = match writer.facts().await?.started == journal.server_started {

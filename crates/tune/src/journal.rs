@@ -202,7 +202,7 @@ impl Journal {
 }
 
 /// The folder and the name in it.
-fn parts(path: &Path) -> (&Path, &OsStr) {
+pub(crate) fn parts(path: &Path) -> (&Path, &OsStr) {
     (path.parent().unwrap_or(Path::new("/")), path.file_name().unwrap_or_default())
 }
 

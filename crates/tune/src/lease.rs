@@ -53,6 +53,10 @@ pub const IDLE_S: u32 = 4;
 /// The same for a connection that holds the lock to give something back: it asks all the time.
 pub(crate) const GIVER_IDLE_S: u32 = 2;
 
+/// The same for a connection that makes undo tablespaces: one takes seconds at most, and nobody can say that none will come
+/// before it is closed.
+pub(crate) const WRITER_IDLE_S: u32 = 30;
+
 /// One variable that was taken.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
@@ -163,6 +167,13 @@ pub fn drop(schema: &str, name: &str) -> String {
 pub fn busy(connection: u64) -> String {
     format!(
         "(SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE ID = {connection} AND COMMAND <> 'Sleep' AND ID <> CONNECTION_ID())"
+    )
+}
+
+/// Whether a connection is there at all: what it was sent may not have begun yet. 1 or 0.
+pub fn connected(connection: u64) -> String {
+    format!(
+        "(SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE ID = {connection} AND ID <> CONNECTION_ID())"
     )
 }
 

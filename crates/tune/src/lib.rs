@@ -39,6 +39,9 @@
 //!    winner again on fresh quads. Only that trial's verdict keeps a setting. The `Tuning` is logged (`log.rs`), and the
 //!    formats in `crates/spindoctor/src/tune/` draw it.
 //!
+//! **Undo tablespaces are files, not variables.** `undo/` has their names, room and journal; `apply/undo.rs` makes and drops
+//! them, and has the protocol. A trial compares two values of `innodb_rollback_segments` with all of them in place.
+//!
 //! `crates/tune/src/sweep.rs` is the grid of `spindoctor sweep` and what its runs say together, pure; the command drives
 //! sysbench through the lab's `load` and sets through `apply`. `crates/lab/src/experiment/` has the published cures, each one
 //! trial on a throw-away server.
@@ -61,4 +64,5 @@ pub mod statistics;
 pub mod sweep;
 pub mod trial;
 pub mod tuning;
+pub mod undo;
 pub mod variables;

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use spindoctor_model::number::whole;
 use spindoctor_model::trial::{Budget, TRIAL_SCHEMA};
 use spindoctor_model::{Block, Change, ServerVersion, Trial, Verdict};
 use tokio::time::Instant;
@@ -272,6 +273,7 @@ impl UnderWay<'_> {
             why = format!("It was broken off: {ended}. {why}");
         }
         self.notes.extend(Drift::from_blocks(&self.blocks).notes());
+        self.notes.extend(segment_waits(&self.blocks));
         self.notes.extend(bench.meter().notes().iter().cloned());
         let joined = |pick: fn(&Change) -> &str| {
             let parts: Vec<&str> = self.candidate.changes.iter().map(pick).collect();
@@ -302,6 +304,33 @@ impl UnderWay<'_> {
     }
 }
 
+/// The waits for rollback segments with the old value and with the new one, in a sentence; none where they are not known.
+fn segment_waits(blocks: &[Block]) -> Option<String> {
+    let mean = |is_new: bool, pick: fn(&Block) -> Option<f64>| {
+        let counted = blocks.iter().filter(|block| block.is_new == is_new && block.left_out.is_none());
+        let (mut sum, mut seconds) = (0.0, 0.0);
+        for block in counted {
+            sum += pick(block)? * block.seconds;
+            seconds += block.seconds;
+        }
+        (seconds > 0.0).then(|| sum / seconds)
+    };
+    let taken = |is_new| mean(is_new, |block| block.segment_waits_per_s);
+    let (old, new) = (taken(false)?, taken(true)?);
+    let times = format!(
+        "the mutexes of rollback segments were taken {} times a second with the old value, {} with the new one",
+        whole(old),
+        whole(new)
+    );
+    let waited = |is_new| mean(is_new, |block| block.segment_wait_ms_per_s);
+    Some(match (waited(false), waited(true)) {
+        (Some(old), Some(new)) => format!(
+            "waits for rollback segments: {old:.1} ms a second with the old value, {new:.1} ms with the new one, all sessions together (performance_schema; {times})"
+        ),
+        _ => format!("waits for rollback segments are counted and not timed: {times} (performance_schema)"),
+    })
+}
+
 /// True where the interval of throughput says little of how much it is.
 fn is_wide(judgement: &Judgement) -> bool {
     let bounds = judgement.effects.throughput.and_then(|effect| Some(effect.high? / effect.low?));
@@ -314,4 +343,33 @@ enum Quad {
     Spoilt(String),
     /// It was ended early: the new setting loses throughput.
     Harmful,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_for_rollback_segments_are_compared_where_every_block_knows_them() {
+        let block = |is_new, per_s: Option<f64>, ms_per_s: Option<f64>, seconds| Block {
+            is_new,
+            seconds,
+            segment_waits_per_s: per_s,
+            segment_wait_ms_per_s: ms_per_s,
+            ..Block::default()
+        };
+        let old =
+            [block(false, Some(8_000.0), Some(12.0), 1.0), block(false, Some(9_000.0), Some(15.0), 2.0)];
+        let new = [block(true, Some(9_500.0), Some(0.4), 3.0)];
+        let note = segment_waits(&[&old[..], &new[..]].concat()).unwrap();
+        assert!(note.contains("14.0 ms a second with the old value, 0.4 ms with the new one"), "{note}");
+        assert!(note.contains("8667 times a second with the old value, 9500 with the new one"), "{note}");
+        // Off is not nothing.
+        assert_eq!(segment_waits(&[&old[..], &[block(true, None, None, 3.0)]].concat()), None);
+        assert_eq!(segment_waits(&old), None);
+        let untimed = segment_waits(&[block(false, Some(1.0), None, 1.0), block(true, Some(2.0), None, 1.0)]);
+        assert!(untimed.unwrap().contains("counted and not timed"));
+        let left_out = Block { left_out: Some("x".into()), ..block(true, None, None, 1.0) };
+        assert!(segment_waits(&[&old[..], &new[..], &[left_out]].concat()).is_some());
+    }
 }

@@ -2,6 +2,9 @@
 //!
 //! MySQL and MariaDB change into their data directory at start and stay there.
 
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
+
 use spindoctor_model::Unavailable;
 use spindoctor_model::host::DataDirectory;
 
@@ -38,13 +41,37 @@ fn collect(target: &Target) -> Result<DataDirectory, Unavailable> {
 
 /// Free bytes where a folder lies that the server names: as the server sees it, relative to its data directory.
 pub fn free_bytes_of(target: &Target, folder: &str) -> Option<u64> {
-    // `root` leads into the server's own file system; a relative name is one below its data directory.
-    let seen = match folder.strip_prefix('/') {
+    let room = rustix::fs::statvfs(seen_by(target, folder)).ok()?;
+    Some(room.f_bavail.saturating_mul(room.f_frsize))
+}
+
+/// Bytes on disk of the undo tablespaces in a folder that the server names: the implicit ones (`undo_001`) and those that were
+/// made (`*.ibu`), whose names InnoDB wants so. None where the folder cannot be read.
+///
+/// Cost: one look at the folder, which is the data directory unless `innodb_undo_directory` is set: an entry for each schema.
+pub fn undo_bytes_in(target: &Target, folder: &str) -> Option<u64> {
+    let entries = std::fs::read_dir(seen_by(target, folder)).ok()?;
+    let is_undo = |name: &str| {
+        name.ends_with(".ibu")
+            || name
+                .strip_prefix("undo_")
+                .or_else(|| name.strip_prefix("undo"))
+                .is_some_and(|number| number.len() == 3 && number.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    // Not through links: the entries' own sizes, in blocks of 512 bytes whatever the file system's are (stat(2)).
+    let bytes = entries
+        .flatten()
+        .filter(|entry| entry.file_name().to_str().is_some_and(is_undo))
+        .filter_map(|entry| Some(entry.metadata().ok()?.blocks().saturating_mul(512)));
+    Some(bytes.fold(0, u64::saturating_add))
+}
+
+/// `root` leads into the server's own file system; a relative name is one below its data directory.
+fn seen_by(target: &Target, folder: &str) -> PathBuf {
+    match folder.strip_prefix('/') {
         Some(below_root) => target.process("root").join(below_root),
         None => target.process("cwd").join(folder),
-    };
-    let room = rustix::fs::statvfs(&seen).ok()?;
-    Some(room.f_bavail.saturating_mul(room.f_frsize))
+    }
 }
 
 #[cfg(test)]
@@ -60,6 +87,14 @@ mod tests {
         let folder = tempfile::tempdir_in("/dev/shm").unwrap();
         assert!(free_bytes_of(&here, &folder.path().to_string_lossy()).is_some());
         assert!(free_bytes_of(&here, "./src").is_some() && free_bytes_of(&here, "/nowhere/at/all").is_none());
+        let path = folder.path().to_string_lossy().into_owned();
+        assert_eq!(undo_bytes_in(&here, &path), Some(0));
+        for name in ["undo_001", "undo002", "x.ibu", "undo_log.txt", "ibdata1", "undo_0001"] {
+            std::fs::write(folder.path().join(name), [1; 8192]).unwrap();
+        }
+        std::os::unix::fs::symlink("/dev/zero", folder.path().join("y.ibu")).unwrap();
+        assert_eq!(undo_bytes_in(&here, &path), Some(3 * 8192));
+        assert_eq!(undo_bytes_in(&here, "/nowhere/at/all"), None);
         let root = tempfile::tempdir().unwrap();
         let nobody = super::super::testing::target(root.path());
         assert!(collect(&nobody).unwrap_err().because.starts_with("there is no "));

@@ -25,6 +25,7 @@ use spindoctor_model::plan::PLAN_SCHEMA;
 use spindoctor_model::{Elsewhere, Finding, Left, Plan, Proposal, Severity, Unavailable, Window};
 
 pub use risks::risk;
+pub use undo_tablespaces::{UNDO_TABLESPACES, undo_budget_bytes, undo_bytes_at_most};
 
 use crate::diagnose::diagnose;
 use advice::{Advice, Examined};

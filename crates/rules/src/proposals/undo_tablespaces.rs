@@ -1,6 +1,6 @@
 //! `undo-tablespaces`: more rollback segments, where commits wait for them and the host has several NUMA nodes.
 
-use spindoctor_model::{Proposal, Remedy, Unavailable, Window};
+use spindoctor_model::{Change, Proposal, Remedy, Unavailable, Window};
 
 use super::Family;
 use spindoctor_model::number::{bytes, whole};
@@ -23,6 +23,10 @@ pub(super) const FAMILY: Family = Family {
     },
 };
 
+/// What a plan and `tune --only` call the number of active undo tablespaces: no variable, but files that `tune --apply` makes
+/// where it is named.
+pub const UNDO_TABLESPACES: &str = "undo_tablespaces";
+
 const SEGMENTS: &str = "innodb_rollback_segments";
 const MAX_SIZE: &str = "innodb_max_undo_log_size";
 const TRUNCATE: &str = "innodb_undo_log_truncate";
@@ -40,6 +44,16 @@ const LARGEST_STEP_BYTES: f64 = 256.0 * MIB;
 
 /// Share of the free disk that undo may take, all tablespaces at their limit: the rest is for data and logs.
 const SHARE_OF_DISK: f64 = 0.25;
+
+/// What so many undo tablespaces take at most, bytes, each truncated beyond `limit_bytes` (`innodb_max_undo_log_size`).
+pub fn undo_bytes_at_most(tablespaces: f64, limit_bytes: f64) -> f64 {
+    tablespaces * (limit_bytes + LARGEST_STEP_BYTES)
+}
+
+/// What undo may take of so many free bytes where it lies.
+pub fn undo_budget_bytes(free_bytes: f64) -> f64 {
+    free_bytes * SHARE_OF_DISK
+}
 
 /// Smaller limits truncate all the time: eight times the size that a tablespace begins with.
 const LEAST_SIZE_BYTES: f64 = 128.0 * MIB;
@@ -103,7 +117,7 @@ fn more_tablespaces(
     if now >= MOST_TABLESPACES {
         return leave(format!("{reading}, with all {now:.0} undo tablespaces there can be"));
     }
-    let (wanted, size) = fit(free * SHARE_OF_DISK, limit);
+    let (wanted, size) = fit(undo_budget_bytes(free), limit);
     if wanted < 2.0 * now {
         return leave(format!(
             "{reading}, but {} of free disk has room for {wanted:.0} undo tablespaces of {}: there are {now:.0}",
@@ -121,9 +135,14 @@ fn more_tablespaces(
     let back = change
         .as_ref()
         .map_or(String::new(), |change| format!(", then SET GLOBAL {MAX_SIZE} = {}", change.from));
-    let most = wanted * (size + LARGEST_STEP_BYTES);
+    let made = Change {
+        variable: UNDO_TABLESPACES.to_owned(),
+        from: format!("{now:.0}"),
+        to: format!("{wanted:.0}"),
+    };
+    let most = undo_bytes_at_most(wanted, size);
     Ok(Advice::Propose(vec![Proposal {
-        changes: change.into_iter().collect(),
+        changes: std::iter::once(made).chain(change).collect(),
         remedy: Remedy {
             statement: format!(
                 "{smaller}CREATE UNDO TABLESPACE {first} ADD DATAFILE '{first}.ibu', and so on up to {last}"
@@ -150,7 +169,6 @@ fn more_tablespaces(
             bytes(free)
         ),
         score: Some(share),
-        not_tried: Some("it makes files, and they go only when purge is through with them: no block of a trial".into()),
         ..Proposal::default()
     }]))
 }
@@ -252,8 +270,13 @@ pub(super) mod examples {
     #[test]
     fn the_published_host_gets_all_tablespaces_within_a_quarter_of_its_disk() {
         let proposal = proposed(&fires()).unwrap();
-        assert_eq!(proposal.changes[0].variable, MAX_SIZE);
-        let size: f64 = proposal.changes[0].to.parse().unwrap();
+        let made = &proposal.changes[0];
+        assert_eq!(
+            (made.variable.as_str(), made.from.as_str(), made.to.as_str()),
+            (UNDO_TABLESPACES, "2", "127")
+        );
+        assert_eq!(proposal.changes[1].variable, MAX_SIZE);
+        let size: f64 = proposal.changes[1].to.parse().unwrap();
         assert!(127.0 * (size + LARGEST_STEP_BYTES) <= 100.0 * 1024.0 * MIB, "{size}");
         assert!(127.0 * (size + MIB + LARGEST_STEP_BYTES) > 100.0 * 1024.0 * MIB, "{size}");
         assert!(
@@ -265,13 +288,13 @@ pub(super) mod examples {
             proposal.remedy.why.contains("2 undo tablespaces have 256 segments; 127 have 16,256"),
             "{proposal:?}"
         );
-        assert!(proposal.not_tried.is_some());
+        assert_eq!(proposal.not_tried, None);
     }
 
     #[test]
     fn a_large_disk_keeps_the_size_and_a_small_one_gets_fewer_or_none() {
         let large = proposed(&updating(4, 0.25, 4096 * GIB).window()).unwrap();
-        assert_eq!(large.changes, []);
+        assert_eq!(large.changes.len(), 1);
         let small = proposed(&updating(4, 0.25, 30 * GIB).window()).unwrap();
         assert!(small.remedy.statement.ends_with("_020"), "{}", small.remedy.statement);
         assert_eq!(proposed(&updating(4, 0.25, 4 * GIB).window()), None);

@@ -9,7 +9,9 @@ use spindoctor_collect::priority::Ahead;
 use spindoctor_collect::watch::Profiling;
 use spindoctor_model::{Change, Plan, Proposal, Remedy, Tuning, Verdict};
 use spindoctor_rules::proposals::risk;
-use spindoctor_tune::apply::{Persisted, Restored, Settings, TakeOptions, expect_possible};
+use spindoctor_tune::apply::{
+    ApplyError, Persisted, Restored, Settings, TakeOptions, UndoMade, expect_possible,
+};
 use spindoctor_tune::bench::{Bench, Ended};
 use spindoctor_tune::interrupt::Interrupts;
 use spindoctor_tune::log;
@@ -19,13 +21,14 @@ use spindoctor_tune::statistics::timing::Pace;
 use spindoctor_tune::statistics::verdict::Terms;
 use spindoctor_tune::trial::{Times, slowest};
 use spindoctor_tune::tuning::{NothingTried, Tuned, TuningOptions, tune};
+use spindoctor_tune::undo as undo_names;
 use spindoctor_tune::variables::{Variable, find};
 use tokio::sync::watch;
 
 use super::args::Tune;
 use super::progress::ProgressLine;
 use super::view::to_json;
-use super::{html, text};
+use super::{html, text, undo};
 use crate::common::exit::ExitStatus;
 use crate::common::runtime::wait_for;
 use crate::common::session::{WithoutSession, note, process};
@@ -43,7 +46,7 @@ pub fn run(asked: &Tune) -> anyhow::Result<ExitStatus> {
     if !wanted.are_all_given() {
         let plan = planned(asked)?;
         proposals = wanted.of_proposals(plan.proposals.clone())?;
-        if variables(&wanted, &proposals).is_empty() {
+        if wanted.undo(&proposals).is_none() && variables(&wanted, &proposals).is_empty() {
             note(
                 "nothing was tried: this server calls for no change that can be tried while it runs; the checked settings are listed here. --only VARIABLE=VALUE tries a value of yours",
             );
@@ -69,46 +72,78 @@ pub fn run(asked: &Tune) -> anyhow::Result<ExitStatus> {
     })
 }
 
-/// What `--only` names: variables, some with a value.
-struct Wanted(Vec<(&'static Variable, Option<String>)>);
+/// What `--only` names.
+struct Wanted {
+    /// Variables, some with a value.
+    variables: Vec<(&'static Variable, Option<String>)>,
+    /// Undo tablespaces, where they are named: how many, or as many as the plan says.
+    undo: Option<Option<u32>>,
+}
 
 impl Wanted {
     fn parse(only: &[String]) -> anyhow::Result<Self> {
-        let one = |only: &String| -> anyhow::Result<(&'static Variable, Option<String>)> {
-            Ok(match only.split_once('=') {
-                Some((name, value)) => {
-                    let variable = find(name)?;
-                    variable.expect_in_widest_range(value)?;
-                    (variable, Some(value.trim().to_owned()))
-                }
-                None => (find(only)?, None),
-            })
-        };
-        only.iter().map(one).collect::<anyhow::Result<_>>().map(Self)
+        let mut wanted = Self { variables: Vec::new(), undo: None };
+        for only in only {
+            let (name, value) = match only.split_once('=') {
+                Some((name, value)) => (name, Some(value.trim())),
+                None => (only.as_str(), None),
+            };
+            if undo_names::is_named(name) {
+                wanted.undo = Some(value.map(undo_names::count).transpose()?);
+                continue;
+            }
+            let variable = find(name)?;
+            if let Some(value) = value {
+                variable.expect_in_widest_range(value)?;
+            }
+            wanted.variables.push((variable, value.map(str::to_owned)));
+        }
+        Ok(wanted)
+    }
+
+    /// The undo tablespaces that are to be made; none where they are not named, or the plan has none.
+    fn undo(&self, proposals: &[Proposal]) -> Option<undo::Wanted> {
+        match self.undo? {
+            Some(tablespaces) => Some(undo::Wanted { tablespaces }),
+            None => undo::Wanted::of_proposals(proposals),
+        }
     }
 
     /// The values that were given.
     fn values(&self) -> Vec<(&'static Variable, String)> {
-        self.0.iter().filter_map(|(variable, value)| Some((*variable, value.clone()?))).collect()
+        self.variables.iter().filter_map(|(variable, value)| Some((*variable, value.clone()?))).collect()
     }
 
     /// True where no proposal is needed to know what is to be tried.
     fn are_all_given(&self) -> bool {
-        !self.0.is_empty() && self.0.iter().all(|(_, value)| value.is_some())
+        let are_given = self.variables.iter().all(|(_, value)| value.is_some());
+        let is_any = !self.variables.is_empty() || self.undo.is_some();
+        is_any && are_given && self.undo != Some(None)
     }
 
     /// Of what is proposed, what was asked for; all of it where nothing was.
     fn of_proposals(&self, mut proposals: Vec<Proposal>) -> anyhow::Result<Vec<Proposal>> {
-        if self.0.is_empty() {
+        if self.variables.is_empty() && self.undo.is_none() {
+            undo::leave_unnamed(&mut proposals);
             return Ok(proposals);
         }
         for proposal in &mut proposals {
-            proposal
-                .changes
-                .retain(|change| self.0.iter().any(|(variable, _)| variable.name == change.variable));
+            // The size that they need to fit belongs to them.
+            let makes_files = proposal.changes.iter().any(|change| undo_names::is_named(&change.variable));
+            if !makes_files || self.undo.is_none() {
+                proposal.changes.retain(|change| {
+                    self.variables.iter().any(|(variable, _)| variable.name == change.variable)
+                });
+            }
         }
         proposals.retain(|proposal| !proposal.changes.is_empty());
-        for (variable, _) in self.0.iter().filter(|(_, value)| value.is_none()) {
+        if self.undo == Some(None) && undo::Wanted::of_proposals(&proposals).is_none() {
+            bail!(
+                "no undo tablespaces are proposed for this server; give a number to try, as in --only {}=8",
+                undo_names::NAME
+            );
+        }
+        for (variable, _) in self.variables.iter().filter(|(_, value)| value.is_none()) {
             if !proposals
                 .iter()
                 .flat_map(|proposal| &proposal.changes)
@@ -126,7 +161,7 @@ impl Wanted {
     /// The values that were given, as a proposal of the user's own, with the server's values before.
     fn given(&self, before: impl Fn(&str) -> Option<String>) -> Option<Proposal> {
         let changes: Vec<Change> = self
-            .0
+            .variables
             .iter()
             .filter_map(|(variable, value)| {
                 Some(Change {
@@ -180,7 +215,11 @@ async fn on_server(
     proposals: &mut Vec<Proposal>,
     begun: Instant,
 ) -> anyhow::Result<(Tuning, Option<Ended>)> {
-    let variables = variables(wanted, proposals);
+    let wanted_undo = wanted.undo(proposals);
+    let mut variables = variables(wanted, proposals);
+    if wanted_undo.is_some() && !variables.iter().any(|variable| variable.name == undo::SEGMENTS) {
+        variables.push(undo::segments()?);
+    }
     let _ahead = Ahead::of_others();
     let process = match asked.connection.remote {
         true => None,
@@ -202,10 +241,22 @@ async fn on_server(
 
     let (stop, stopped) = watch::channel(false);
     let mut shown = ProgressLine::new(asked.max_time);
+    let mut made = None;
     let outcome = {
         let until = tokio::time::Instant::now() + asked.max_time.saturating_sub(begun.elapsed());
-        let bench = On { meter: &mut meter, settings: &mut settings, stopped, until };
-        let work = tried(asked, proposals, bench, &mut shown);
+        let work = async {
+            if let Some(wanted) = wanted_undo {
+                let is_to_stop = || *stopped.borrow();
+                let (proposal, undo) =
+                    undo::make(wanted, proposals, &mut settings, &mut meter, &is_to_stop).await?;
+                *proposals = vec![proposal];
+                made = Some(undo);
+            }
+            let undo = made.as_ref();
+            let bench =
+                On { meter: &mut meter, settings: &mut settings, stopped: stopped.clone(), until, undo };
+            anyhow::Ok(tried(asked, proposals, bench, &mut shown).await?)
+        };
         let mut work = std::pin::pin!(work);
         tokio::select! {
             outcome = &mut work => outcome,
@@ -222,12 +273,15 @@ async fn on_server(
         Ok(tuned) => tuned,
         Err(why) => {
             restored_lines(&put_back(settings).await).iter().for_each(|line| note(line));
-            return Err(why.into());
+            return Err(why);
         }
     };
+    if let (Some(made), Some(proposal)) = (&made, proposals.first()) {
+        tuned.tuning.decided.notes.extend(undo::notes(made, proposal));
+    }
     let helps = tuned.tuning.decided.verdict == Verdict::Helps && tuned.ended.is_none();
     let text = match helps && !asked.put_back {
-        true => keep(asked, settings, &mut tuned).await,
+        true => keep(asked, settings, &mut tuned, made.as_ref()).await,
         false => restored_lines(&put_back(settings).await),
     };
     tuned.tuning.settings = text;
@@ -264,24 +318,29 @@ struct On<'a> {
     settings: &'a mut Settings,
     stopped: watch::Receiver<bool>,
     until: tokio::time::Instant,
+    /// Undo tablespaces that were made for the trial.
+    undo: Option<&'a UndoMade>,
 }
 
 async fn tried(
     asked: &Tune,
     proposals: &[Proposal],
-    On { meter, settings, stopped, until }: On<'_>,
+    On { meter, settings, stopped, until, undo }: On<'_>,
     shown: &mut ProgressLine,
 ) -> Result<Tuned, NothingTried> {
     let times = times(asked);
     let mut tell = |event: spindoctor_tune::bench::Event<'_>| shown.event(&event);
     let mut bench = Bench::open(meter, settings, times.look(), stopped, &mut tell).await?;
     bench.end_at(until);
+    if let Some(made) = undo {
+        bench.guard_undo(made.bytes_before, made.budget_bytes);
+    }
     let options = TuningOptions {
         times,
         terms: terms(asked),
         until,
         // Values that the user names are tried as they are.
-        search: asked.only.iter().all(|only| !only.contains('=')),
+        search: undo.is_none() && asked.only.iter().all(|only| !only.contains('=')),
     };
     let mut random = fastrand::Rng::new();
     tune(&mut bench, proposals, &options, &mut |below| random.usize(..below.max(1))).await
@@ -295,7 +354,7 @@ fn terms(asked: &Tune) -> Terms {
 
 /// Every variable that may be changed, once.
 fn variables(wanted: &Wanted, proposals: &[Proposal]) -> Vec<&'static Variable> {
-    let given = wanted.0.iter().filter(|(_, value)| value.is_some()).map(|(variable, _)| *variable);
+    let given = wanted.variables.iter().filter(|(_, value)| value.is_some()).map(|(variable, _)| *variable);
     let tried = proposals.iter().filter(|proposal| proposal.not_tried.is_none());
     let proposed =
         tried.flat_map(|proposal| &proposal.changes).filter_map(|change| find(&change.variable).ok());
@@ -341,7 +400,10 @@ fn restored_lines(restored: &anyhow::Result<Restored>) -> Vec<String> {
     };
     match restored {
         Ok(restored) if restored.restarted => {
-            vec!["The server was restarted: it has the values that it starts with.".to_owned()]
+            let mut text =
+                vec!["The server was restarted: it has the values that it starts with.".to_owned()];
+            text.extend(restored.undo.as_ref().map(undo::back_text));
+            text
         }
         Ok(restored) => {
             let mut text = Vec::new();
@@ -354,6 +416,7 @@ fn restored_lines(restored: &anyhow::Result<Restored>) -> Vec<String> {
                     values(&restored.left)
                 ));
             }
+            text.extend(restored.undo.as_ref().map(undo::back_text));
             text
         }
         Err(why) => vec![format!(
@@ -362,47 +425,61 @@ fn restored_lines(restored: &anyhow::Result<Restored>) -> Vec<String> {
     }
 }
 
-/// Sets the winner's values and leaves them.
-async fn keep(asked: &Tune, mut settings: Settings, tuned: &mut Tuned) -> Vec<String> {
+/// Sets the winner's values and leaves them, with the undo tablespaces that were made for it.
+async fn keep(
+    asked: &Tune,
+    mut settings: Settings,
+    tuned: &mut Tuned,
+    made: Option<&UndoMade>,
+) -> Vec<String> {
     if let Err(why) = settings.set(&tuned.candidate.new).await {
         let mut text = vec![format!("The new values could not be set again: {why}.")];
         text.extend(restored_lines(&put_back(settings).await));
         return text;
     }
-    let values: Vec<String> =
-        tuned.candidate.new.iter().map(|(variable, value)| format!("{} = {value}", variable.name)).collect();
-    let values = values.join(", ");
-    let undo: Vec<String> =
-        tuned.candidate.old.iter().map(|(variable, value)| format!("{} = {value}", variable.name)).collect();
-    let undo = format!("Undo: SET GLOBAL {}.", undo.join(", GLOBAL "));
-    if !asked.persist {
-        return match settings.keep().await {
-            Ok(()) => {
-                tuned.tuning.decided.kept = true;
-                vec![
-                    format!("Kept until the server restarts: {values}. --persist keeps it for longer."),
-                    undo,
-                ]
-            }
-            Err(why) => vec![format!("Not kept: {why}.")],
-        };
+    // With undo tablespaces, what is compared may be the value that stood before.
+    let changed = |name: &str, value: &str| settings.original(name).is_none_or(|old| old != value);
+    let pairs = tuned.candidate.new.iter().filter(|(variable, value)| changed(variable.name, value));
+    let names: Vec<(&str, &str)> = pairs.map(|(variable, value)| (variable.name, value.as_str())).collect();
+    let values: Vec<String> = names.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+    let undo: Vec<String> = names
+        .iter()
+        .map(|(name, _)| format!("GLOBAL {name} = {}", settings.original(name).unwrap_or("DEFAULT")))
+        .collect();
+    let kept = made.map(undo::kept_text);
+    let mut undone: Vec<String> = made.map(undo::drop_text).into_iter().collect();
+    if !undo.is_empty() {
+        undone.push(format!("SET {}", undo.join(", ")));
     }
-    match settings.persist().await {
-        Ok(Persisted::Statement(statement)) => {
-            tuned.tuning.decided.kept = true;
-            vec![format!("Kept, also over a restart: {statement}."), undo]
-        }
-        Ok(Persisted::OptionFile(lines)) => {
-            tuned.tuning.decided.kept = true;
-            vec![
-                format!("Kept until the server restarts: {values}."),
-                format!(
+    let undone = format!("Undo: {}.", undone.join("; then "));
+    let values = values.join(", ");
+    let of_values = |text: String| (!values.is_empty()).then_some(text);
+    let done = match asked.persist {
+        false => settings.keep().await.map(|()| {
+            of_values(format!("Kept until the server restarts: {values}. --persist keeps it for longer."))
+                .into_iter()
+                .collect::<Vec<_>>()
+        }),
+        true => settings.persist().await.map(|persisted| match persisted {
+            Persisted::Statement(statement) => vec![format!("Kept, also over a restart: {statement}.")],
+            Persisted::OptionFile(lines) => of_values(format!("Kept until the server restarts: {values}."))
+                .into_iter()
+                .chain(of_values(format!(
                     "This server cannot persist settings itself; put into its option file, under [mysqld]: {lines}"
-                ),
-                undo,
-            ]
+                )))
+                .collect(),
+        }),
+    };
+    match done {
+        Ok(text) => {
+            tuned.tuning.decided.kept = true;
+            kept.into_iter().chain(text).chain([undone]).collect()
         }
-        Err(why) => vec![format!("Kept at most until the server restarts: {why}."), undo],
+        Err(why @ ApplyError::NotPersisted { .. }) => kept
+            .into_iter()
+            .chain([format!("Kept at most until the server restarts: {why}."), undone])
+            .collect(),
+        Err(why) => vec![format!("Not kept: {why}.")],
     }
 }
 

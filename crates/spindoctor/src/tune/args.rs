@@ -26,7 +26,8 @@ pub struct Tune {
     #[arg(long, group = "mode")]
     pub recover: bool,
 
-    /// Only this variable; with a value, that value. May be given more than once: they are tried together
+    /// Only this variable, or undo_tablespaces, which makes files; with a value, that value. May be given more than once: they
+    /// are tried together
     #[arg(long, value_name = "VARIABLE[=VALUE]")]
     pub only: Vec<String>,
 

@@ -61,7 +61,7 @@ fn blocks(quads: u32, ratio: f64) -> Vec<Block> {
                 cpu_us_per_query: Some((298.0 / effect).round()),
                 errors_per_s: Some(0.0),
                 loop_ns: Some(51_000.0),
-                left_out: None,
+                ..Block::default()
             }
         })
         .collect()

@@ -11,6 +11,7 @@ mod progress;
 mod recover;
 mod run;
 pub mod text;
+mod undo;
 pub mod view;
 mod watch;
 

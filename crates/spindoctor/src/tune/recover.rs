@@ -21,7 +21,10 @@ pub fn run(asked: &Tune) -> anyhow::Result<ExitStatus> {
     for done in &recovered.done {
         text += &format!("{}: {}\n", safe(&target.address()), safe(done));
     }
-    if recovered.done.is_empty() {
+    for left in &recovered.left {
+        text += &format!("{}: {}\n", safe(&target.address()), safe(left));
+    }
+    if recovered.done.is_empty() && recovered.left.is_empty() {
         text = format!(
             "{}: nothing to put back; no journal of this server in {}\n",
             safe(&target.address()),
@@ -29,6 +32,7 @@ pub fn run(asked: &Tune) -> anyhow::Result<ExitStatus> {
         );
     }
     output::print(&text)?;
-    // Nobody can know whether such a file was a tuner's journal.
-    Ok(if recovered.refused.is_empty() { ExitStatus::Done } else { ExitStatus::Failed })
+    // Nobody can know whether a file that is refused was a tuner's journal.
+    let is_all = recovered.refused.is_empty() && recovered.left.is_empty();
+    Ok(if is_all { ExitStatus::Done } else { ExitStatus::Failed })
 }

@@ -8,6 +8,7 @@ use thiserror::Error;
 
 use super::switch::Switch;
 use crate::journal::JournalError;
+use crate::undo::UndoRefused;
 use crate::variables::Refused;
 
 /// Why settings could not be taken, changed or put back.
@@ -16,6 +17,9 @@ pub enum ApplyError {
     /// The variable or value is not allowed.
     #[error(transparent)]
     Refused(#[from] Refused),
+    /// Undo tablespaces are not made or not kept.
+    #[error(transparent)]
+    Undo(#[from] UndoRefused),
     /// There is no connection.
     #[error(transparent)]
     Connect(#[from] ConnectError),

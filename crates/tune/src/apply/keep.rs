@@ -33,6 +33,8 @@ impl Settings {
     async fn decide_to_keep(&mut self) -> Result<(), ApplyError> {
         self.still_held()?;
         self.expect_unchanged().await?;
+        // It counts once the other journal says so, too.
+        self.keep_undo().await?;
         // From here on the guardian and `--recover` leave the values alone. The EVENT, should this process end before it has
         // taken it away, puts all of them back: all new or all old.
         self.journal.journal.is_kept = true;
@@ -53,6 +55,7 @@ impl Settings {
             Err(_) => Some(self.writer.variables(&names).await.unwrap_or_default()),
         };
         journal::remove(self.journal.path())?;
+        self.close_kept_undo()?;
         let Some(stand) = stand else { return Ok(()) };
         let stand: Vec<String> = names
             .iter()

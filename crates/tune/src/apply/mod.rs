@@ -51,6 +51,9 @@
 //! it was dropped, and another tuner may be at work: nothing is put back, the journal is removed, and the caller learns what
 //! stands. G, R and N leave the values of such a journal. `SET PERSIST` comes after that, of values that still stand.
 //!
+//! *Undo tablespaces* have a journal of their own beside this one, and a protocol of their own: `undo.rs`. They are taken away when
+//! this one is through.
+//!
 //! *What remains.* The window of one statement ([`lease`]). A DBA who sets the very value that is ours. Two tuners on two
 //! hosts, the first of which is cut off together with its guardian: its EVENT gives back, the second keeps the same value, and
 //! the guardian, back on the network, takes that for its own.
@@ -61,6 +64,7 @@ mod keep;
 mod recover;
 mod restore;
 mod switch;
+pub(crate) mod undo;
 pub(crate) mod writer;
 
 use std::path::PathBuf;
@@ -83,6 +87,7 @@ use recover::{clear_up, who_holds};
 pub use restore::Restored;
 pub(crate) use restore::{OtherHolder, finish, take_away};
 pub use switch::Switch;
+pub use undo::{UndoBack, UndoMade, UndoStep};
 use writer::{Facts, Writer};
 
 /// Between two tries.
@@ -138,6 +143,8 @@ pub struct Settings {
     persisted: Option<Vec<(String, String)>>,
     event: Result<String, String>,
     notes: Vec<String>,
+    /// Who wants to know what happens to undo tablespaces.
+    undo_watching: fn(UndoStep),
 }
 
 impl Settings {
@@ -163,7 +170,8 @@ impl Settings {
             }
         };
         let notes =
-            clear_up(&mut writer, &facts, &options.state, &LockedBy::Connection(heartbeat.holder)).await?;
+            clear_up(target, &mut writer, &facts, &options.state, &LockedBy::Connection(heartbeat.holder))
+                .await?;
 
         let mut variables = variables.to_vec();
         for position in 0..variables.len() {
@@ -231,6 +239,7 @@ impl Settings {
             persisted,
             event,
             notes,
+            undo_watching: |_| (),
         };
         if let Err(error) = settings.arm(guardian).await {
             // What is left of it is in the journal, if there is one.

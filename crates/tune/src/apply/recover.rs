@@ -7,10 +7,12 @@ use spindoctor_collect::mysql::Target;
 use tokio::time::sleep;
 
 use super::restore::{FOREIGN_RIGHT_S, OtherHolder, finish, take_away};
+use super::undo::{self, EMPTYING, EMPTYING_IN_PASSING, Giver};
 use super::writer::{Facts, Writer};
 use super::{ApplyError, PAUSE};
 use crate::journal::{self, Journal};
 use crate::lease::{self, LockedBy};
+use crate::undo::journal as undo_journal;
 
 /// How long an EVENT or guardian of a tuner that died may take to end: the promise of 5 s.
 const LEFTOVER: Duration = Duration::from_secs(5);
@@ -20,6 +22,7 @@ const AFTER_CLEARING_UP: Duration = Duration::from_millis(FOREIGN_RIGHT_S as u64
 
 /// Puts back what dead tuners left on this server; what was done, in sentences.
 pub(super) async fn clear_up(
+    target: &Target,
     writer: &mut Writer,
     facts: &Facts,
     state: &Path,
@@ -47,7 +50,51 @@ pub(super) async fn clear_up(
     if !notes.is_empty() {
         sleep(AFTER_CLEARING_UP).await;
     }
+    // What is left of these does not keep a tuner from its work: the names are nobody else's.
+    let undo = clear_undo(target, facts, state, EMPTYING_IN_PASSING).await?;
+    notes.extend(undo.done.into_iter().chain(undo.left).chain(undo.refused));
     Ok(notes)
+}
+
+/// Takes away the undo tablespaces that dead tuners left on this server. The journals of variables are through.
+async fn clear_undo(
+    target: &Target,
+    facts: &Facts,
+    state: &Path,
+    patience: Duration,
+) -> Result<Recovered, ApplyError> {
+    let listed = undo_journal::list(state)
+        .map_err(|error| ApplyError::State { path: state.to_owned(), reason: error.to_string() })?;
+    let mut recovered = Recovered::default();
+    for (path, journal) in listed {
+        let journal = match journal {
+            Ok(journal) => journal,
+            Err(error) => {
+                recovered.refused.push(not_used(&path, &error));
+                continue;
+            }
+        };
+        let pid = journal.tuner.pid;
+        if journal.server != facts.server {
+            recovered.others.push(format!(
+                "process {pid} left undo tablespaces on {}: run `spindoctor tune --recover` for that server",
+                journal.address
+            ));
+            continue;
+        }
+        match undo::give_back(target, &path, Giver::another(patience)).await {
+            Ok(back) if back.why.is_some() => {
+                recovered.left.push(format!("of process {pid}, which tuned here: {back}"));
+            }
+            Ok(back) => {
+                recovered.done.push(format!("process {pid} made undo tablespaces here; {back}"));
+            }
+            Err(error) => recovered.left.push(format!(
+                "undo tablespaces of process {pid}: {error}; `spindoctor tune --recover` goes on"
+            )),
+        }
+    }
+    Ok(recovered)
 }
 
 fn not_used(path: &Path, error: &std::io::Error) -> String {
@@ -108,6 +155,8 @@ pub struct Recovered {
     pub others: Vec<String>,
     /// Journals here that are not believed: why.
     pub refused: Vec<String>,
+    /// What could not be put back yet, with what to do; the next recovery goes on.
+    pub left: Vec<String>,
 }
 
 /// Puts back what tuners that were killed left changed on this server.
@@ -159,7 +208,13 @@ pub async fn recover(target: &Target, state: &Path) -> Result<Recovered, ApplyEr
         sleep(PAUSE).await;
     }
     wait_for_events(&mut writer, &facts).await?;
+    // The lock is given back first: emptying may take long, and asks for no lease.
     writer.close().await;
+    let undo = clear_undo(target, &facts, state, EMPTYING).await?;
+    recovered.done.extend(undo.done);
+    recovered.others.extend(undo.others);
+    recovered.refused.extend(undo.refused);
+    recovered.left.extend(undo.left);
     Ok(recovered)
 }
 

@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
 use super::writer::Writer;
-use super::{ApplyError, PAUSE, Settings};
+use super::{ApplyError, PAUSE, Settings, UndoBack};
 use crate::journal::{self, Journal};
 use crate::lease::{self, Held, LockedBy};
+use crate::undo::journal as undo;
 
 /// How long putting back is tried here, before it is left to the switch.
 const PUT_BACK: Duration = Duration::from_secs(10);
@@ -33,6 +34,8 @@ pub struct Restored {
     pub left: Vec<(String, String)>,
     /// True where the server was restarted meanwhile: it has the values that it starts with, and nothing was changed.
     pub restarted: bool,
+    /// What became of the undo tablespaces that were made; none where none were.
+    pub undo: Option<UndoBack>,
 }
 
 impl fmt::Display for Restored {
@@ -42,10 +45,9 @@ impl fmt::Display for Restored {
             pairs.join(", ")
         };
         if self.restarted {
-            return f.write_str("the server was restarted meanwhile and has the values that it starts with");
-        }
-        if self.restored.is_empty() && self.left.is_empty() {
-            return f.write_str("nothing was changed");
+            f.write_str("the server was restarted meanwhile and has the values that it starts with")?;
+        } else if self.restored.is_empty() && self.left.is_empty() {
+            f.write_str("no variable was changed")?;
         }
         if !self.restored.is_empty() {
             write!(f, "the old values are back: {}", list(&self.restored))?;
@@ -53,6 +55,9 @@ impl fmt::Display for Restored {
         if !self.left.is_empty() {
             let comma = if self.restored.is_empty() { "" } else { "; " };
             write!(f, "{comma}left as somebody else set it: {}", list(&self.left))?;
+        }
+        if let Some(undo) = &self.undo {
+            write!(f, "; {undo}")?;
         }
         Ok(())
     }
@@ -63,11 +68,13 @@ impl Settings {
     ///
     /// # Errors
     /// The server cannot be reached for ten seconds: the switch goes on trying.
+    ///
+    /// Undo tablespaces that were made are dropped after that, which waits for purge; [`Restored::undo`] says what is left.
     pub async fn restore(mut self) -> Result<Restored, ApplyError> {
         let begun = Instant::now();
         let mut last_error = None;
         let mut foreign = OtherHolder::default();
-        let restored = loop {
+        let mut restored = loop {
             match self.try_restore(&mut foreign).await {
                 Ok(Some(restored)) => break restored,
                 Ok(None) => {}
@@ -85,6 +92,8 @@ impl Settings {
                 self.writer = writer;
             }
         };
+        // The guardian stands until they are gone.
+        restored.undo = self.give_back_undo().await;
         self.end().await;
         Ok(restored)
     }
@@ -162,6 +171,8 @@ pub(crate) async fn finish(
     variables: &[Held],
     by: &LockedBy,
 ) -> Result<Restored, ApplyError> {
+    // What is given back here is not kept there.
+    undo::not_kept(path)?;
     let restored = writer.put_back(journal, variables, by).await?;
     // Without the right something may have been refused, and somebody else may be at it.
     if !writer.is_held(by).await? {

@@ -21,6 +21,13 @@ const CONNECT: Duration = Duration::from_secs(3);
 /// buffer pool; nothing else on the list takes more than milliseconds.
 const STATEMENT: Duration = Duration::from_secs(10);
 
+/// The same where undo tablespaces are made, emptied and dropped: each is 16 MiB that a busy disk writes, and a server with a
+/// hundred thousand tables lists them all.
+const PATIENT_STATEMENT: Duration = Duration::from_secs(120);
+
+/// `ER_TABLESPACE_EXISTS` of 8.0 (mysqld_error.h), and `ER_FILE_EXISTS_ERROR`: a file of that name lies there.
+const THERE_ALREADY: [u16; 2] = [1813, 1086];
+
 /// What a server is, and what of it decides which dead man's switch works.
 #[derive(Debug, Clone)]
 pub(crate) struct Facts {
@@ -40,6 +47,8 @@ pub(crate) struct Writer {
     conn: Option<Writing>,
     /// True where nothing that it does enters the binary log.
     is_silent: bool,
+    /// How long a statement may take.
+    patience: Duration,
     /// Its own id, as the server says it: a proxy between may have made up the one of the handshake.
     pub(crate) id: u64,
     /// As the server knows it, quoted for a GRANT: `'tuner'@'%'`.
@@ -61,7 +70,8 @@ impl Writer {
         let limits = Limits { connect: target.limits.connect.min(CONNECT), ..target.limits };
         let conn = connect_writer(target, &limits).await?;
         let (account, privilege) = (String::new(), "SUPER");
-        let mut writer = Self { conn: Some(conn), is_silent: false, id: 0, account, privilege };
+        let mut writer =
+            Self { conn: Some(conn), is_silent: false, patience: STATEMENT, id: 0, account, privilege };
         // STRICT_ALL_TABLES: a value outside a variable's range is an error, and not made to fit.
         writer.run("SET SESSION sql_mode = 'STRICT_ALL_TABLES', lock_wait_timeout = 2, autocommit = 1, wait_timeout = 28800").await?;
         writer.is_silent = writer.run("SET SESSION sql_log_bin = 0").await.is_ok();
@@ -108,7 +118,7 @@ impl Writer {
     async fn answer(&mut self, sql: &str) -> Result<Vec<Vec<Option<String>>>, Failed> {
         let broken = |reason: String| Failed { code: None, reason };
         let Some(conn) = self.conn.as_mut() else { return Err(broken("the connection is broken".into())) };
-        match timeout(STATEMENT, conn.query(&format!("{TAG} {sql}"))).await {
+        match timeout(self.patience, conn.query(&format!("{TAG} {sql}"))).await {
             Ok(Ok(rows)) => Ok(rows),
             Ok(Err(Unanswered::Server(error))) => {
                 let reason = format!("error {}: {}", error.code, error.message);
@@ -120,7 +130,7 @@ impl Writer {
             }
             Err(_) => {
                 self.conn = None;
-                Err(broken(format!("no answer in {} s", STATEMENT.as_secs())))
+                Err(broken(format!("no answer in {} s", self.patience.as_secs())))
             }
         }
     }
@@ -130,7 +140,7 @@ impl Writer {
         let is_event = sql.contains(" EVENT ");
         // ER_SPECIFIC_ACCESS_DENIED_ERROR; ER_DBACCESS_DENIED_ERROR, ER_TABLEACCESS_DENIED_ERROR: mysqld_error.h of both lines.
         match code {
-            Some(1227) if !is_event => ApplyError::Denied {
+            Some(1227) if !is_event && !sql.contains(" UNDO TABLESPACE ") => ApplyError::Denied {
                 account: self.account.clone(),
                 privilege: format!("{} ON *.*", self.privilege),
                 reason,
@@ -138,6 +148,11 @@ impl Writer {
             Some(1044 | 1142 | 1227) if is_event => ApplyError::Denied {
                 account: self.account.clone(),
                 privilege: "EVENT ON sys.*".to_owned(),
+                reason,
+            },
+            Some(1044 | 1227) if sql.contains(" UNDO TABLESPACE ") => ApplyError::Denied {
+                account: self.account.clone(),
+                privilege: "CREATE TABLESPACE ON *.*".to_owned(),
                 reason,
             },
             _ => {
@@ -290,6 +305,49 @@ impl Writer {
     /// Takes an EVENT away.
     pub(crate) async fn drop_event(&mut self, schema: &str, name: &str) -> Result<(), ApplyError> {
         self.run(&lease::drop(schema, name)).await
+    }
+
+    /// True where nothing that it does enters the binary log.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.is_silent
+    }
+
+    /// Statements may take long from here on.
+    pub(crate) fn be_patient(&mut self) {
+        self.patience = PATIENT_STATEMENT;
+    }
+
+    /// All undo tablespaces with their state: `active`, `inactive`, `empty`.
+    ///
+    /// Cost: the server goes through a row for each tablespace, a microsecond or two each.
+    pub(crate) async fn undo_tablespaces(&mut self) -> Result<Vec<(String, String)>, ApplyError> {
+        let sql = "SELECT NAME, STATE FROM information_schema.INNODB_TABLESPACES WHERE SPACE_TYPE = 'Undo' ORDER BY NAME";
+        let rows = self.rows(sql).await?;
+        let pair = |row: Vec<Option<String>>| {
+            let mut cells = row.into_iter();
+            Some((cells.next()??, cells.next()?.unwrap_or_default()))
+        };
+        Ok(rows.into_iter().filter_map(pair).collect())
+    }
+
+    /// Makes one; false where there is one of that name. Names are [`crate::undo::own_name`]'s, which need no quotes.
+    pub(crate) async fn create_undo(&mut self, name: &str) -> Result<bool, ApplyError> {
+        let sql = format!("CREATE UNDO TABLESPACE {name} ADD DATAFILE '{name}.ibu'");
+        match self.answer(&sql).await {
+            Ok(_) => Ok(true),
+            Err(Failed { code: Some(code), .. }) if THERE_ALREADY.contains(&code) => Ok(false),
+            Err(failed) => Err(self.error(&sql, failed)),
+        }
+    }
+
+    /// Takes new transactions away from one; purge empties it then.
+    pub(crate) async fn empty_undo(&mut self, name: &str) -> Result<(), ApplyError> {
+        self.run(&format!("ALTER UNDO TABLESPACE {name} SET INACTIVE")).await
+    }
+
+    /// Drops one that is empty; the server refuses it of any other.
+    pub(crate) async fn drop_undo(&mut self, name: &str) -> Result<(), ApplyError> {
+        self.run(&format!("DROP UNDO TABLESPACE {name}")).await
     }
 
     /// Gives every variable its old value, where it still has one that the tuner of the journal set, and while the lock is held by whom it

@@ -5,6 +5,7 @@
 //! [`Rates`]. A reading that this server does not have is none, and [`Meter::notes`] says why. Nothing is changed here.
 
 mod histogram;
+mod segments;
 mod speed;
 
 use std::path::PathBuf;
@@ -13,6 +14,7 @@ use std::time::{Duration, Instant};
 use spindoctor_collect::asking::{Known, ask_all};
 use spindoctor_collect::gauges::read_host;
 use spindoctor_collect::host;
+use spindoctor_collect::host::data_directory::undo_bytes_in;
 use spindoctor_collect::mysql::{
     ConnectError, QueryError, Rows, Session, SessionCost, Target, replica_status,
 };
@@ -22,6 +24,7 @@ use spindoctor_model::{ServerSample, ServerVersion};
 use thiserror::Error;
 
 pub use histogram::Histogram;
+pub use segments::SegmentWaits;
 pub use speed::Loops;
 
 /// The status variables that are read.
@@ -66,6 +69,10 @@ pub struct Counters {
     pub disk_free_bytes: Option<u64>,
     /// How large that disk is, bytes.
     pub disk_bytes: Option<u64>,
+    /// Bytes on disk of the undo tablespaces, where they are watched.
+    pub undo_bytes: Option<u64>,
+    /// Waits for rollback segments, where they are watched and counted.
+    pub segments: Option<SegmentWaits>,
     /// How long loops took that are always the same, where the server is on this host.
     pub loops: Option<Loops>,
 }
@@ -85,6 +92,10 @@ pub struct Rates {
     pub errors_per_s: Option<f64>,
     /// How long the host's CPUs took for a loop that is always the same, nanoseconds.
     pub loop_ns: Option<f64>,
+    /// See [`spindoctor_model::Block::segment_waits_per_s`].
+    pub segment_waits_per_s: Option<f64>,
+    /// See [`spindoctor_model::Block::segment_wait_ms_per_s`].
+    pub segment_wait_ms_per_s: Option<f64>,
 }
 
 /// Why there is no reading.
@@ -111,6 +122,8 @@ pub struct Meter {
     version: ServerVersion,
     has: Has,
     datadir: Option<PathBuf>,
+    /// The server's undo directory, where undo tablespaces are tried.
+    undo_folder: Option<String>,
     speed: Option<speed::Speed>,
     /// Statements that the meter sent over sessions that are gone.
     earlier: SessionCost,
@@ -125,6 +138,7 @@ struct Has {
     histogram: bool,
     errors: bool,
     channels: bool,
+    segments: bool,
 }
 
 impl Meter {
@@ -154,6 +168,7 @@ impl Meter {
             version,
             has: Has::default(),
             datadir: None,
+            undo_folder: None,
             speed: None,
             earlier: SessionCost::default(),
             is_given_up: false,
@@ -194,6 +209,21 @@ impl Meter {
                     .to_owned(),
             ),
             _ => {}
+        }
+        Ok(())
+    }
+
+    /// Undo tablespaces are tried: their bytes in the server's undo directory are read from now on, and the waits for rollback
+    /// segments where this server counts them.
+    ///
+    /// # Errors
+    /// The session broke.
+    pub async fn watch_undo(&mut self, folder: &str) -> Result<(), MeasureError> {
+        self.undo_folder = Some(folder.to_owned());
+        let asked = self.optional(segments::IS_ON).await?;
+        match segments::why_off(asked.as_ref().map_err(String::as_str)) {
+            None => self.has.segments = true,
+            Some(why) => self.notes.push(format!("waits for rollback segments are not known: {why}")),
         }
         Ok(())
     }
@@ -257,6 +287,8 @@ impl Meter {
             behind_s: None,
             disk_free_bytes: None,
             disk_bytes: None,
+            undo_bytes: None,
+            segments: None,
             loops: self.speed.as_ref().map(speed::Speed::so_far),
         };
         if self.has.histogram {
@@ -269,6 +301,13 @@ impl Meter {
         }
         if self.has.channels {
             counters.behind_s = self.behind_s().await?;
+        }
+        if self.has.segments {
+            counters.segments =
+                self.optional(segments::STATEMENT).await?.ok().and_then(|rows| SegmentWaits::parse(&rows));
+        }
+        if let (Some(host), Some(folder)) = (&self.host, &self.undo_folder) {
+            counters.undo_bytes = undo_bytes_in(host, folder);
         }
         if let Some(disk) = self.datadir.as_ref().and_then(|folder| rustix::fs::statvfs(folder).ok()) {
             counters.disk_free_bytes = Some(disk.f_bavail.saturating_mul(disk.f_frsize));
@@ -318,6 +357,11 @@ impl Meter {
         Some((process.user_us + process.system_us) as f64)
     }
 
+    /// The server's process, where it is on this host.
+    pub fn host(&self) -> Option<&host::Target> {
+        self.host.as_ref()
+    }
+
     /// Who is measured.
     pub fn server(&self) -> &DiagnosedServer {
         &self.server
@@ -357,6 +401,7 @@ impl Counters {
             return None;
         }
         let growth = |now: Option<f64>, then: Option<f64>| Some(now? - then?).filter(|grown| *grown >= 0.0);
+        let segments = self.segments.zip(earlier.segments).and_then(|(now, then)| now.since(then));
         let between = self.histogram.as_ref().zip(earlier.histogram.as_ref());
         Some(Rates {
             seconds,
@@ -371,6 +416,8 @@ impl Counters {
                 .as_ref()
                 .zip(earlier.loops.as_ref())
                 .and_then(|(now, then)| now.median_ns_since(then)),
+            segment_waits_per_s: segments.map(|grown| grown.count / seconds),
+            segment_wait_ms_per_s: segments.and_then(|grown| Some(grown.wait_ms? / seconds)),
         })
     }
 
@@ -400,6 +447,8 @@ mod tests {
             behind_s: None,
             disk_free_bytes: None,
             disk_bytes: None,
+            undo_bytes: None,
+            segments: None,
             loops: None,
         }
     }

@@ -5,15 +5,18 @@
 //! sets the first values, keeps them and ends; with `hold` it sets the first values, waits, and says `guardian` when it has
 //! another one; with `check` it looks, while it waits, whether they are still as it set them. With `obey` it does what it reads
 //! from standard input, a line for each: `set VALUE`, `check`, `keep`, `restore`. `DRIVER recover ADDRESS
-//! STATE` is `tune --recover`.
+//! STATE` is `tune --recover`. With `undo`, see [`undo`].
 
 #![expect(clippy::print_stdout, reason = "the tests read it")]
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicU32, Ordering};
 
+use rustix::process::{Signal, getpid, kill_process};
+use spindoctor_collect::host;
 use spindoctor_collect::mysql::{Endpoint, SslMode, Target};
-use spindoctor_tune::apply::{ApplyError, Settings, TakeOptions, recover};
+use spindoctor_tune::apply::{ApplyError, Settings, TakeOptions, UndoStep, recover};
 use spindoctor_tune::guardian;
 use spindoctor_tune::interrupt::Interrupts;
 use spindoctor_tune::variables::{Variable, find};
@@ -71,6 +74,9 @@ async fn tune(arguments: &[String]) -> Result<String, ApplyError> {
     println!("armed event={} guardian={}", switch.event.is_ok(), switch.guardian.unwrap_or_default());
     if what == "obey" {
         return obey(settings, &sets).await;
+    }
+    if what == "undo" {
+        return undo(settings, &sets, interrupts).await;
     }
     for turn in 0_usize.. {
         let values = sets.iter().map(|(variable, values)| (*variable, values[turn % values.len()].clone()));
@@ -157,4 +163,54 @@ async fn obey(
             return Ok(format!("{error}: {}", settings.restore().await?));
         }
     }
+}
+
+/// A number that the test gives in the environment; 0 where it gives none.
+fn asked(name: &str) -> u32 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or_default()
+}
+
+/// Steps with undo tablespaces so far.
+static STEPS: AtomicU32 = AtomicU32::new(0);
+
+/// SIGKILL at the step KILL_AT, SIGSTOP at the step STOP_AT, of this very process.
+fn step(step: UndoStep) {
+    let number = STEPS.fetch_add(1, Ordering::Relaxed) + 1;
+    println!("step {number}: {step:?}");
+    for (name, signal) in [("STOP_AT", Signal::STOP), ("KILL_AT", Signal::KILL)] {
+        if asked(name) == number {
+            kill_process(getpid(), signal).expect("a signal to itself");
+        }
+    }
+}
+
+/// Makes UNDO undo tablespaces on the server with the process SERVER, sets the first values, and gives everything back; with
+/// KEEP=1 it keeps everything, with HOLD=1 it says `holding` and waits for a signal, and for the loss of its lease.
+async fn undo(
+    mut settings: Settings,
+    sets: &[(&'static Variable, Vec<String>)],
+    mut interrupts: Interrupts,
+) -> Result<String, ApplyError> {
+    settings.watch_undo(step);
+    let host = host::Target::live(asked("SERVER"));
+    match settings.make_undo(asked("UNDO"), None, Some(&host), &|| false).await {
+        Ok(made) => println!("made {}", made.names.join(" ")),
+        Err(error) => return Ok(format!("{error}: {}", settings.restore().await?)),
+    }
+    let values: Vec<(&'static Variable, String)> =
+        sets.iter().map(|(variable, values)| (*variable, values[0].clone())).collect();
+    if let Err(error) = settings.set(&values).await {
+        return Ok(format!("{error}: {}", settings.restore().await?));
+    }
+    if asked("KEEP") == 1 {
+        return settings.keep().await.map(|()| "kept".to_owned());
+    }
+    if asked("HOLD") == 1 {
+        println!("holding");
+        tokio::select! {
+            _ = interrupts.next() => {}
+            _ = settings.wait_until_lost() => {}
+        }
+    }
+    Ok(format!("restored: {}", settings.restore().await?))
 }

@@ -111,7 +111,10 @@ pub fn quota() -> Plan {
 pub fn undo() -> Plan {
     let proposal = Proposal {
         family: "undo-tablespaces".to_owned(),
-        changes: vec![change("innodb_max_undo_log_size", "1073741824", "576716800")],
+        changes: vec![
+            change("undo_tablespaces", "2", "127"),
+            change("innodb_max_undo_log_size", "1073741824", "576716800"),
+        ],
         remedy: Remedy {
             statement: "SET GLOBAL innodb_max_undo_log_size = 576716800; then CREATE UNDO TABLESPACE undo_003 ADD \
                         DATAFILE 'undo_003.ibu', and so on up to undo_127"
@@ -130,9 +133,7 @@ pub fn undo() -> Plan {
         cost: "100.0 GiB of disk at most, of 400.0 GiB free".to_owned(),
         cause: None,
         score: Some(0.25),
-        not_tried: Some(
-            "it makes files, and they go only when purge is through with them: no block of a trial".to_owned(),
-        ),
+        not_tried: None,
     };
     plan(
         vec![proposal],

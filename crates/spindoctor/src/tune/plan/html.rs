@@ -194,7 +194,9 @@ mod tests {
 
     #[test]
     fn every_part_of_a_plan_is_on_the_page_and_it_fetches_nothing() {
-        let page = render(&examples::quota()) + &render(&examples::undo());
+        let mut advice = examples::undo();
+        advice.proposals[0].not_tried = Some("this server has no such statement".to_owned());
+        let page = render(&examples::quota()) + &render(&examples::undo()) + &render(&advice);
         for part in [
             "<title>MySQL 9.7.4 on db17: 3 proposals</title>",
             "How long a commit spins before it sleeps",
@@ -205,7 +207,8 @@ mod tests {
             "Could not be checked",
             "no setting here cures it",
             "100 MiB <span class=\"quiet\">104857600</span>",
-            "not by a trial",
+            "not by a trial: this server has no such statement",
+            "--only undo_tablespaces=127",
         ] {
             assert!(page.contains(part), "{part} is missing");
         }

@@ -3,6 +3,7 @@
 
 use anstyle::AnsiColor;
 use spindoctor_model::{Left, Plan, Proposal};
+use spindoctor_rules::proposals::UNDO_TABLESPACES;
 use unicode_width::UnicodeWidthStr;
 
 use super::view::{cost_text, counted, left, readable, title, trial_of};
@@ -44,12 +45,14 @@ pub fn render(plan: &Plan, look: Look) -> String {
         }
         page.blank();
     }
-    if plan.proposals.iter().any(|proposal| trial_of(proposal).is_some()) {
-        page.paragraph(
-            "",
-            "Nothing was changed. spindoctor tune --apply tries what is above, keeps what helps.",
-            PLAIN,
-        );
+    let mut tried = plan.proposals.iter().filter(|proposal| trial_of(proposal).is_some());
+    let is_any = tried.clone().next().is_some();
+    let text = match is_any && tried.all(is_files) {
+        true => "Nothing was changed. Files are made only for who names them, as above.",
+        false => "Nothing was changed. spindoctor tune --apply tries what is above, keeps what helps.",
+    };
+    if is_any {
+        page.paragraph("", text, PLAIN);
     }
     page.paragraph("", &format!("cost: {}", cost_text(plan)), QUIET);
     page.finish()
@@ -77,7 +80,7 @@ fn proposal(page: &mut Page, rank: usize, proposal: &Proposal) {
     let lost = proposal.score.map_or(String::new(), |score| format!("about {} lost", number::percent(score)));
     let named = format!("{}: {}", proposal.family, title(&proposal.family));
     page.headline(&lead, AnsiColor::Cyan.on_default().bold(), &safe(&named), &lost);
-    match proposal.changes.is_empty() || proposal.not_tried.is_some() {
+    match proposal.changes.is_empty() || proposal.not_tried.is_some() || is_files(proposal) {
         true => page.field("do", &safe(&remedy.statement), COLUMN),
         false => changes(page, proposal),
     }
@@ -110,6 +113,11 @@ fn proposal(page: &mut Page, rank: usize, proposal: &Proposal) {
         (None, Some(why)) => page.field("prove", &safe(&format!("not by a trial: {why}")), COLUMN),
         (None, None) => {}
     }
+}
+
+/// True where it makes files: by statements, for which `tune`'s own name is none that the server has.
+fn is_files(proposal: &Proposal) -> bool {
+    proposal.changes.iter().any(|change| change.variable == UNDO_TABLESPACES)
 }
 
 /// Each variable on a line: `innodb_log_spin_cpu_pct_hwm  50 → 8`.
@@ -158,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn undo_tablespaces_are_shown_with_their_disk_and_why_no_trial_shows_them() {
+    fn undo_tablespaces_are_shown_with_their_disk_and_how_they_are_tried() {
         insta::assert_snapshot!(render(&examples::undo(), TERMINAL));
     }
 

@@ -83,6 +83,16 @@ mod tests {
             trial_of(&examples::quota().proposals[0]).as_deref(),
             Some("spindoctor tune --apply --only innodb_log_spin_cpu_pct_hwm=8")
         );
-        assert_eq!(trial_of(&examples::undo().proposals[0]), None);
+        assert_eq!(
+            trial_of(&examples::undo().proposals[0]).as_deref(),
+            Some(
+                "spindoctor tune --apply --only undo_tablespaces=127 --only innodb_max_undo_log_size=576716800"
+            )
+        );
+        let not_tried = Proposal {
+            not_tried: Some("a session copies it".to_owned()),
+            ..examples::quota().proposals.swap_remove(0)
+        };
+        assert_eq!(trial_of(&not_tried), None);
     }
 }
