@@ -4,11 +4,11 @@
 use spindoctor_model::diagnosis::{
     DiagnosedHost, DiagnosedProfile, DiagnosedServer, DiagnosedWindow, SCHEMA, SpinShares,
 };
-use spindoctor_model::{Diagnosis, NotExamined, Profile, Unavailable, Window};
+use spindoctor_model::{Diagnosis, Finding, NotExamined, Profile, Severity, Unavailable, Window};
 
-use crate::causes::{server_stopped, unnamed_wait};
+use crate::causes::{server_stopped, unnamed_wait, write_io_bound};
 use crate::spin_samples::{SpinSamples, Whose};
-use crate::{CAUSES, Outcome, rank, time_model};
+use crate::{CAUSES, Cause, Costs, Outcome, find, rank, time_model};
 
 /// Puts a window through every rule of [`CAUSES`].
 ///
@@ -54,9 +54,14 @@ pub fn diagnose(window: &Window) -> Diagnosis {
         Outcome::Clear => clear.push(unnamed_wait::CAUSE.name.to_owned()),
         Outcome::NotEnoughEvidence(missing) => not_examined.push(entry(unnamed_wait::CAUSE.name, missing)),
     }
+    put_behind_who_says_why(&write_io_bound::CAUSE, &mut findings);
     let mut findings = rank::rank(findings);
     if time.is_some() {
         rank::without_overlap(&mut findings);
+    }
+    for finding in &mut findings {
+        // Nothing is -0.
+        finding.score += 0.0;
     }
     Diagnosis {
         schema: SCHEMA.to_owned(),
@@ -71,6 +76,23 @@ pub fn diagnose(window: &Window) -> Diagnosis {
         findings,
         clear,
         not_examined,
+    }
+}
+
+/// A plain cause says no more than that there are waits of some class: a finding that says why explains it.
+fn put_behind_who_says_why(plain: &Cause, findings: &mut [Finding]) {
+    let Costs::Waits(classes) = plain.costs else { return };
+    if findings.iter().all(|finding| finding.cause != plain.name) {
+        return;
+    }
+    let says_why = |finding: &Finding| {
+        finding.severity > Severity::Note
+            && finding.cause != plain.name
+            && find(&finding.cause)
+                .is_some_and(|cause| classes.iter().all(|class| cause.explains_time.contains(class)))
+    };
+    for finding in findings.iter_mut().filter(|finding| says_why(finding)) {
+        finding.explains.push(plain.name.to_owned());
     }
 }
 

@@ -56,16 +56,13 @@ pub(crate) fn at_work(threads: &[ServerThread]) -> impl Iterator<Item = &ServerT
 const CANDIDATES: usize = 3;
 
 /// The sessions that were there before the first began to wait, in a sentence: the holder is most likely one of them. Of a table's
-/// lock they are in the same schema, and a list of transactions that was read says more.
+/// lock they are in the same schema.
 pub(crate) fn there_before(
     server: &ServerSample,
     waits: impl Fn(&ServerThread) -> bool,
     in_same_schema: bool,
 ) -> String {
     let Some(threads) = server.threads.value() else { return String::new() };
-    if in_same_schema && server.transactions.value().is_some() {
-        return String::new();
-    }
     let waiters = || at_work(threads).filter(|thread| waits(thread));
     let longest_s = waiters().map(|thread| thread.time_s).fold(0.0, f64::max);
     let is_there = |thread: &&ServerThread| {

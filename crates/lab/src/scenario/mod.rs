@@ -67,6 +67,7 @@ mod thread_cache_miss;
 mod thread_pool_starved;
 mod unnamed_wait;
 mod user_lock_pileup;
+mod write_io_bound;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -123,6 +124,7 @@ pub const SCENARIOS: &[&Scenario] = &[
     &storage_stalled::SCENARIO,
     &disk_full::SCENARIO,
     &read_io_bound::SCENARIO,
+    &write_io_bound::SCENARIO,
     &free_page_wait::SCENARIO,
     &swapping::SCENARIO,
     &log_cache_pressure::SCENARIO,

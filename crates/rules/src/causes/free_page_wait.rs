@@ -44,7 +44,8 @@ pub const CAUSE: Cause = Cause {
         "storage/innobase/buf/buf0lru.cc, buf_LRU_get_free_block",
     ],
     costs: Costs::Waits(&[TimeClass::FreePage]),
-    explains_time: &[TimeClass::FreePage, TimeClass::Latch],
+    // Pages are written because none is free: who wants one that is on its way waits for the same disk.
+    explains_time: &[TimeClass::FreePage, TimeClass::Latch, TimeClass::Write],
     stacks: Stacks::Standing(&["buf_LRU_get_free_block", "buf_flush_single_page_from_LRU"]),
     rule: Rule::TimeOrCapture(evaluate, of_capture),
     #[cfg(test)]

@@ -129,6 +129,11 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
                      newer statement on the table queues behind that."
                         .to_owned()
                 }
+                Some(culprit) if sessions::transaction(&sample.server, culprit.connection_id).is_none() => {
+                    "Who holds the table could not be read: this session has rested since the first began to wait, as one does \
+                     that holds it by LOCK TABLES or HANDLER."
+                        .to_owned()
+                }
                 Some(_) => "Who holds the table could not be read: this is the oldest open transaction, older than \
                             the longest wait."
                     .to_owned(),
@@ -316,6 +321,49 @@ pub(crate) mod examples {
             Outcome::Fired(finding) => finding,
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn who_holds_a_table_without_a_transaction_is_who_came_to_rest_as_the_first_began_to_wait() {
+        // Nobody lists locks, and the list of transactions has none.
+        let rested = |resting: &[(u64, f64, &str)]| {
+            let resting = resting.iter().map(|&(id, time_s, schema)| ServerThread {
+                time_s,
+                schema: schema.into(),
+                ..session(id, "Sleep", "", "")
+            });
+            let waiters = (20..40).map(|id| ServerThread {
+                time_s: 3.0,
+                schema: "sbtest".into(),
+                ..session(id, "Query", WAITS, "SELECT c FROM sbtest1 WHERE id = 1")
+            });
+            let sessions: Vec<ServerThread> = resting.chain(waiters).collect();
+            let window = Build::busy("10.11.19-MariaDB").sessions(move |_| sessions.clone());
+            let unread = spindoctor_model::Unavailable::because("no plugin");
+            found(
+                &window
+                    .each(|at_s, server, _| {
+                        server.transactions = answer(at_s, Vec::new());
+                        server.metadata_locks = spindoctor_model::Reading::Unavailable(unread.clone());
+                    })
+                    .window(),
+            )
+        };
+        // Beside sessions that rest in other schemas, that came later, and a pool that has rested for an hour.
+        for resting in [
+            &[(7, 3.2, "sbtest")][..],
+            &[(6, 3.6, ""), (7, 3.2, "sbtest"), (8, 1.0, "sbtest")],
+            &[(6, 3600.0, "sbtest"), (7, 3.2, "sbtest"), (9, 3601.0, "sbtest")],
+        ] {
+            let finding = rested(resting);
+            assert_eq!(finding.root.as_ref().and_then(|root| root.connection_id), Some(7), "{resting:?}");
+            assert!(finding.headline.contains("most likely"), "{}", finding.headline);
+            assert!(finding.why.contains("LOCK TABLES"), "{}", finding.why);
+            assert_eq!(finding.remedies[0].statement, "KILL 7");
+        }
+        let several = rested(&[(7, 3.2, "sbtest"), (8, 4.0, "sbtest")]);
+        assert_eq!(several.root, None);
+        assert!(several.why.contains("One of these was there before"), "{}", several.why);
     }
 
     #[test]

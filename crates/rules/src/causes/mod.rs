@@ -60,6 +60,7 @@ pub mod thread_cache_miss;
 pub mod thread_pool_starved;
 pub mod unnamed_wait;
 pub mod user_lock_pileup;
+pub mod write_io_bound;
 
 use crate::Cause;
 
@@ -101,6 +102,7 @@ pub const CAUSES: &[Cause] = &[
     storage_stalled::CAUSE,
     disk_full::CAUSE,
     read_io_bound::CAUSE,
+    write_io_bound::CAUSE,
     free_page_wait::CAUSE,
     memory_pressure::CAUSE,
     swapping::CAUSE,

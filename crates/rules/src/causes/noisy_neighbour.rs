@@ -74,21 +74,21 @@ const NAMED: usize = 3;
 /// Threads that wait for a CPU on average, below which it is one now and then.
 const QUEUED: f64 = 1.0;
 
-/// Share of the snapshots with a thread in a sync, from which on it is storage that commits wait for: a thread that is back from
-/// the disk and waits for a CPU is runnable and no longer in it. Recorded servers whose commits wait for storage show 0.67 to 1,
-/// all others none (MySQL 5.7 to 9.7, MariaDB 10.2 to 11.8, alone and beside busy neighbours).
-const IN_SYNC: f64 = 0.5;
+/// Share of the snapshots with a thread in a sync or a write, from which on it is storage that the others wait for: a thread that is
+/// back from the disk and waits for a CPU is runnable and no longer in it. Recorded servers whose sessions wait for writes to
+/// storage show 0.67 to 1, all others none (MySQL 5.7 to 9.7, MariaDB 10.2 to 11.8, alone and beside busy neighbours).
+const IN_WRITE: f64 = 0.5;
 
-/// True where threads are in a sync most of the time.
-fn commits_wait_for_storage(window: &Window) -> bool {
+/// True where threads are in a sync or a write most of the time.
+fn writes_are_slow(window: &Window) -> bool {
     let Some(profile) = window.profile.value() else { return false };
-    let with_sync: BTreeSet<u32> = profile
+    let with_write: BTreeSet<u32> = profile
         .observations
         .iter()
-        .filter(|seen| seen.state == ThreadState::Sync)
+        .filter(|seen| matches!(seen.state, ThreadState::Sync | ThreadState::DiskWrite))
         .map(|seen| seen.snapshot)
         .collect();
-    !with_sync.is_empty() && with_sync.len() as f64 >= IN_SYNC * profile.snapshots.len() as f64
+    !with_write.is_empty() && with_write.len() as f64 >= IN_WRITE * profile.snapshots.len() as f64
 }
 
 /// What `top` or `vmstat` shows: that others have the CPUs.
@@ -141,7 +141,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         Draft::new(
             &CAUSE,
             // It then costs no more than the wait for a CPU that the account counts.
-            if commits_wait_for_storage(window) { 0.0 } else { cost },
+            if writes_are_slow(window) { 0.0 } else { cost },
             format!(
                 "{who} {:.1} CPUs while {:.1} threads of the server wait for one",
                 if is_steal { stolen } else { others },

@@ -15,14 +15,16 @@ pub const CAUSE: Cause = Cause {
     title: "sessions wait for a lock on a whole table",
     what: "MyISAM, MEMORY, CSV and Aria without transactions lock a whole table for each statement: readers together, a writer \
            alone. A long statement on such a table, or LOCK TABLES, blocks everybody else who wants the table, and behind \
-           the first writer that waits new readers wait as well.",
+           the first writer that waits new readers wait as well. A log of statements that is kept in a table (log_output=TABLE) is \
+           such a table, and each statement of the server writes to it.",
     why_it_hurts: "Work on the table is done one statement at a time, however many CPUs there are, and one statement of a \
                    minute is a minute of standstill for all who use the table.",
     evidence: "Sessions in the state Waiting for table level lock, or in thr_lock by their stacks: from 5 % of the session time \
                and half a session on. The statement that runs longest on the table that the waiters name is shown.",
     looks_alike: "Waiting for table metadata lock is the lock of the server above every engine: metadata-lock-pileup. The same \
                   state with FLUSH TABLES WITH READ LOCK at work is global-lock-pileup.",
-    remedies: "End the statement or the session that has the lock if it can be spared. Convert the table to InnoDB (ALTER \
+    remedies: "Where all statements are logged into a table: general_log=OFF, a long_query_time that few reach, or \
+               log_output=FILE. Else end the statement or the session that has the lock if it can be spared. Convert the table to InnoDB (ALTER \
                TABLE ... ENGINE=InnoDB), which locks rows. Until then: shorter statements, concurrent_insert=2 for tables that \
                are only added to, LOW_PRIORITY or max_write_lock_count for readers that starve.",
     safety: "KILL of a statement that changes a MyISAM table leaves the rows that it changed so far: nothing rolls back. ALTER \
@@ -83,6 +85,13 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
         risk: "Rows of a table without transactions that it changed stay changed.".into(),
         undo: String::new(),
     });
+    let log = Log::kept_in_a_table(window);
+    let culprit = match log {
+        Some(log) => {
+            format!(": most likely that of {}, into which the server writes each statement", log.table)
+        }
+        None => culprit,
+    };
     Outcome::Fired(
         waits
             .draft(
@@ -90,6 +99,16 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
                 format!("{:.1} sessions wait for a lock on a whole table{culprit}", waits.sessions),
             )
             .why("An engine without row locks lets one statement at a time change a table.")
+            .evidence_if(log.map(|log| Evidence::new(log.switch, "ON", "", "SHOW GLOBAL VARIABLES")))
+            .evidence_if(log.map(|_| {
+                Evidence::new(
+                    "log_output",
+                    window.variable("log_output").unwrap_or_default(),
+                    "",
+                    "SHOW GLOBAL VARIABLES",
+                )
+            }))
+            .remedy_if(log.map(|log| log.remedy(window)))
             .evidence_if(holder.map(|holder| Evidence::new("at work for", holder.time_s, "s", "thread list")))
             .remedy_if(blocker.as_ref().and_then(|blocker| blocker.remedy("The table is free when it ends.")))
             .remedy_if(kill)
@@ -104,6 +123,50 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
             .root(blocker.as_ref().map(crate::wait_graph::Verdict::described))
             .finding(),
     )
+}
+
+/// A log of statements that is kept in a table of the server's own, of the engine CSV: who writes to it locks it whole
+/// (sql/log.cc, Log_to_csv_event_handler).
+#[derive(Debug, Clone, Copy)]
+struct Log {
+    switch: &'static str,
+    table: &'static str,
+}
+
+/// The slow log takes every statement, or nearly, below so many seconds. Chosen: the default is 10.
+const ALL_ARE_SLOW_S: f64 = 0.01;
+
+impl Log {
+    /// The one that takes every statement.
+    fn kept_in_a_table(window: &Window) -> Option<Self> {
+        let variables = window.latest(|sample| &sample.server.variables)?;
+        let into_table = window.variable("log_output")?.to_ascii_uppercase().contains("TABLE");
+        let is_on = |name: &str| into_table && variables.switch(name) == Some(true);
+        if is_on("general_log") {
+            return Some(Self { switch: "general_log", table: "mysql.general_log" });
+        }
+        // MariaDB 10.11 calls the switch log_slow_query as well.
+        let all_are_slow =
+            window.variable_number("long_query_time").is_some_and(|least_s| least_s <= ALL_ARE_SLOW_S);
+        (is_on("slow_query_log") && all_are_slow)
+            .then_some(Self { switch: "slow_query_log", table: "mysql.slow_log" })
+    }
+
+    fn remedy(self, window: &Window) -> Remedy {
+        let before = window.variable("log_output").unwrap_or("TABLE");
+        Remedy {
+            statement: format!(
+                "SET GLOBAL {} = OFF; or, where the log is wanted: SET GLOBAL log_output = 'FILE'",
+                self.switch
+            ),
+            why: format!("Each statement then need not wait until it may write to {}.", self.table),
+            dynamic: true,
+            risk:
+                "What is logged afterwards is not in the table; a log file of all statements grows quickly."
+                    .into(),
+            undo: format!("SET GLOBAL {} = ON; SET GLOBAL log_output = '{before}'", self.switch),
+        }
+    }
 }
 
 /// The session that has been at its statement longest without waiting for a lock itself, in the last list.
@@ -152,6 +215,25 @@ pub(crate) mod examples {
         let finding = &crate::diagnose(&behind_a_scan()).findings[0];
         assert!(finding.headline.contains("connection 7 "), "{}", finding.headline);
         assert!(finding.remedies[0].statement.starts_with("KILL"), "{:?}", finding.remedies);
+    }
+
+    #[test]
+    fn a_log_of_all_statements_in_a_table_is_named_with_its_switch() {
+        let first = |variables: &[(&'static str, &'static str)]| {
+            let build = Build::waiting(24, "Waiting for table level lock");
+            let build = variables.iter().fold(build, |build, (name, value)| build.variable(name, value));
+            let finding = crate::diagnose(&build.window()).findings.remove(0);
+            (finding.headline, finding.remedies[0].statement.clone())
+        };
+        let (headline, remedy) = first(&[("general_log", "ON"), ("log_output", "FILE,TABLE")]);
+        assert!(headline.contains("mysql.general_log"), "{headline}");
+        assert!(remedy.starts_with("SET GLOBAL general_log = OFF"), "{remedy}");
+        let slow = |least| [("slow_query_log", "ON"), ("log_output", "TABLE"), ("long_query_time", least)];
+        assert!(first(&slow("0.000000")).0.contains("mysql.slow_log"));
+        for others in [&slow("10.000000")[..], &[("general_log", "ON"), ("log_output", "FILE")]] {
+            let (headline, remedy) = first(others);
+            assert!(!headline.contains("_log") && remedy.starts_with("ALTER TABLE"), "{headline}: {remedy}");
+        }
     }
 
     /// The server's threads could not be listed, and no stack was taken.

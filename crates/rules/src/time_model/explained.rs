@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use spindoctor_model::{Finding, KnownBy, SessionTime, Severity, TimeClass, TimeShare};
 
-use crate::find;
+use crate::{Costs, find};
 
 /// What the session time of a server at its best goes into.
 const WORK: &[TimeClass] = &[TimeClass::Cpu, TimeClass::Kernel];
@@ -45,16 +45,27 @@ pub(super) const WITHOUT_A_STATE: &[TimeClass] = {
     ]
 };
 
+/// Part of the time in waits without a name that a finding has to be worth to be what they are. Chosen: estimates of rules are off
+/// by a factor of two where they rest on counters.
+const WORTH: f64 = 0.5;
+
 /// The classes that findings explain. A note says that its cause costs little, so it explains nothing. A wait for which the list
-/// has no word and the stack no name is one of a kind without a state, where a finding explains one of these.
+/// has no word and the stack no name is one of a kind without a state, where a finding of such a wait is large enough for it: who
+/// burns a tenth of the CPU holds up nobody for half of the time.
 pub(crate) fn explained(time: &SessionTime, findings: &[Finding]) -> BTreeSet<TimeClass> {
     let of = |finding: &Finding| find(&finding.cause).map_or(&[][..], |cause| cause.explains_time);
     let weighty = findings.iter().filter(|finding| finding.severity > Severity::Note);
     let mut explained: BTreeSet<TimeClass> = weighty.flat_map(of).copied().collect();
     let other = time.classes.iter().find(|one| one.class == TimeClass::Other);
-    if other.is_some_and(|one| one.known_by == KnownBy::Inferred)
-        && WITHOUT_A_STATE.iter().any(|class| explained.contains(class))
-    {
+    let is_such_a_wait = |finding: &&Finding| {
+        find(&finding.cause).is_some_and(|cause| {
+            !matches!(cause.costs, Costs::Cpu)
+                && WITHOUT_A_STATE.iter().any(|class| cause.explains_time.contains(class))
+        })
+    };
+    let weighty = findings.iter().filter(|finding| finding.severity > Severity::Note);
+    let worth = weighty.filter(is_such_a_wait).fold(0.0, |sum, finding| sum + finding.score);
+    if other.is_some_and(|one| one.known_by == KnownBy::Inferred && worth >= WORTH * one.share) {
         explained.insert(TimeClass::Other);
     }
     explained

@@ -354,11 +354,16 @@ mod tests {
             profile.observations.retain(|seen| seen.thread == 10 || seen.snapshot % 2 == seen.thread % 2);
         }
         assert_eq!(shares(&window), [(TimeClass::Latch, 100.0)]);
-        // And where no cause of the disk says so, it has a name of its own: never silence.
+        // And where no other cause of the disk says so, it has one of its own: never silence.
         let window = Build::busy("8.0.36")
             .only_snapshots(&[(10, ThreadState::Lock, WAITS), (1, ThreadState::DiskWrite, WRITES)]);
-        let finding = unnamed_wait(&window.window()).unwrap();
-        assert!(finding.why.contains("a page that is being written"), "{}", finding.why);
+        let findings = crate::diagnose(&window.window()).findings;
+        let causes: Vec<_> = findings.iter().map(|finding| finding.cause.as_str()).collect();
+        assert_eq!(causes, [crate::causes::write_io_bound::CAUSE.name]);
+        let seen = |one: &spindoctor_model::Evidence| {
+            format!("{:?}", one.value).contains("a page that is being written")
+        };
+        assert!(findings[0].evidence.iter().any(seen), "{findings:#?}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Who waits for a metadata lock, by the state that the server shows for the thread, where no list says what it wants.
 //!
 //! MariaDB's METADATA_LOCK_INFO lists what is held: a waiter's statement then names the table. Without any list the
-//! oldest transaction is the likeliest holder of a table, and a statement that locks the whole server says so itself; so does
+//! oldest transaction is the likeliest holder of a table, and where none is old enough a session that rests; a statement that locks the whole server says so itself; so does
 //! the last statement of a session that rests, where the server keeps it. Where it does not, it is the session that was there before the
 //! first of them began to wait, if only one was, or one rests from that moment on. All of this is inferred.
 
@@ -104,7 +104,7 @@ fn what(state: &str) -> Option<(LockKind, &'static str)> {
     }
 }
 
-/// A server that is written to has somebody who waits so soon after its writes were stopped, seconds. Chosen.
+/// A server that is written to, or a table that is in use, has somebody who waits so soon after it was locked, seconds. Chosen.
 const AT_ONCE_S: f64 = 1.5;
 
 /// And the next session that rests must do so for so much longer, seconds, that it is no rounding of times. Chosen.
@@ -151,14 +151,24 @@ impl Situation<'_> {
     }
 
     /// Where neither a list of locks nor a last statement was read: who was there, and did not itself wait, before the first of
-    /// those began that wait as this one does. None where that may be several; of a lock that stops all writes at once it is
+    /// those began that wait as this one does. None where that may be several; of a lock that others want at once it is
     /// the session that came to rest as they began to wait.
-    fn was_there_before(&self, builder: &Builder<'_>, kinds: &[LockKind], stops_all: bool) -> Option<Who> {
+    fn was_there_before(
+        &self,
+        builder: &Builder<'_>,
+        kinds: &[LockKind],
+        is_wanted_at_once: bool,
+    ) -> Option<Who> {
         if builder.readings.server.metadata_locks.value().is_some() {
             return None;
         }
-        let of_kind = self.waiting.iter().filter(|other| kinds.contains(&other.kind));
-        let first_s = of_kind.map(|other| other.thread.time_s).max_by(f64::total_cmp)?;
+        let of_kind = || self.waiting.iter().filter(|other| kinds.contains(&other.kind));
+        // Who holds a table most likely uses the schema of those that want it.
+        let is_near = |thread: &ServerThread| {
+            !kinds.contains(&LockKind::Metadata)
+                || of_kind().any(|other| other.thread.schema == thread.schema)
+        };
+        let first_s = of_kind().map(|other| other.thread.time_s).max_by(f64::total_cmp)?;
         let mut there: Vec<(usize, &ServerThread)> = builder
             .listed()
             .iter()
@@ -166,6 +176,7 @@ impl Situation<'_> {
             .filter(|(at, thread)| {
                 // Times are whole seconds on MySQL.
                 thread.is_connection
+                    && is_near(thread)
                     && builder.readings.server.last_statement(thread).is_none()
                     && thread.time_s + 1.0 >= first_s
                     && !self.is_waiting(&Who::Listed(*at))
@@ -177,7 +188,7 @@ impl Situation<'_> {
             // Of one at work it is not known whether it waits for what nobody lists.
             [(at, only)] if only.command == "Sleep" => at,
             [(at, nearest), (_, next), ..]
-                if stops_all
+                if is_wanted_at_once
                     && nearest.command == "Sleep"
                     && nearest.time_s - first_s <= AT_ONCE_S
                     && next.time_s - nearest.time_s >= APART_S =>
@@ -295,8 +306,10 @@ impl Situation<'_> {
             let older = transaction.age_s + 1.0 >= waiter.thread.time_s;
             (older && !self.is_waiting(&Who::Listed(at))).then_some((at, transaction.age_s))
         });
-        let oldest = older.max_by(|a, b| a.1.total_cmp(&b.1));
-        oldest.map(|(at, _)| (Who::Listed(at), None)).into_iter().collect()
+        let oldest = older.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(at, _)| Who::Listed(at));
+        // LOCK TABLES and HANDLER hold a table without a transaction.
+        let holder = oldest.or_else(|| self.was_there_before(builder, &[LockKind::Metadata], true));
+        holder.map(|holder| (holder, None)).into_iter().collect()
     }
 }
 
