@@ -3,6 +3,10 @@
 use jiff::civil::DateTime;
 use spindoctor_model::{LoggedTrouble, ServerVersion, TroubleKind, number};
 
+use crate::kernel_log::{
+    DISK_ERRORS, HUNG_IN_KERNEL, HUNG_OF_SERVER, LATE_DISK, is_disk_error, is_hung, is_hung_server,
+    is_kill_for_memory, is_late_disk,
+};
 use crate::{clock, stacks};
 
 /// What a log says.
@@ -26,47 +30,11 @@ pub(crate) struct ErrorLog {
 /// not run, as where the machine is suspended or the container is paused.
 const DID_NOT_RUN: &str = "the page cleaner wrote nothing";
 
-/// The kernel's line of a thread that has waited in it without a break (kernel/hung_task.c): `INFO: task mysqld:2211 blocked for more than
-/// 120 seconds.`
-const HUNG_IN_KERNEL: &str = " blocked for more than ";
-
-/// Stands for that line where it is of a server, or of a thread of the kernel's that writes for all.
-const HUNG_OF_SERVER: &str = "INFO: task mysqld";
-
-/// True for that line.
-fn is_hung(line: &str) -> bool {
-    let line = line.to_ascii_lowercase();
-    line.contains("info: task ") && line.contains(HUNG_IN_KERNEL)
-}
-
-/// True for that line of a server's thread, by its names in all versions, or of one that writes for all programs.
-fn is_hung_server(line: &str) -> bool {
-    const NAMES: [&str; 14] = [
-        "mysqld",
-        "mariadbd",
-        "connection",
-        "ib_",
-        "jbd2/",
-        "kworker/",
-        "flush-",
-        "xfsaild/",
-        "xfs-",
-        "kjournald",
-        "dm",
-        "md",
-        "txg_sync",
-        "nfsd",
-    ];
-    let line = line.to_ascii_lowercase();
-    let task = line.split_once("info: task ").map(|(_, rest)| rest);
-    is_hung(&line) && task.is_some_and(|task| NAMES.iter().any(|name| task.starts_with(name)))
-}
-
 /// The least that such a round takes, milliseconds. By judgement: a page cleaner that waits for a latch is over it sooner.
 const STOPPED_MS: u64 = 60_000;
 
 /// What lines about trouble hold, in lower case, and what that means. The first that fits counts.
-const TROUBLES: [(&str, &str); 47] = [
+const TROUBLES: [(&str, &str); 58] = [
     ("out of memory: killed process", "the kernel killed a server because no memory was left"),
     ("out of memory: kill process", "the kernel killed a server because no memory was left"),
     ("cgroup out of memory: kill", "the kernel killed a server because no memory was left"),
@@ -137,6 +105,23 @@ const TROUBLES: [(&str, &str); 47] = [
         "received non-primary",
         "the node was outside of the primary part of its Galera cluster: it executed nothing",
     ),
+    (
+        "not able to reach a majority of members",
+        "the member could not reach the majority of its group: Group Replication blocked each change",
+    ),
+    (
+        "was expelled from the group",
+        "the member was expelled from its group: it took part in nothing until it joined again",
+    ),
+    ("has become unreachable", "a member of the replication group did not answer"),
+    ("i/o error, dev ", DISK_ERRORS),
+    ("medium error, dev ", DISK_ERRORS),
+    ("i/o error on dev", DISK_ERRORS),
+    ("metadata i/o error in ", DISK_ERRORS),
+    ("ext4-fs error (device ", DISK_ERRORS),
+    ("remounting filesystem read-only", "the kernel made a file system read-only after an error"),
+    (" timeout, aborting", LATE_DISK),
+    (" timeout, reset controller", LATE_DISK),
     ("aborted connection ", "connections were lost: clients that died, or were silent for too long"),
 ];
 
@@ -249,26 +234,12 @@ pub(crate) fn begins(line: &str) -> Option<usize> {
     last.filter(|at| *at <= LONGEST_PREFIX)
 }
 
-/// True for the kernel's line that says that it killed a server for want of memory (mm/oom_kill.c): `Out of memory: Killed process 4711
-/// (mysqld) total-vm:...`, `Memory cgroup out of memory: Kill process 4711 (mariadbd) score ...`, and to Linux 5.0 `Killed process 4711,
-/// UID 498, (mysqld) total-vm:...` after that. And for `mysqld invoked oom-killer: gfp_mask=...`, with which its report begins.
-fn is_kill_for_memory(line: &str) -> bool {
-    let line = line.to_ascii_lowercase();
-    let is_server = |text: &str| ["(mysqld)", "(mariadbd)"].iter().any(|server| text.contains(server));
-    line.split_once("out of memory: kill").is_some_and(|(_, rest)| is_server(rest))
-        || line.contains("killed process ") && is_server(&line)
-        || line.contains("oom-kill:constraint=")
-            && ["task=mysqld", "task=mariadbd"].iter().any(|task| line.contains(task))
-        || ["mysqld invoked oom-killer", "mariadbd invoked oom-killer"]
-            .iter()
-            .any(|begin| line.contains(begin))
-}
-
 /// True for a line that an error log has and nothing else.
 pub(crate) fn is_of_log(line: &str) -> bool {
     let has_level = LEVELS.iter().any(|level| line.find(level).is_some_and(|at| at <= 60));
     is_kill_for_memory(line)
         || is_hung(line)
+        || is_disk_error(line)
         || line.contains("Kernel panic - not syncing")
         || (has_level && line.starts_with(|c: char| c.is_ascii_digit()) && clock::time(line).is_some())
         || line.starts_with("InnoDB: ")
@@ -316,6 +287,7 @@ pub(crate) fn read(text: &str) -> ErrorLog {
             DID_NOT_RUN => wrote_nothing(&lower),
             HUNG_OF_SERVER => is_hung_server(line),
             HUNG_IN_KERNEL => is_hung(line),
+            " timeout, aborting" | " timeout, reset controller" => is_late_disk(line),
             sign if sign.contains("out of memory: kill")
                 || sign == "killed process "
                 || sign == "oom-kill:constraint="

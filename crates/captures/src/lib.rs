@@ -18,6 +18,7 @@ mod error_log;
 mod events;
 mod hints;
 mod json;
+mod kernel_log;
 mod latches;
 mod locks;
 mod named;

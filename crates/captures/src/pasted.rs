@@ -355,3 +355,44 @@ fn what_is_of_no_server_is_not_diagnosed_as_one() {
     let df = "[root@db4 ~]# df -h\nFilesystem Size Used Avail Use% Mounted on\n/dev/mapper/vg_centos-lv_mysql\n145G 145G 5.7M 100% /vol/mysql\n";
     assert_eq!(first(df), "disk-full");
 }
+
+#[test]
+fn the_head_of_a_slow_log_is_no_process_list() {
+    let head = "mysqld, Version: 8.0.36 (Source distribution). started with:\nTcp port: 3306  Unix socket: /tmp/a.sock\n\
+                Time                 Id Command    Argument\n2024-03-04T10:11:12.123456Z\t    7 Query\tSELECT 1\n";
+    assert!(parts(head).iter().all(|part| part.kind != Kind::ProcessList), "{:?}", parts(head));
+}
+
+#[test]
+fn what_the_kernel_says_of_disks_and_a_plugin_of_its_group_is_said() {
+    for (line, says) in [
+        (
+            "[ 9123.1] blk_update_request: I/O error, dev sda, sector 81234 op 0x0:(READ) flags 0x80700",
+            "answered the kernel with errors",
+        ),
+        (
+            "[ 9123.1] I/O error, dev sdb, sector 81234 op 0x1:(WRITE) flags 0x800",
+            "answered the kernel with errors",
+        ),
+        (
+            "Mar  4 10:11:12 db1 kernel: Buffer I/O error on dev dm-1, logical block 8123, lost async page write",
+            "answered the kernel with errors",
+        ),
+        ("[ 9124.3] EXT4-fs (dm-1): Remounting filesystem read-only", "made a file system read-only"),
+        ("[81234.1] nvme nvme0: I/O 812 QID 7 timeout, aborting", "gave requests up"),
+        (
+            "2024-03-04T10:11:17.123456Z 0 [ERROR] [MY-011495] [Repl] Plugin group_replication reported: 'This server is not able to \
+             reach a majority of members in the group. This server will now block all updates.'",
+            "blocked each change",
+        ),
+        (
+            "2024-03-04T10:11:12.123456Z 0 [Warning] [MY-011493] [Repl] Plugin group_replication reported: 'Member with address \
+             db2:3306 has become unreachable.'",
+            "did not answer",
+        ),
+    ] {
+        let read = parts(&format!("{line}\n"));
+        assert_eq!(read[0].kind, Kind::ErrorLog, "{line}");
+        assert!(read[0].says.iter().any(|said| said.contains(says)), "{line}: {:?}", read[0].says);
+    }
+}

@@ -33,7 +33,8 @@ const LOOKED_AT: usize = 2_000;
 
 /// The text as it was before it was pasted.
 pub(crate) fn undamaged(text: &str) -> String {
-    let text = unquoted(text);
+    let text = without_colours(text);
+    let text = unquoted(&text);
     let text = unescaped(&text);
     let text = without_markup(&text);
     let text = without_markdown(&text);
@@ -47,6 +48,25 @@ pub(crate) fn undamaged(text: &str) -> String {
         text.push('\n');
     }
     text
+}
+
+/// A terminal's text without what steers the terminal (ECMA-48, section 5.4): colours, cursor movements.
+fn without_colours(text: &str) -> Cow<'_, str> {
+    const BEGINS: &str = "\x1b[";
+    /// Parameters of one sequence are shorter.
+    const LONGEST: usize = 32;
+    if !text.contains(BEGINS) {
+        return Cow::Borrowed(text);
+    }
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once(BEGINS) {
+        plain.push_str(before);
+        let end = after.bytes().take(LONGEST).position(|byte| (0x40..=0x7e).contains(&byte));
+        rest = end.map_or(after, |end| &after[end + 1..]);
+    }
+    plain.push_str(rest);
+    Cow::Owned(plain)
 }
 
 /// A text of which more than a third of the lines have the `>` of an answered letter; those that have not are what somebody wrote beside it.
@@ -545,6 +565,12 @@ mod tests {
         let letter = undamaged(&format!("> On Monday ops wrote:\n{quoted}> can you look?\nI can.\n"));
         assert!(letter.contains(list), "{letter}");
         assert!(letter.contains("\nI can.\n"), "{letter}");
+    }
+
+    #[test]
+    fn colours_of_a_terminal_are_no_part_of_a_cell() {
+        let coloured = "| Id | State |\n| 7 | \x1b[1;31mupdating\x1b[0m |\n\x1b[K\x1b[9";
+        assert_eq!(without_colours(coloured), "| Id | State |\n| 7 | updating |\n9");
     }
 
     #[test]

@@ -553,7 +553,10 @@ pub(crate) enum TableKind {
 pub(crate) fn kind(columns: &[String]) -> Option<TableKind> {
     let has = |name: &str| columns.iter().any(|column| column == name);
     let any = |names: &[&str]| names.iter().any(|name| has(name));
-    if has("variable_name") && any(&["value", "variable_value"]) {
+    if has("argument") {
+        // The head that a server writes at the beginning of its slow and its general log: `Time  Id Command  Argument`.
+        None
+    } else if has("variable_name") && any(&["value", "variable_value"]) {
         Some(TableKind::Named)
     } else if any(&["slave_io_state", "replica_io_state", "slave_io_running", "replica_io_running"]) {
         Some(TableKind::Replica)
