@@ -17,6 +17,10 @@ pub enum Kind {
     ProcessList,
     /// An error log, or lines of one.
     ErrorLog,
+    /// A slow query log, or lines of one.
+    SlowLog,
+    /// What pt-query-digest prints of one.
+    StatementReport,
     /// `SHOW GLOBAL STATUS`
     GlobalStatus,
     /// `SHOW GLOBAL VARIABLES`
@@ -33,6 +37,12 @@ pub enum Kind {
     MetadataLocks,
     /// `SHOW ENGINE INNODB MUTEX`
     Latches,
+    /// What MariaDB lists of its thread pool.
+    ThreadPool,
+    /// `SHOW BINARY LOG STATUS`
+    BinaryLog,
+    /// What pt-deadlock-logger prints.
+    Deadlocks,
     /// Stacks of threads.
     Stacks,
     /// What a tool of the system prints: `vmstat`, `iostat`, `df`, `top`.
@@ -48,6 +58,8 @@ impl Kind {
             Self::InnodbStatus => "InnoDB status",
             Self::ProcessList => "process list",
             Self::ErrorLog => "error log",
+            Self::SlowLog => "slow query log",
+            Self::StatementReport => "report of pt-query-digest",
             Self::GlobalStatus => "global status",
             Self::GlobalVariables => "global variables",
             Self::OptionFile => "option file",
@@ -56,6 +68,9 @@ impl Kind {
             Self::LockWaits => "list of lock waits",
             Self::MetadataLocks => "list of metadata locks",
             Self::Latches => "list of latches",
+            Self::ThreadPool => "list of the thread pool",
+            Self::BinaryLog => "binary log status",
+            Self::Deadlocks => "list of deadlocks",
             Self::Stacks => "stacks",
             Self::System => "output of a system tool",
             Self::Unknown => "not recognised",

@@ -396,3 +396,86 @@ fn what_the_kernel_says_of_disks_and_a_plugin_of_its_group_is_said() {
         assert!(read[0].says.iter().any(|said| said.contains(says)), "{line}: {:?}", read[0].says);
     }
 }
+
+#[test]
+fn a_post_with_a_list_a_tool_and_a_slow_log_is_three_documents() {
+    let post = "Hi all, our shop hangs each hour.\n\n```\nmysql> show full processlist;\n\
+                +------+------+------+---------+------+---------------------------------+-----------------------------+\n\
+                | Id   | User | db   | Command | Time | State                           | Info                        |\n\
+                +------+------+------+---------+------+---------------------------------+-----------------------------+\n\
+                | 8123 | app  | shop | Query   |  341 | Waiting for table metadata lock | ALTER TABLE stock ADD c INT |\n\
+                +------+------+------+---------+------+---------------------------------+-----------------------------+\n\
+                1 row in set (0.00 sec)\n```\n\nAnd the slow log:\n\n# Time: 2023-03-04T10:11:12.123456Z\n\
+                # User@Host: app[app] @ web3 [10.0.0.13]  Id:  8123\n\
+                # Query_time: 50.0  Lock_time: 49.9 Rows_sent: 0  Rows_examined: 0\nSET timestamp=1677924672;\n\
+                UPDATE stock SET n = n - 1 WHERE id = 7;\n\nThis is what free says, I have enough of it:\n\n\
+                \x20             total        used        free      shared  buff/cache   available\n\
+                Mem:          32011       31211         201           3         599         210\n\nThanks in advance\n";
+    let read = parts(post);
+    let kinds: Vec<Kind> = read.iter().map(|part| part.kind).collect();
+    assert_eq!(kinds, [Kind::ProcessList, Kind::SlowLog, Kind::System], "{read:#?}");
+    assert!(
+        read[1].says[1].contains("UPDATE stock SET n = n - ? WHERE id = ?, 1 time"),
+        "{:?}",
+        read[1].says
+    );
+    assert!(!read[1].says[1].contains("free"), "{:?}", read[1].says);
+    assert_eq!(first(post), "metadata-lock-pileup");
+}
+
+#[test]
+fn a_fragment_of_a_replica_s_status_is_one() {
+    let stopped = "Our replica does not go on:\n\n   Slave_IO_Running: Yes\n  Slave_SQL_Running: No\n     Last_SQL_Errno: 1062\n\
+                   \x20    Last_SQL_Error: Could not execute Write_rows event on table shop.orders; Duplicate entry '7' for key\n\
+                   'PRIMARY', Error_code: 1062\n  Seconds_Behind_Master: NULL\n\nAny idea?\n";
+    let read = parts(stopped);
+    assert_eq!(read[0].kind, Kind::ReplicaStatus, "{read:#?}");
+    assert_eq!(first(stopped), "replica-lag");
+    let window = window(&read);
+    let channels = window.latest(|sample| &sample.server.replication).expect("a channel");
+    assert_eq!((channels[0].applier_running.as_str(), channels[0].behind_s), ("No", None));
+    assert!(channels[0].applier_error.ends_with("'PRIMARY', Error_code: 1062"), "{channels:?}");
+    let newer = "Replica_IO_Running: Yes\nReplica_SQL_Running: Yes\nSeconds_Behind_Source: 81234\n";
+    assert_eq!(first(newer), "replica-lag");
+}
+
+#[test]
+fn a_list_of_deadlocks_of_the_toolkit_is_a_finding() {
+    let list = "server ts thread txn_id txn_time user hostname ip db tbl idx lock_type lock_mode wait_hold victim query\n\
+                db1 2023-03-04T10:11:12 8123 0 29 app web3  shop stock PRIMARY RECORD X w 1 UPDATE stock SET n = 1 WHERE id = 7\n\
+                db1 2023-03-04T10:11:12 8124 0 19 app web4  shop stock PRIMARY RECORD X w 0 UPDATE stock SET n = 1 WHERE id = 9\n";
+    assert_eq!(parts(list)[0].kind, Kind::Deadlocks);
+    assert_eq!(first(list), "deadlock-storm");
+}
+
+#[test]
+fn what_stands_in_a_terminal_s_page_is_read() {
+    let page = "       Id      User         Host/IP         DB      Time    Cmd Query or State\n\
+                \x20      --      ----         -------         --      ----    --- ----------\n\
+                \x20    8123       app       10.0.0.13       shop       341  Query Waiting for table metadata lock\n\
+                \x20    8124       app       10.0.0.13       shop       340  Query Waiting for table metadata lock\n";
+    assert_eq!(first(page), "metadata-lock-pileup");
+    let coloured = page.replace("8123", "\x1b[1;31m8123\x1b[0m");
+    assert_eq!(first(&coloured), "metadata-lock-pileup");
+    let threads = "* 1    Thread 0x7f2a4c1e9740 (LWP 4711) \"mysqld\" 0x00007f2a4b0a1c3d in poll () from /lib64/libc.so.6\n\
+                   \x20 2    Thread 0x7f2a3c1e9700 (LWP 4712) \"mysqld\" 0x00007f2a4bfa1c3d in fsync () from /lib64/libc.so.6\n";
+    let read = parts(threads);
+    assert_eq!(read[0].kind, Kind::Stacks);
+    assert!(read[0].says.iter().any(|said| said.contains("thread apply all bt")), "{:?}", read[0].says);
+}
+
+#[test]
+fn lists_that_decide_nothing_are_said_and_not_refused() {
+    let groups = "| GROUP_ID | CONNECTIONS | THREADS | ACTIVE_THREADS | STANDBY_THREADS | QUEUE_LENGTH | HAS_LISTENER | IS_STALLED |\n\
+                  | 0 | 52 | 34 | 32 | 0 | 19 | 1 | 1 |\n";
+    assert_eq!(parts(groups)[0].kind, Kind::ThreadPool);
+    let star = "***************************";
+    let log = format!(
+        "{star} 1. row {star}\n             File: binlog.000123\n         Position: 812345\n     Binlog_Do_DB: \n"
+    );
+    let read = parts(&log);
+    assert_eq!(
+        (read[0].kind, read[0].says.as_slice()),
+        (Kind::BinaryLog, ["the server writes binlog.000123, at 812345".to_owned()].as_slice())
+    );
+}

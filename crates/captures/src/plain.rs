@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use crate::{error_log, rows};
+use crate::{error_log, heads, reshaped};
 
 /// Beginnings of lines, as servers and their tools write them, that stand nowhere within a line of an error log.
 const ANCHORS: [&str; 16] = [
@@ -33,7 +33,7 @@ const LOOKED_AT: usize = 2_000;
 
 /// The text as it was before it was pasted.
 pub(crate) fn undamaged(text: &str) -> String {
-    let text = without_colours(text);
+    let text = reshaped::without_colours(text);
     let text = unquoted(&text);
     let text = unescaped(&text);
     let text = without_markup(&text);
@@ -43,30 +43,12 @@ pub(crate) fn undamaged(text: &str) -> String {
     let lines: Vec<Cow<'_, str>> = text.lines().map(|line| plain_line(line)).collect();
     let lines = closed_up(lines);
     let lines: Vec<Cow<'_, str>> = lines.into_iter().map(without_what_collected_it).collect();
-    let mut text = rows::with_heads(joined(&lines)).join("\n");
+    let lines = heads::with_heads(reshaped::reshaped(joined(&lines)));
+    let mut text = heads::with_row_numbers(lines).join("\n");
     if !text.is_empty() {
         text.push('\n');
     }
     text
-}
-
-/// A terminal's text without what steers the terminal (ECMA-48, section 5.4): colours, cursor movements.
-fn without_colours(text: &str) -> Cow<'_, str> {
-    const BEGINS: &str = "\x1b[";
-    /// Parameters of one sequence are shorter.
-    const LONGEST: usize = 32;
-    if !text.contains(BEGINS) {
-        return Cow::Borrowed(text);
-    }
-    let mut plain = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once(BEGINS) {
-        plain.push_str(before);
-        let end = after.bytes().take(LONGEST).position(|byte| (0x40..=0x7e).contains(&byte));
-        rest = end.map_or(after, |end| &after[end + 1..]);
-    }
-    plain.push_str(rest);
-    Cow::Owned(plain)
 }
 
 /// A text of which more than a third of the lines have the `>` of an answered letter; those that have not are what somebody wrote beside it.
@@ -565,12 +547,6 @@ mod tests {
         let letter = undamaged(&format!("> On Monday ops wrote:\n{quoted}> can you look?\nI can.\n"));
         assert!(letter.contains(list), "{letter}");
         assert!(letter.contains("\nI can.\n"), "{letter}");
-    }
-
-    #[test]
-    fn colours_of_a_terminal_are_no_part_of_a_cell() {
-        let coloured = "| Id | State |\n| 7 | \x1b[1;31mupdating\x1b[0m |\n\x1b[K\x1b[9";
-        assert_eq!(without_colours(coloured), "| Id | State |\n| 7 | updating |\n9");
     }
 
     #[test]

@@ -6,10 +6,12 @@ use spindoctor_collect::source::Answer;
 use spindoctor_model::{LoggedTrouble, ServerSample, ServerVersion, TroubleKind};
 
 use crate::part::{Kind, Moment, Part, Said};
-use crate::rows::{TableKind, Tables, header_of, is_border, kind, row_number};
+use crate::rows::Tables;
+use crate::stretch::{Look, Stretch, is_title, stretches};
+use crate::table_kind::{TableKind, kind};
 use crate::{
-    clock, error_log, events, json, latches, locks, named, plain, sampled, stacks, status, system, threads,
-    transactions,
+    clock, deadlock_rows, error_log, events, json, latches, locks, named, plain, sampled, slow_log, stacks,
+    statement_report, status, sysstat, system, thread_pool, threads, transactions,
 };
 
 /// Documents of one text that are kept.
@@ -19,31 +21,12 @@ const SHOWN: usize = 60;
 /// Lines beside a document that are no document: a prompt, an answer's foot, what a person wrote around it.
 const ASIDE: usize = 3;
 
-/// What a stretch of lines looks like.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Look {
-    /// From its title to its end line.
-    WholeStatus,
-    Status,
-    Table,
-    Pairs,
-    Options,
-    Log,
-    System,
-    Other,
-}
-
-/// Lines that belong together.
-#[derive(Debug)]
-struct Stretch {
-    look: Look,
-    first: usize,
-    text: String,
-    lines: usize,
-}
-
 /// The documents of a text, in order. What nobody knows is one, too.
 pub fn recognise(name: &str, text: &str) -> Vec<Part> {
+    if let Some(printed) = sysstat::from_json(text) {
+        let stretch = Stretch { look: Look::System, first: 1, lines: text.lines().count(), text: printed };
+        return read(name, &stretch, false);
+    }
     if let Some(sets) = json::json(text) {
         let parts =
             table_parts(name, 1, text.lines().count(), sets.into_iter().map(|rows| (None, rows)).collect());
@@ -72,244 +55,6 @@ pub fn recognise(name: &str, text: &str) -> Vec<Part> {
         part.version = part.version.or(version);
     }
     parts
-}
-
-fn stretches(text: &str) -> Vec<Stretch> {
-    let lines: Vec<&str> = text.split_inclusive('\n').collect();
-    let plain: Vec<&str> = lines.iter().map(|line| line.trim_end_matches([' ', '\n'])).collect();
-    let mut all: Vec<Stretch> = Vec::new();
-    let mut logs: Option<usize> = None;
-    let mut now = Look::Other;
-    let mut is_open = false;
-    let mut form = None;
-    for at in 0..lines.len() {
-        let before = now;
-        now = next_look(now, &plain, at, is_open, form);
-        if now == Look::Table {
-            form = table_form(plain[at]).or(form);
-        }
-        if now == Look::Other && before == Look::WholeStatus && logs.is_some() {
-            now = Look::Log;
-        }
-        is_open = now == Look::Table && framed_row_is_open(plain[at], is_open);
-        let begins = now != before || all.is_empty() || now == Look::WholeStatus && is_title(plain[at]);
-        let place = match logs.filter(|_| now == Look::Log) {
-            Some(place) => place,
-            None if begins => {
-                all.push(Stretch { look: now, first: at + 1, text: String::new(), lines: 0 });
-                if now == Look::Log {
-                    logs = Some(all.len() - 1);
-                }
-                all.len() - 1
-            }
-            None => all.len() - 1,
-        };
-        all[place].text.push_str(lines[at]);
-        all[place].lines += 1;
-        if is_end_of_status(plain[at]) && now == Look::WholeStatus {
-            now = Look::Other;
-        }
-    }
-    all
-}
-
-fn is_title(line: &str) -> bool {
-    line.ends_with("INNODB MONITOR OUTPUT") && !line.starts_with("END OF")
-}
-
-fn is_end_of_status(line: &str) -> bool {
-    line.starts_with("END OF INNODB MONITOR OUTPUT")
-}
-
-/// What the line at a place belongs to, where those above it belong to `now`.
-fn next_look(now: Look, lines: &[&str], at: usize, is_open: bool, form: Option<char>) -> Look {
-    let line = lines[at];
-    let begins_table = || {
-        row_number(line).is_some()
-            || is_border(line) && lines.get(at + 1).is_some_and(|next| header_of(next).is_some())
-    };
-    if is_title(line) {
-        return Look::WholeStatus;
-    }
-    let is_prompt = || ["mysql> ", "MariaDB ["].iter().any(|prompt| line.starts_with(prompt));
-    match now {
-        Look::WholeStatus if begins_table() => Look::Table,
-        Look::WholeStatus => now,
-        Look::Table => {
-            if is_table_line(lines, at, is_open, form) {
-                now
-            } else {
-                beginning(lines, at).unwrap_or(Look::Other)
-            }
-        }
-        Look::Log => match () {
-            () if begins_table() => Look::Table,
-            () if named::is_group(line) => Look::Options,
-            () => now,
-        },
-        Look::Status => match () {
-            () if begins_table() => Look::Table,
-            () if error_log::is_of_log(line) && clock::time(line).is_some() => Look::Log,
-            () if is_prompt() => Look::Other,
-            () => now,
-        },
-        Look::Options => match beginning(lines, at) {
-            Some(Look::Pairs | Look::Options | Look::System) | None => now,
-            Some(other) => other,
-        },
-        Look::Pairs => match named::pair(line) {
-            Some(_) => now,
-            None if line.is_empty() || goes_on(lines, at) => now,
-            None => beginning(lines, at).unwrap_or(Look::Other),
-        },
-        Look::System | Look::Other => match beginning(lines, at) {
-            Some(look) => look,
-            None => now,
-        },
-    }
-}
-
-/// What begins at a place, whatever stands above it.
-fn beginning(lines: &[&str], at: usize) -> Option<Look> {
-    let line = lines[at];
-    if line.is_empty() {
-        return None;
-    }
-    let next = lines.get(at + 1);
-    if row_number(line).is_some()
-        || header_of(line).is_some()
-        || is_border(line) && next.is_some_and(|next| header_of(next).is_some())
-    {
-        return Some(Look::Table);
-    }
-    if error_log::is_of_log(line) {
-        return Some(Look::Log);
-    }
-    let is_rule = line.len() >= 3 && line.bytes().all(|byte| byte == b'-');
-    if status::is_of_status(line) || is_rule && next.is_some_and(|next| status::is_heading(next)) {
-        return Some(Look::Status);
-    }
-    if named::is_group(line)
-        || is_printed_option(line)
-            && lines[at..].iter().take(3).filter(|line| is_printed_option(line)).count() == 3
-    {
-        return Some(Look::Options);
-    }
-    if is_of_system(line) {
-        return Some(Look::System);
-    }
-    let pairs = || lines[at..].iter().take(8).filter_map(|line| named::pair(line));
-    let is_list = named::pair(line).is_some_and(|(name, values)| named::is_known(name) && !values.is_empty())
-        && pairs().count() >= 3.min(lines.len() - at)
-        && pairs().filter(|(name, _)| named::is_known(name)).count() >= 2;
-    is_list.then_some(Look::Pairs)
-}
-
-/// `--key_buffer_size=16M`, as my_print_defaults prints it.
-fn is_printed_option(line: &str) -> bool {
-    line.strip_prefix("--").is_some_and(|rest| {
-        rest.starts_with(|c: char| c.is_ascii_lowercase())
-            && !rest.split('=').next().unwrap_or_default().contains(' ')
-    })
-}
-
-/// Heads of what tools of the system print.
-fn is_of_system(line: &str) -> bool {
-    const HEADS: [&str; 26] = [
-        "Filesystem ",
-        "some avg10=",
-        "full avg10=",
-        "nr_periods ",
-        "%Cpu(s):",
-        "procs -----------memory",
-        "procs ---",
-        "avg-cpu:",
-        "Device:",
-        "Device  ",
-        "top - ",
-        "MemTotal:",
-        "Active Internet connections",
-        "Active UNIX domain",
-        "COMMAND  ",
-        "COMMAND ",
-        "USER       PID",
-        "F S UID",
-        "Netid ",
-        "kernel.",
-        "vm.",
-        "fs.",
-        "nr_free_pages",
-        "slabinfo",
-        "cpu  ",
-        "processor\t",
-    ];
-    HEADS.iter().any(|head| line.trim_start().starts_with(head))
-        || line.starts_with("Linux ") && line.contains("_64")
-}
-
-fn framed_row_is_open(line: &str, was_open: bool) -> bool {
-    let starts = line.trim_start().starts_with('|');
-    (starts || was_open) && !line.ends_with('|') && !is_border(line)
-}
-
-/// How the table is written that a line begins: `*` for rows one below the other, `|` for a frame, or what parts the cells.
-fn table_form(line: &str) -> Option<char> {
-    if row_number(line).is_some() {
-        Some('*')
-    } else if is_border(line) {
-        Some('|')
-    } else {
-        header_of(line)?;
-        let marks = if line.trim_start().starts_with('|') { ['|'; 4] } else { ['\t', ',', ';', '|'] };
-        Some(marks.into_iter().find(|mark| line.contains(*mark)).unwrap_or(' '))
-    }
-}
-
-/// A value may have several lines, such as a public key: true where the list of names goes on soon.
-fn goes_on(lines: &[&str], at: usize) -> bool {
-    const LONGEST_VALUE: usize = 24;
-    let below = || lines[at + 1..].iter().take(LONGEST_VALUE).take_while(|line| !is_of_another(line));
-    let is_named = |line: &&str| named::pair(line).is_some_and(|(name, _)| named::is_known(name));
-    let is_pair = |line: &&&str| named::pair(line).is_some_and(|(name, _)| name.contains('_'));
-    beginning(lines, at).is_none() && (below().any(is_named) || below().take(6).filter(is_pair).count() >= 4)
-}
-
-fn is_of_another(line: &str) -> bool {
-    error_log::is_of_log(line) || row_number(line).is_some() || is_title(line)
-}
-
-/// True for a line that belongs to the table above it.
-fn is_table_line(lines: &[&str], at: usize, is_open: bool, form: Option<char>) -> bool {
-    let line = lines[at];
-    if row_number(line).is_some()
-        || is_border(line)
-        || header_of(line).is_some()
-        || line.starts_with("TS ") && clock::time(line).is_some()
-    {
-        return true;
-    }
-    let is_foot = |line: &str| {
-        (line.ends_with(" sec)") && (line.contains(" rows in set") || line.contains(" row in set")))
-            || line.starts_with("(END)")
-    };
-    match form {
-        Some('*') => {
-            !(is_foot(line)
-                || ["mysql> ", "MariaDB [", "Thread ", "#0 "].iter().any(|begins| line.starts_with(begins))
-                || error_log::is_of_log(line) && clock::time(line).is_some()
-                || named::is_group(line)
-                || status::is_of_status(line))
-        }
-        Some('|') => {
-            is_open
-                || line.trim_start().starts_with('|')
-                || line.is_empty()
-                    && lines.get(at + 1).is_some_and(|next| next.trim_start().starts_with(['|', '+']))
-        }
-        Some('\t') => line.contains('\t') || goes_on(lines, at),
-        Some(mark @ (',' | ';')) => line.contains(mark),
-        _ => !line.is_empty() && !is_foot(line),
-    }
 }
 
 /// The documents of a stretch.
@@ -381,6 +126,23 @@ fn read(name: &str, stretch: &Stretch, is_alone: bool) -> Vec<Part> {
             let moments = waits.into_iter().chain(troubles).collect();
             vec![Part { time: log.time, version: log.version, says, moments, ..part(Kind::ErrorLog) }]
         }
+        Look::SlowLog => match slow_log::read(&stretch.text) {
+            Some(slow_log::SlowLog { says, version }) => {
+                vec![Part { version, says, ..part(Kind::SlowLog) }]
+            }
+            None => unknown(part(Kind::Unknown), &stretch.text),
+        },
+        Look::Report => match statement_report::read(&stretch.text) {
+            Some(says) => vec![Part { says, ..part(Kind::StatementReport) }],
+            None => unknown(part(Kind::Unknown), &stretch.text),
+        },
+        Look::Deadlocks => match deadlock_rows::read(&stretch.text) {
+            Some(deadlock_rows::Deadlocks { says, trouble }) => {
+                let moment = Moment { time: None, said: vec![Said::Troubles(vec![trouble])] };
+                vec![Part { says: vec![says], moments: vec![moment], ..part(Kind::Deadlocks) }]
+            }
+            None => unknown(part(Kind::Unknown), &stretch.text),
+        },
         Look::System => {
             let system::SystemText { says, troubles } = system::read(&stretch.text);
             let moment =
@@ -392,6 +154,12 @@ fn read(name: &str, stretch: &Stretch, is_alone: bool) -> Vec<Part> {
                 let mut says =
                     vec![format!("written by {}: {}", stacks.form, counted(stacks.threads as u64, "thread"))];
                 says.extend(sampled::sentence(&stacks.profile));
+                if stacks.form == "gdb backtrace"
+                    && stacks.threads > 1
+                    && stacks.profile.stacks.iter().all(|stack| stack.frames.len() <= 1)
+                {
+                    says.push("it has the innermost function of each thread alone: `thread apply all bt` has them all".into());
+                }
                 if stacks.is_of_proxy() {
                     says.push("they are of ProxySQL, not of a server: nothing is diagnosed by them".into());
                     return vec![Part { says, ..part(Kind::Stacks) }];
@@ -524,6 +292,17 @@ fn table_parts(
                     named::NamedKind::Status => (Kind::GlobalStatus, Said::Status(values)),
                     named::NamedKind::Variables => (Kind::GlobalVariables, Said::Variables(values)),
                 }
+            }
+            TableKind::ThreadPool(table) => {
+                let says = thread_pool::sentence(table, &rows).into_iter().collect();
+                parts.push(Part { says, ..part(Kind::ThreadPool, time) });
+                continue;
+            }
+            TableKind::BinaryLog => {
+                let place = rows.first().and_then(|row| Some((row.text("file")?, row.text("position")?)));
+                let says = place.map(|(file, position)| format!("the server writes {file}, at {position}"));
+                parts.push(Part { says: says.into_iter().collect(), ..part(Kind::BinaryLog, time) });
+                continue;
             }
             TableKind::Status => match latches::sentence(&rows) {
                 Some(sentence) => {

@@ -4,14 +4,14 @@
 
 use spindoctor_collect::mysql::Rows;
 
-use crate::named;
+use crate::table_kind::kind;
 
 /// Rows of one result set that are kept.
 pub(crate) const MOST_ROWS: usize = 20_000;
 /// Columns of one.
 pub(crate) const MOST_COLUMNS: usize = 500;
 /// Bytes of a cell that are kept: a status text is 1 MiB at most.
-const LONGEST_CELL: usize = 1 << 20;
+pub(crate) const LONGEST_CELL: usize = 1 << 20;
 /// Bytes of one: 10,000 sessions with statements of 3 KiB have 30 MiB.
 const MOST_BYTES: usize = 64 << 20;
 
@@ -230,11 +230,22 @@ impl Tables {
 
     /// A statement may hold what parts the cells: what is too much is its.
     fn keep(&mut self, mut cells: Vec<String>, parted: &str) {
+        /// Columns that hold statements or other long texts.
+        const LONG: [&str; 9] = [
+            "info",
+            "processlist_info",
+            "value",
+            "status",
+            "query",
+            "trx_query",
+            "current_statement",
+            "waiting_query",
+            "blocking_query",
+        ];
         let wanted = self.columns.len();
         let too_many = cells.len().saturating_sub(wanted);
         if too_many > 0 {
-            let long = ["info", "processlist_info", "value", "status", "query", "trx_query"];
-            let at = self.columns.iter().position(|name| long.contains(&name.as_str())).unwrap_or(wanted - 1);
+            let at = self.columns.iter().position(|name| LONG.contains(&name.as_str())).unwrap_or(wanted - 1);
             let whole = cells[at..=at + too_many].join(parted);
             cells.splice(at..=at + too_many, [whole]);
         }
@@ -243,6 +254,12 @@ impl Tables {
                 "NULL" | "\\N" | "---" => None,
                 _ => Some(cell.trim().to_owned()),
             };
+            // Where a letter's line was too long the client wrapped it, within any cell: a statement alone has lines of its own.
+            for (text, column) in cells.iter_mut().zip(&self.columns) {
+                if text.contains('\n') && !LONG.contains(&column.as_str()) {
+                    *text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+                }
+            }
             self.rows.push(cells.into_iter().map(cell).collect());
         }
     }
@@ -262,93 +279,6 @@ impl Tables {
     }
 }
 
-/// Commands of a process list (sql/sql_parse.cc, command_name).
-const COMMANDS: [&str; 20] = [
-    "Sleep",
-    "Query",
-    "Execute",
-    "Prepare",
-    "Connect",
-    "Connect Out",
-    "Binlog Dump",
-    "Binlog Dump GTID",
-    "Daemon",
-    "Killed",
-    "Statistics",
-    "Field List",
-    "Fetch",
-    "Init DB",
-    "Ping",
-    "Quit",
-    "Refresh",
-    "Slave_SQL",
-    "Slave_IO",
-    "Slave_worker",
-];
-
-/// Lists whose head was not copied with them get one. A row of a process list is known by its command and the time behind it, one of
-/// status or variables by its name.
-pub(crate) fn with_heads(lines: Vec<String>) -> Vec<String> {
-    let has_head = |line: &String| line.contains('|') && header_of(line).is_some();
-    if !lines.iter().any(|line| head_of_row(line).is_some()) || lines.iter().any(has_head) {
-        return lines;
-    }
-    let mut whole = Vec::with_capacity(lines.len() + 1);
-    let mut in_rows = false;
-    for line in lines {
-        let head = head_of_row(&line);
-        let is_framed = line.trim_start().starts_with('|');
-        if !in_rows {
-            whole.extend(head.clone());
-        }
-        in_rows = head.is_some() || in_rows && line.contains('|');
-        whole.push(if in_rows && !is_framed { format!("| {} |", line.trim()) } else { line });
-    }
-    whole
-}
-
-/// The head of a list of variables or of status whose row this is.
-fn head_of_pair(line: &str) -> Option<String> {
-    let is_framed = line.trim_start().starts_with('|') && line.trim_end().ends_with('|');
-    match framed(line)[..] {
-        [name, value] if is_framed && named::is_known(name) && is_name(name) && !value.is_empty() => {
-            Some("| Variable_name | Value |".to_owned())
-        }
-        _ => None,
-    }
-}
-
-/// The head that a row of a process list, or of a list of names and values, has lost.
-fn head_of_row(line: &str) -> Option<String> {
-    if let Some(head) = head_of_pair(line) {
-        return Some(head);
-    }
-    /// What stands in a list before the command, and behind it.
-    const BEFORE: [&str; 4] = ["Id", "User", "Host", "db"];
-    const FROM: [&str; 4] = ["Command", "Time", "State", "Info"];
-    if line.len() > LONGEST_CELL || line.matches('|').count() < FROM.len() - 1 {
-        return None;
-    }
-    let cells = framed(line);
-    let is_number = |cell: &str| !cell.is_empty() && cell.bytes().all(|byte| byte.is_ascii_digit());
-    let at = (0..cells.len().saturating_sub(FROM.len() - 1))
-        .find(|&at| COMMANDS.contains(&cells[at]) && is_number(cells[at + 1]))?;
-    // The four before the command, where the first of them is an id; else an id alone at the beginning.
-    let first = at.checked_sub(BEFORE.len()).filter(|&first| is_number(cells[first]));
-    let name = |place: usize| match (place.checked_sub(at), first) {
-        (Some(behind), _) => FROM.get(behind).map(|name| (*name).to_owned()),
-        (None, Some(first)) => place.checked_sub(first).map(|place| BEFORE[place].to_owned()),
-        (None, None) => (place == 0 && is_number(cells[0])).then(|| BEFORE[0].to_owned()),
-    };
-    let names: Vec<String> =
-        (0..cells.len()).map(|place| name(place).unwrap_or_else(|| format!("left_out_{place}"))).collect();
-    let head = names.join(" | ");
-    Some(match line.trim_start().starts_with('|') && !line.trim_end().ends_with('|') {
-        true => format!("| {head}"),
-        false => format!("| {head} |"),
-    })
-}
-
 /// The result sets of a text.
 #[cfg(test)]
 pub(crate) fn tables(text: &str) -> Vec<Rows> {
@@ -360,6 +290,9 @@ pub(crate) fn tables(text: &str) -> Vec<Rows> {
     all.extend(tables.finish());
     all
 }
+
+/// What stands on both sides of a row's number.
+pub(crate) const STARS: &str = "***************************";
 
 /// `*************************** 12. row ***************************`
 pub(crate) fn row_number(line: &str) -> Option<u64> {
@@ -461,7 +394,7 @@ fn starts(line: &str) -> Vec<usize> {
 }
 
 /// The cells of a framed row, without what parts them.
-fn framed(line: &str) -> Vec<&str> {
+pub(crate) fn framed(line: &str) -> Vec<&str> {
     let line = line.trim();
     let inside = line.strip_prefix('|').unwrap_or(line);
     inside.strip_suffix('|').unwrap_or(inside).split('|').map(str::trim).collect()
@@ -490,14 +423,15 @@ fn quoted(line: &str, mark: char) -> Vec<String> {
     cells
 }
 
-fn is_name(text: &str) -> bool {
+/// True for what may be the name of a column.
+pub(crate) fn is_name(text: &str) -> bool {
     text.len() <= 64
         && text.starts_with(|c: char| c.is_ascii_alphabetic())
         && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
 /// The columns of the process list of every server (Percona and MariaDB have more of them).
-fn is_process_list(name: &str) -> bool {
+pub(crate) fn is_process_list(name: &str) -> bool {
     const COLUMNS: [&str; 21] = [
         "id",
         "user",
@@ -522,68 +456,6 @@ fn is_process_list(name: &str) -> bool {
         "rows_read",
     ];
     COLUMNS.iter().any(|known| name.eq_ignore_ascii_case(known))
-}
-
-/// What a result set is, by the names of its columns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TableKind {
-    /// Who is connected.
-    ProcessList,
-    /// Names and values.
-    Named,
-    /// `SHOW REPLICA STATUS`
-    Replica,
-    /// `SHOW ENGINE INNODB STATUS`, whose text stands in it, or `SHOW ENGINE INNODB MUTEX`.
-    Status,
-    /// `information_schema.INNODB_TRX`
-    Transactions,
-    /// `sys.innodb_lock_waits`
-    LockWaits,
-    /// `performance_schema.metadata_locks`
-    MetadataLocks,
-    /// MariaDB's `information_schema.METADATA_LOCK_INFO`
-    MetadataLockInfo,
-    /// `sys.schema_table_lock_waits`
-    TableLockWaits,
-    /// `performance_schema.data_locks`
-    DataLocks,
-}
-
-/// What a table of these columns, in lower case, is; None for one that is not known.
-pub(crate) fn kind(columns: &[String]) -> Option<TableKind> {
-    let has = |name: &str| columns.iter().any(|column| column == name);
-    let any = |names: &[&str]| names.iter().any(|name| has(name));
-    if has("argument") {
-        // The head that a server writes at the beginning of its slow and its general log: `Time  Id Command  Argument`.
-        None
-    } else if has("variable_name") && any(&["value", "variable_value"]) {
-        Some(TableKind::Named)
-    } else if any(&["slave_io_state", "replica_io_state", "slave_io_running", "replica_io_running"]) {
-        Some(TableKind::Replica)
-    } else if has("trx_id") && has("trx_state") {
-        Some(TableKind::Transactions)
-    } else if has("waiting_lock_type") && has("blocking_lock_type") && has("waiting_pid") {
-        Some(TableKind::TableLockWaits)
-    } else if has("lock_status") && has("lock_type") && has("lock_data") {
-        Some(TableKind::DataLocks)
-    } else if has("lock_mode") && has("lock_type") && has("thread_id") && has("table_name") {
-        Some(TableKind::MetadataLockInfo)
-    } else if (has("waiting_pid") && has("blocking_pid"))
-        || any(&["blocking_trx_id", "blocking_engine_transaction_id"])
-    {
-        Some(TableKind::LockWaits)
-    } else if has("lock_type") && has("lock_status") && has("object_type") {
-        Some(TableKind::MetadataLocks)
-    } else if has("type") && has("name") && has("status") && columns.len() == 3 {
-        Some(TableKind::Status)
-    } else if any(&["id", "processlist_id"])
-        && any(&["info", "state", "command", "processlist_command", "processlist_state"])
-        || has("time") && any(&["user", "state", "info", "command"])
-    {
-        Some(TableKind::ProcessList)
-    } else {
-        None
-    }
 }
 
 #[cfg(test)]
@@ -675,6 +547,15 @@ mod tests {
     fn a_row_that_was_cut_has_what_there_is() {
         let rows = cells("| Id | User | Command | Time | State | Info |\n| 5 | app | Query | 3 | upda");
         assert_eq!(rows[0].last().map(|(name, _)| name.as_str()), Some("State"));
+    }
+
+    #[test]
+    fn a_cell_that_a_letter_wrapped_is_one_line_and_a_statement_keeps_its_lines() {
+        let rows = cells(
+            "| Id | State | Info |\n| 5 | Waiting for table\nmetadata lock | ALTER TABLE a\nADD b INT |\n",
+        );
+        assert_eq!(rows[0][1].1, "Waiting for table metadata lock");
+        assert_eq!(rows[0][2].1, "ALTER TABLE a\nADD b INT");
     }
 
     #[test]

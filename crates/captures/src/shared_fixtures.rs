@@ -80,6 +80,22 @@ fn every_list_of_names_and_values_is_recognised() {
 }
 
 #[test]
+fn every_statement_of_a_slow_query_log_is_counted() {
+    each("fixtures/slowlog", |name, parts| {
+        if name == "pt-empty" {
+            assert!(parts.is_empty(), "{parts:?}");
+            return;
+        }
+        assert_eq!(kinds(&parts), [Kind::SlowLog], "{name}: {parts:#?}");
+        let path = spindoctor_corpus::shared("fixtures/slowlog").unwrap().join(name);
+        let text = Text::from_bytes(&fs::read(path).unwrap()).text;
+        let heads = text.lines().filter(|line| line.starts_with("# Query_time: ")).count();
+        let counted = parts[0].says[0].split(' ').next().unwrap();
+        assert_eq!(counted, heads.to_string(), "{name}: {:?}", parts[0].says);
+    });
+}
+
+#[test]
 fn every_case_is_recognised() {
     each("cases", |name, parts| {
         let wanted = match name.split('-').next().unwrap() {

@@ -7,16 +7,18 @@ use std::collections::BTreeMap;
 
 use spindoctor_model::{LoggedTrouble, TroubleKind};
 
+use crate::sysstat;
+
 /// Swapped in from this on sessions wait for it: 25 pages a second, KiB/s (vmstat's unit). By judgement.
 const SWAPS_IN_KIB_PER_S: f64 = 100.0;
 /// Part of the time in which hypervisors give CPUs to others, from which on it is felt, percent. By judgement.
-const STEAL_PERCENT: f64 = 10.0;
+pub(crate) const STEAL_PERCENT: f64 = 10.0;
 /// A disk of which nothing is left, percent of the time, and the wait of each request that then shows a queue: a disk that serves
 /// many at once is busy all the time and waits for nobody (iostat(1), %util). A flash disk answers in less than a tenth of it.
 const BUSY_PERCENT: f64 = 90.0;
 const SLOW_MS: f64 = 5.0;
 /// CPUs of which so little is idle are full, percent.
-const IDLE_PERCENT: f64 = 5.0;
+pub(crate) const IDLE_PERCENT: f64 = 5.0;
 /// Threads that wait for a disk, from which on that is worth a sentence. By judgement.
 const BLOCKED: f64 = 4.0;
 /// Periods in which the quota stopped the group, from which on it is felt. As cpu-throttled has it.
@@ -34,7 +36,8 @@ pub(crate) struct SystemText {
 }
 
 impl SystemText {
-    fn add(&mut self, source: &str, kind: Option<TroubleKind>, sentence: String) {
+    /// Adds a sentence, and what a cause rests on where there is one.
+    pub(crate) fn add(&mut self, source: &str, kind: Option<TroubleKind>, sentence: String) {
         if self.says.len() >= MOST || self.says.contains(&sentence) {
             return;
         }
@@ -57,11 +60,12 @@ pub(crate) fn read(text: &str) -> SystemText {
     iostat(text, &mut found);
     top(text, &mut found);
     cpu_stat(text, &mut found);
+    sysstat::read(text, &mut found);
     found
 }
 
 /// Rows of numbers below a head with these columns, by the head's names. The words before them, `Device` say, are their own.
-fn tables(text: &str, is_head: impl Fn(&[&str]) -> bool) -> Vec<Vec<BTreeMap<&str, &str>>> {
+pub(crate) fn tables(text: &str, is_head: impl Fn(&[&str]) -> bool) -> Vec<Vec<BTreeMap<&str, &str>>> {
     let mut reports: Vec<Vec<BTreeMap<&str, &str>>> = Vec::new();
     let mut head: Vec<&str> = Vec::new();
     for line in text.lines() {
@@ -84,11 +88,13 @@ fn tables(text: &str, is_head: impl Fn(&[&str]) -> bool) -> Vec<Vec<BTreeMap<&st
     reports
 }
 
-fn number(row: &BTreeMap<&str, &str>, name: &str) -> Option<f64> {
+/// The number in a column of a row.
+pub(crate) fn number(row: &BTreeMap<&str, &str>, name: &str) -> Option<f64> {
     row.get(name)?.replace(',', ".").parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0)
 }
 
-fn mean(rows: &[BTreeMap<&str, &str>], name: &str) -> Option<f64> {
+/// The mean of a column.
+pub(crate) fn mean(rows: &[BTreeMap<&str, &str>], name: &str) -> Option<f64> {
     let numbers: Vec<f64> = rows.iter().filter_map(|row| number(row, name)).collect();
     (!numbers.is_empty()).then(|| numbers.iter().sum::<f64>() / numbers.len() as f64)
 }
@@ -97,6 +103,7 @@ fn mean(rows: &[BTreeMap<&str, &str>], name: &str) -> Option<f64> {
 fn vmstat(text: &str, found: &mut SystemText) {
     let is_head = |words: &[&str]| words.starts_with(&["r", "b", "swpd"]) && words.contains(&"si");
     let rows: Vec<_> = tables(text, is_head).into_iter().flatten().collect();
+    let rows = if rows.is_empty() { vmstat_in_one_line(text) } else { rows };
     let rows = if rows.len() > 1 { &rows[1..] } else { &rows[..] };
     let of = |name| mean(rows, name).unwrap_or(0.0);
     let (read_in, written_out) = (of("si"), of("so"));
@@ -120,6 +127,25 @@ fn vmstat(text: &str, found: &mut SystemText) {
         let sentence = format!("The CPUs are full: {:.0} threads run or wait for one", of("r"));
         found.add("vmstat", None, sentence);
     }
+}
+
+/// The same with its line ends lost: the names, and behind them the numbers of each row.
+fn vmstat_in_one_line(text: &str) -> Vec<BTreeMap<&str, &str>> {
+    fn rows(line: &str) -> Option<Vec<BTreeMap<&str, &str>>> {
+        let is_number = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit());
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let first = words.windows(3).position(|three| three == ["r", "b", "swpd"])?;
+        let names: Vec<&str> = words[first..].iter().copied().take_while(|word| !is_number(word)).collect();
+        let behind = &words[first + names.len()..];
+        let numbers: Vec<&str> = behind.iter().copied().take_while(|word| is_number(word)).collect();
+        Some(
+            numbers
+                .chunks_exact(names.len())
+                .map(|cells| names.iter().copied().zip(cells.iter().copied()).collect())
+                .collect(),
+        )
+    }
+    text.lines().find_map(rows).unwrap_or_default()
 }
 
 /// `Device  r/s  rkB/s ... r_await ... w/s ... w_await ... %util`; `await` alone before sysstat 10.
@@ -267,6 +293,8 @@ procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu-----
         assert_eq!(read(&calm), SystemText::default());
         let steal = calm.replace("5  4 89  2  0", "5  4 59  2 30");
         assert_eq!(kinds(&steal), [TroubleKind::CpusTaken]);
+        // All in one line, as a form on a page makes it.
+        assert_eq!(read(&VMSTAT.replace('\n', " ")).says, found.says);
     }
 
     #[test]

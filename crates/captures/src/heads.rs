@@ -1,0 +1,250 @@
+//! Heads that a list has lost: what a client prints above rows, put back where the rows alone were pasted.
+
+use std::collections::BTreeSet;
+
+use crate::rows::{LONGEST_CELL, framed, header_of, is_name, is_process_list, row_number};
+use crate::table_kind::{TableKind, kind};
+use crate::{named, rows};
+
+/// Commands of a process list (sql/sql_parse.cc, command_name).
+pub(crate) const COMMANDS: [&str; 20] = [
+    "Sleep",
+    "Query",
+    "Execute",
+    "Prepare",
+    "Connect",
+    "Connect Out",
+    "Binlog Dump",
+    "Binlog Dump GTID",
+    "Daemon",
+    "Killed",
+    "Statistics",
+    "Field List",
+    "Fetch",
+    "Init DB",
+    "Ping",
+    "Quit",
+    "Refresh",
+    "Slave_SQL",
+    "Slave_IO",
+    "Slave_worker",
+];
+
+/// Lists whose head was not copied with them get one. A row of a process list is known by its command and the time behind it, one of
+/// status or variables by its name.
+pub(crate) fn with_heads(lines: Vec<String>) -> Vec<String> {
+    let has_head = |line: &String| line.contains('|') && header_of(line).is_some();
+    if !lines.iter().any(|line| head_of_row(line).is_some()) || lines.iter().any(has_head) {
+        return lines;
+    }
+    let mut whole = Vec::with_capacity(lines.len() + 1);
+    let mut in_rows = false;
+    for line in lines {
+        let head = head_of_row(&line);
+        let is_framed = line.trim_start().starts_with('|');
+        if !in_rows {
+            whole.extend(head.clone());
+        }
+        in_rows = head.is_some() || in_rows && line.contains('|');
+        whole.push(if in_rows && !is_framed { format!("| {} |", line.trim()) } else { line });
+    }
+    whole
+}
+
+/// The head of a list of variables or of status whose row this is.
+fn head_of_pair(line: &str) -> Option<String> {
+    let is_framed = line.trim_start().starts_with('|') && line.trim_end().ends_with('|');
+    match framed(line)[..] {
+        [name, value] if is_framed && named::is_known(name) && is_name(name) && !value.is_empty() => {
+            Some("| Variable_name | Value |".to_owned())
+        }
+        _ => None,
+    }
+}
+
+/// The head that a row of a process list, or of a list of names and values, has lost.
+fn head_of_row(line: &str) -> Option<String> {
+    if let Some(head) = head_of_pair(line) {
+        return Some(head);
+    }
+    /// What stands in a list before the command, and behind it.
+    const BEFORE: [&str; 4] = ["Id", "User", "Host", "db"];
+    const FROM: [&str; 4] = ["Command", "Time", "State", "Info"];
+    if line.len() > LONGEST_CELL || line.matches('|').count() < FROM.len() - 1 {
+        return None;
+    }
+    let cells = framed(line);
+    let is_number = |cell: &str| !cell.is_empty() && cell.bytes().all(|byte| byte.is_ascii_digit());
+    let at = (0..cells.len().saturating_sub(FROM.len() - 1))
+        .find(|&at| COMMANDS.contains(&cells[at]) && is_number(cells[at + 1]))?;
+    // The four before the command, where the first of them is an id; else an id alone at the beginning.
+    let first = at.checked_sub(BEFORE.len()).filter(|&first| is_number(cells[first]));
+    let name = |place: usize| match (place.checked_sub(at), first) {
+        (Some(behind), _) => FROM.get(behind).map(|name| (*name).to_owned()),
+        (None, Some(first)) => place.checked_sub(first).map(|place| BEFORE[place].to_owned()),
+        (None, None) => (place == 0 && is_number(cells[0])).then(|| BEFORE[0].to_owned()),
+    };
+    let names: Vec<String> =
+        (0..cells.len()).map(|place| name(place).unwrap_or_else(|| format!("left_out_{place}"))).collect();
+    let head = names.join(" | ");
+    Some(match line.trim_start().starts_with('|') && !line.trim_end().ends_with('|') {
+        true => format!("| {head}"),
+        false => format!("| {head} |"),
+    })
+}
+
+/// Fields of fewer than this are prose, those of a process list of fewer than [`FEWEST_OF_LIST`]: its names are common words.
+const FEWEST: usize = 2;
+const FEWEST_OF_LIST: usize = 4;
+/// Lines of a value that has several.
+const LONGEST_VALUE: usize = 2;
+
+/// Fields of a row that `\G` printed, of which the line with the row's number was not copied: `Slave_IO_Running: Yes`. They get one,
+/// and the foot that ends them; a list of status or variables is written with tabs instead.
+pub(crate) fn with_row_numbers(lines: Vec<String>) -> Vec<String> {
+    // A list that has the numbers has them for all its rows: what looks as a field between them is a statement's line.
+    if lines.iter().any(|line| row_number(line).is_some()) || !lines.iter().any(|line| field(line).is_some())
+    {
+        return lines;
+    }
+    let mut whole = Vec::with_capacity(lines.len() + 2);
+    let mut at = 0;
+    while at < lines.len() {
+        let length = run(&lines[at..]);
+        let run = &lines[at..at + length.max(1)];
+        let fields: Vec<Option<(&str, &str)>> = run.iter().map(|line| field(line)).collect();
+        match kind_of_run(&fields) {
+            Some(TableKind::Named) => {
+                whole.extend(fields.iter().flatten().map(|(name, value)| format!("{name}\t{value}")));
+            }
+            Some(_) => number_rows(run, &fields, &mut whole),
+            None => whole.extend(run.iter().cloned()),
+        }
+        at += run.len();
+    }
+    whole
+}
+
+/// The name and the value of `   Slave_IO_Running: Yes`; a name alone, where the value is empty.
+fn field(line: &str) -> Option<(&str, &str)> {
+    let (name, rest) = line.split_once(':')?;
+    let name = name.trim();
+    let is_apart = rest.is_empty() || rest.starts_with(' ');
+    (is_apart && name.len() >= 2 && is_name(name)).then_some((name, rest.trim()))
+}
+
+/// How many lines from the first on are fields, with those that go on with a value. 0 where the first is none.
+fn run(lines: &[String]) -> usize {
+    let mut length = 0;
+    while length < lines.len() {
+        if field(&lines[length]).is_some() {
+            length += 1;
+            continue;
+        }
+        let more = lines[length..]
+            .iter()
+            .take(LONGEST_VALUE)
+            .take_while(|line| !line.is_empty() && field(line).is_none());
+        let more = more.count();
+        let next = lines.get(length + more).and_then(|line| field(line));
+        match next.filter(|(name, _)| length > 0 && more > 0 && name.contains('_')) {
+            Some(_) => length += more,
+            None => break,
+        }
+    }
+    length
+}
+
+fn kind_of_run(fields: &[Option<(&str, &str)>]) -> Option<TableKind> {
+    let names: BTreeSet<String> =
+        fields.iter().flatten().map(|(name, _)| name.to_ascii_lowercase()).collect();
+    let names: Vec<String> = names.into_iter().collect();
+    if names.len() < FEWEST {
+        return None;
+    }
+    let known = names.iter().filter(|name| named::is_known(name) && name.contains('_')).count();
+    let is_list = || names.iter().all(|name| is_process_list(name)) && names.len() >= FEWEST_OF_LIST;
+    match kind(&names) {
+        Some(TableKind::ProcessList) => is_list().then_some(TableKind::ProcessList),
+        Some(TableKind::Named | TableKind::Status) => None,
+        Some(kind) => Some(kind),
+        None => (known >= FEWEST && known * 2 > names.len()).then_some(TableKind::Named),
+    }
+}
+
+/// Each row of a run with its number: a name that comes again begins another one.
+fn number_rows(run: &[String], fields: &[Option<(&str, &str)>], whole: &mut Vec<String>) {
+    let mut number = 0;
+    let mut seen: BTreeSet<&str> = BTreeSet::new();
+    for (line, field) in run.iter().zip(fields) {
+        let Some((name, value)) = field else {
+            whole.push(line.clone());
+            continue;
+        };
+        if number == 0 || !seen.insert(name) {
+            number += 1;
+            seen = BTreeSet::from([*name]);
+            whole.push(format!("{} {number}. row {}", rows::STARS, rows::STARS));
+        }
+        whole.push(format!("{name}: {value}"));
+    }
+    whole.push("1 row in set (0.00 sec)".to_owned());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(text: &str) -> Vec<String> {
+        with_row_numbers(text.lines().map(str::to_owned).collect())
+    }
+
+    #[test]
+    fn fields_without_their_row_get_one_and_what_stands_below_is_none_of_them() {
+        let found = lines(
+            "Hello,\n  Slave_IO_Running: Yes\n Slave_SQL_Running: No\n  Last_SQL_Error: a table\nis missing\n  Last_IO_Errno: 0\n\nWhat now?\n",
+        );
+        let star = format!("{} 1. row {}", rows::STARS, rows::STARS);
+        assert_eq!(
+            found,
+            [
+                "Hello,",
+                star.as_str(),
+                "Slave_IO_Running: Yes",
+                "Slave_SQL_Running: No",
+                "Last_SQL_Error: a table",
+                "is missing",
+                "Last_IO_Errno: 0",
+                "1 row in set (0.00 sec)",
+                "",
+                "What now?"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_name_that_comes_again_begins_a_row() {
+        let row = "Id: 7\nUser: app\nCommand: Query\nTime: 3\nState: updating\n";
+        let found = lines(&row.repeat(2));
+        assert_eq!(found.iter().filter(|line| row_number(line).is_some()).count(), 2, "{found:?}");
+    }
+
+    #[test]
+    fn a_list_of_status_with_colons_is_one_with_tabs() {
+        assert_eq!(
+            lines("Threads_running: 5\nThreads_connected: 512\nUptime: 4711\n"),
+            ["Threads_running\t5", "Threads_connected\t512", "Uptime\t4711"]
+        );
+    }
+
+    #[test]
+    fn prose_and_lists_that_have_their_numbers_stay_what_they_are() {
+        for text in [
+            "Time: 3pm\nHost: my laptop\nUser: me\n",
+            "Version: 8.0\nSystem: Linux\n",
+            "*** 1. row ***\n     Id: 7\n   Info: SELECT a\nfoo\nSlave_IO_Running: 3\nSlave_SQL_Running: 4\n",
+        ] {
+            assert_eq!(lines(text), text.lines().collect::<Vec<_>>());
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! A text to stretches of lines that belong together: where each document begins and ends, by content alone.
+
+use crate::rows::{header_of, is_border, row_number};
+use crate::{clock, deadlock_rows, error_log, named, slow_log, statement_report, status};
+
+/// What a stretch of lines looks like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// From its title to its end line.
+    WholeStatus,
+    Status,
+    Table,
+    Pairs,
+    Options,
+    Log,
+    SlowLog,
+    Report,
+    Deadlocks,
+    System,
+    Other,
+}
+
+/// Lines that belong together.
+#[derive(Debug)]
+pub(crate) struct Stretch {
+    /// What it looks like.
+    pub(crate) look: Look,
+    /// Its first line, from 1.
+    pub(crate) first: usize,
+    /// Its lines.
+    pub(crate) text: String,
+    /// How many they are.
+    pub(crate) lines: usize,
+}
+
+/// The stretches of a text, in order.
+pub(crate) fn stretches(text: &str) -> Vec<Stretch> {
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let plain: Vec<&str> = lines.iter().map(|line| line.trim_end_matches([' ', '\n'])).collect();
+    let mut all: Vec<Stretch> = Vec::new();
+    // Lines of one log are one document, whatever stands between them.
+    let mut logs: Option<usize> = None;
+    let mut slow_logs: Option<usize> = None;
+    let mut now = Look::Other;
+    let mut is_open = false;
+    let mut form = None;
+    for at in 0..lines.len() {
+        let before = now;
+        now = next_look(now, &plain, at, is_open, form);
+        if now == Look::Table {
+            form = table_form(plain[at]).or(form);
+        }
+        if now == Look::Other && before == Look::WholeStatus && logs.is_some() {
+            now = Look::Log;
+        }
+        is_open = now == Look::Table && framed_row_is_open(plain[at], is_open);
+        let begins = now != before || all.is_empty() || now == Look::WholeStatus && is_title(plain[at]);
+        let of_log = match now {
+            Look::Log => Some(&mut logs),
+            Look::SlowLog => Some(&mut slow_logs),
+            _ => None,
+        };
+        let of_log_place = of_log.as_deref().copied().flatten();
+        let place = match of_log_place {
+            Some(place) => place,
+            None if begins => {
+                all.push(Stretch { look: now, first: at + 1, text: String::new(), lines: 0 });
+                let last = all.len() - 1;
+                if let Some(of_log) = of_log {
+                    *of_log = Some(last);
+                }
+                last
+            }
+            None => all.len() - 1,
+        };
+        all[place].text.push_str(lines[at]);
+        all[place].lines += 1;
+        if is_end_of_status(plain[at]) && now == Look::WholeStatus {
+            now = Look::Other;
+        }
+    }
+    all
+}
+
+/// True for the line above the time of a status.
+pub(crate) fn is_title(line: &str) -> bool {
+    line.ends_with("INNODB MONITOR OUTPUT") && !line.starts_with("END OF")
+}
+
+fn is_end_of_status(line: &str) -> bool {
+    line.starts_with("END OF INNODB MONITOR OUTPUT")
+}
+
+/// What the line at a place belongs to, where those above it belong to `now`.
+fn next_look(now: Look, lines: &[&str], at: usize, is_open: bool, form: Option<char>) -> Look {
+    let line = lines[at];
+    let begins_table = || {
+        row_number(line).is_some()
+            || is_border(line) && lines.get(at + 1).is_some_and(|next| header_of(next).is_some())
+    };
+    if is_title(line) {
+        return Look::WholeStatus;
+    }
+    if slow_log::is_head(line) {
+        return Look::SlowLog;
+    }
+    let is_prompt = || ["mysql> ", "MariaDB ["].iter().any(|prompt| line.starts_with(prompt));
+    if statement_report::is_head(line) {
+        return Look::Report;
+    }
+    if deadlock_rows::is_head(line) {
+        return Look::Deadlocks;
+    }
+    match now {
+        Look::Deadlocks if deadlock_rows::is_row(line) => now,
+        Look::Deadlocks => beginning(lines, at).unwrap_or(Look::Other),
+        Look::SlowLog | Look::Report if begins_table() => Look::Table,
+        Look::SlowLog | Look::Report if error_log::is_of_log(line) && clock::time(line).is_some() => {
+            Look::Log
+        }
+        Look::SlowLog | Look::Report if is_prompt() => Look::Other,
+        Look::SlowLog if !slow_log::goes_on(lines, at) => beginning(lines, at).unwrap_or(Look::Other),
+        Look::SlowLog | Look::Report => now,
+        Look::WholeStatus if begins_table() => Look::Table,
+        Look::WholeStatus => now,
+        Look::Table => {
+            if is_table_line(lines, at, is_open, form) {
+                now
+            } else {
+                beginning(lines, at).unwrap_or(Look::Other)
+            }
+        }
+        Look::Log => match () {
+            () if begins_table() => Look::Table,
+            () if named::is_group(line) => Look::Options,
+            () => now,
+        },
+        Look::Status => match () {
+            () if begins_table() => Look::Table,
+            () if error_log::is_of_log(line) && clock::time(line).is_some() => Look::Log,
+            () if is_prompt() => Look::Other,
+            () => now,
+        },
+        Look::Options => match beginning(lines, at) {
+            Some(Look::Pairs | Look::Options | Look::System) | None => now,
+            Some(other) => other,
+        },
+        Look::Pairs => match named::pair(line) {
+            Some(_) => now,
+            None if line.is_empty() || goes_on(lines, at) => now,
+            None => beginning(lines, at).unwrap_or(Look::Other),
+        },
+        Look::System | Look::Other => match beginning(lines, at) {
+            Some(look) => look,
+            None => now,
+        },
+    }
+}
+
+/// What begins at a place, whatever stands above it.
+fn beginning(lines: &[&str], at: usize) -> Option<Look> {
+    let line = lines[at];
+    if line.is_empty() {
+        return None;
+    }
+    let next = lines.get(at + 1);
+    if row_number(line).is_some()
+        || header_of(line).is_some()
+        || is_border(line) && next.is_some_and(|next| header_of(next).is_some())
+    {
+        return Some(Look::Table);
+    }
+    if error_log::is_of_log(line) {
+        return Some(Look::Log);
+    }
+    let is_rule = line.len() >= 3 && line.bytes().all(|byte| byte == b'-');
+    if status::is_of_status(line) || is_rule && next.is_some_and(|next| status::is_heading(next)) {
+        return Some(Look::Status);
+    }
+    if named::is_group(line)
+        || is_printed_option(line)
+            && lines[at..].iter().take(3).filter(|line| is_printed_option(line)).count() == 3
+    {
+        return Some(Look::Options);
+    }
+    if is_of_system(line) {
+        return Some(Look::System);
+    }
+    let pairs = || lines[at..].iter().take(8).filter_map(|line| named::pair(line));
+    let is_list = named::pair(line).is_some_and(|(name, values)| named::is_known(name) && !values.is_empty())
+        && pairs().count() >= 3.min(lines.len() - at)
+        && pairs().filter(|(name, _)| named::is_known(name)).count() >= 2;
+    is_list.then_some(Look::Pairs)
+}
+
+/// `--key_buffer_size=16M`, as my_print_defaults prints it.
+fn is_printed_option(line: &str) -> bool {
+    line.strip_prefix("--").is_some_and(|rest| {
+        rest.starts_with(|c: char| c.is_ascii_lowercase())
+            && !rest.split('=').next().unwrap_or_default().contains(' ')
+    })
+}
+
+/// Heads of what tools of the system print.
+fn is_of_system(line: &str) -> bool {
+    const HEADS: [&str; 26] = [
+        "Filesystem ",
+        "some avg10=",
+        "full avg10=",
+        "nr_periods ",
+        "%Cpu(s):",
+        "procs -----------memory",
+        "procs ---",
+        "avg-cpu:",
+        "Device:",
+        "Device  ",
+        "top - ",
+        "MemTotal:",
+        "Active Internet connections",
+        "Active UNIX domain",
+        "COMMAND  ",
+        "COMMAND ",
+        "USER       PID",
+        "F S UID",
+        "Netid ",
+        "kernel.",
+        "vm.",
+        "fs.",
+        "nr_free_pages",
+        "slabinfo",
+        "cpu  ",
+        "processor\t",
+    ];
+    let has = |names: &[&str]| names.iter().all(|name| line.split_whitespace().any(|word| word == *name));
+    HEADS.iter().any(|head| line.trim_start().starts_with(head))
+        || line.starts_with("Linux ") && line.contains("_64")
+        // mpstat and sar, pidstat, free
+        || line.contains("%idle") && has(&["CPU", "%idle"])
+        || line.contains("%CPU") && has(&["PID", "%CPU"])
+        || line.trim_start().starts_with("total ") && has(&["total", "used", "free"])
+        || line.contains("swpd") && has(&["r", "b", "swpd"])
+}
+
+fn framed_row_is_open(line: &str, was_open: bool) -> bool {
+    let starts = line.trim_start().starts_with('|');
+    (starts || was_open) && !line.ends_with('|') && !is_border(line)
+}
+
+/// How the table is written that a line begins: `*` for rows one below the other, `|` for a frame, or what parts the cells.
+fn table_form(line: &str) -> Option<char> {
+    if row_number(line).is_some() {
+        Some('*')
+    } else if is_border(line) {
+        Some('|')
+    } else {
+        header_of(line)?;
+        let marks = if line.trim_start().starts_with('|') { ['|'; 4] } else { ['\t', ',', ';', '|'] };
+        Some(marks.into_iter().find(|mark| line.contains(*mark)).unwrap_or(' '))
+    }
+}
+
+/// A value may have several lines, such as a public key: true where the list of names goes on soon.
+fn goes_on(lines: &[&str], at: usize) -> bool {
+    const LONGEST_VALUE: usize = 24;
+    let below = || lines[at + 1..].iter().take(LONGEST_VALUE).take_while(|line| !is_of_another(line));
+    let is_named = |line: &&str| named::pair(line).is_some_and(|(name, _)| named::is_known(name));
+    let is_pair = |line: &&&str| named::pair(line).is_some_and(|(name, _)| name.contains('_'));
+    beginning(lines, at).is_none() && (below().any(is_named) || below().take(6).filter(is_pair).count() >= 4)
+}
+
+fn is_of_another(line: &str) -> bool {
+    error_log::is_of_log(line) || row_number(line).is_some() || is_title(line)
+}
+
+/// True for a line that belongs to the table above it.
+fn is_table_line(lines: &[&str], at: usize, is_open: bool, form: Option<char>) -> bool {
+    let line = lines[at];
+    if row_number(line).is_some()
+        || is_border(line)
+        || header_of(line).is_some()
+        || line.starts_with("TS ") && clock::time(line).is_some()
+    {
+        return true;
+    }
+    let is_foot = |line: &str| {
+        (line.ends_with(" sec)") && (line.contains(" rows in set") || line.contains(" row in set")))
+            || line.starts_with("(END)")
+    };
+    match form {
+        Some('*') => {
+            !(is_foot(line)
+                || ["mysql> ", "MariaDB [", "Thread ", "#0 "].iter().any(|begins| line.starts_with(begins))
+                || error_log::is_of_log(line) && clock::time(line).is_some()
+                || named::is_group(line)
+                || status::is_of_status(line))
+        }
+        Some('|') => {
+            is_open
+                || line.trim_start().starts_with('|')
+                || line.is_empty()
+                    && lines.get(at + 1).is_some_and(|next| next.trim_start().starts_with(['|', '+']))
+        }
+        Some('\t') => line.contains('\t') || goes_on(lines, at),
+        Some(mark @ (',' | ';')) => line.contains(mark),
+        _ => !line.is_empty() && !is_foot(line),
+    }
+}

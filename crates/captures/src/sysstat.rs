@@ -1,0 +1,314 @@
+//! What `mpstat`, `sar -u`, `pidstat -u` and `free` print, and the JSON of sysstat: the few numbers that a cause rests on.
+
+use std::collections::BTreeMap;
+
+use spindoctor_model::{TroubleKind, number as shown};
+
+use crate::system::{IDLE_PERCENT, STEAL_PERCENT, SystemText, mean, number, tables};
+
+/// Time in which CPUs wait for a disk and have nothing else to do, percent, from which on that is worth a sentence. By judgement.
+const WAIT_PERCENT: f64 = 30.0;
+/// Memory that is available, from which on down the next allocation may find none. By judgement: what a page cache keeps for
+/// itself, and what comes and goes with connections, is more.
+const AVAILABLE_RATIO: f64 = 0.03;
+/// Swap space in use that is worth a sentence: pages that nobody wants lie there at no cost, so it is no finding. By judgement.
+const SWAPPED_RATIO: f64 = 0.5;
+/// The programs of `pidstat` that have some of the CPUs, at the least: percent of one.
+const BUSY_PERCENT: f64 = 10.0;
+
+/// Reads them.
+pub(crate) fn read(text: &str, found: &mut SystemText) {
+    shares(text, found);
+    processes(text, found);
+    memory(text, found);
+}
+
+/// `10:11:12     CPU    %usr   %nice    %sys %iowait    %irq   %soft  %steal  %guest  %gnice   %idle`, with `all` below `CPU`; sar
+/// has `%user` and `%system`, iostat neither the time nor the CPU.
+fn shares(text: &str, found: &mut SystemText) {
+    let is_head = |words: &[&str]| words.contains(&"CPU") && words.contains(&"%idle");
+    let mut rows: Vec<BTreeMap<&str, &str>> =
+        tables(text, is_head).into_iter().flatten().filter(|row| row.get("CPU") == Some(&"all")).collect();
+    let of_iostat = of_iostat(text);
+    let source = if rows.is_empty() { "iostat" } else { "mpstat" };
+    if rows.is_empty() {
+        // The first report of iostat is of all the time since the start.
+        rows = of_iostat.iter().skip(usize::from(of_iostat.len() > 1)).cloned().collect();
+    }
+    let of = |name| mean(&rows, name).unwrap_or(0.0);
+    if of("%steal") >= STEAL_PERCENT {
+        let sentence =
+            format!("Other virtual machines have {:.0} % of this one's CPUs (steal)", of("%steal"));
+        found.add(source, Some(TroubleKind::CpusTaken), sentence);
+    }
+    if of("%iowait") >= WAIT_PERCENT {
+        let sentence =
+            format!("The CPUs wait for a disk, and do nothing else, in {:.0} % of the time", of("%iowait"));
+        found.add(source, None, sentence);
+    }
+    if mean(&rows, "%idle").is_some_and(|idle| idle + of("%iowait") <= IDLE_PERCENT) {
+        found.add(source, None, format!("The CPUs are full: {:.1} % of their time is idle", of("%idle")));
+    }
+}
+
+/// `avg-cpu:  %user   %nice %system %iowait  %steal   %idle`, and the numbers in the line below it.
+fn of_iostat(text: &str) -> Vec<BTreeMap<&str, &str>> {
+    let mut rows = Vec::new();
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        let Some(names) = line.trim_start().strip_prefix("avg-cpu:") else { continue };
+        let values = lines.next().unwrap_or_default();
+        rows.push(names.split_whitespace().zip(values.split_whitespace()).collect());
+    }
+    rows
+}
+
+/// `10:11:12      UID       PID    %usr %system  %guest   %wait    %CPU   CPU  Command`: who uses the CPUs, in the last report, which is
+/// the mean where there is one. How many CPUs there are the first line says: `Linux 5.15.0 (db1)  03/04/23  _x86_64_  (16 CPU)`.
+fn processes(text: &str, found: &mut SystemText) {
+    let is_head =
+        |words: &[&str]| words.contains(&"PID") && words.contains(&"%CPU") && words.contains(&"Command");
+    let Some(rows) = tables(text, is_head).pop() else { return };
+    let mut used: BTreeMap<&str, f64> = BTreeMap::new();
+    for row in &rows {
+        if let (Some(name), Some(percent)) = (row.get("Command"), number(row, "%CPU")) {
+            *used.entry(name.trim_start_matches(['|', '_'])).or_default() += percent;
+        }
+    }
+    let is_server = |name: &str| ["mysqld", "mariadbd"].iter().any(|server| name.ends_with(server));
+    let sum = |wanted: bool| -> f64 {
+        used.iter().filter(|(name, _)| is_server(name) == wanted).map(|(_, percent)| percent).sum()
+    };
+    let (server, others) = (sum(true), sum(false));
+    let most = used.iter().filter(|(name, _)| !is_server(name)).max_by(|one, other| one.1.total_cmp(other.1));
+    let beside = most
+        .filter(|(_, percent)| **percent >= BUSY_PERCENT)
+        .map_or_else(String::new, |(name, percent)| format!(", {name} {:.1}", percent / 100.0));
+    if server < BUSY_PERCENT && beside.is_empty() {
+        return;
+    }
+    let cpus = text.lines().find_map(cpus);
+    let is_full = cpus.is_some_and(|cpus| server + others >= cpus * (100.0 - IDLE_PERCENT));
+    let of = cpus.map_or_else(String::new, |cpus| format!(" of {cpus:.0} CPUs"));
+    let sentence = format!("The server uses {:.1}{of}{beside}", server / 100.0);
+    let kind =
+        is_full.then_some(if others > server { TroubleKind::CpusTaken } else { TroubleKind::CpusFull });
+    found.add("pidstat", kind, sentence);
+}
+
+/// `(16 CPU)` of the first line.
+fn cpus(line: &str) -> Option<f64> {
+    let (_, rest) = line.split_once('(').filter(|_| line.starts_with("Linux "))?;
+    let count = rest.rsplit('(').next()?.strip_suffix(" CPU)")?;
+    count.parse().ok().filter(|cpus: &f64| *cpus >= 1.0)
+}
+
+/// `              total        used        free      shared  buff/cache   available`, and `Mem:` and `Swap:` below it.
+fn memory(text: &str, found: &mut SystemText) {
+    let mut lines = text.lines().skip_while(|line| !line.trim_start().starts_with("total "));
+    let Some(head) = lines.next() else { return };
+    let names: Vec<&str> = head.split_whitespace().collect();
+    let mut row = |label: &str| -> Option<BTreeMap<_, f64>> {
+        let line = lines.next()?.trim_start();
+        let values = line.strip_prefix(label)?.split_whitespace().map(amount);
+        names.iter().copied().zip(values).map(|(name, value)| Some((name, value?))).collect()
+    };
+    let (Some(memory), swap) = (row("Mem:"), row("Swap:")) else { return };
+    let ratio = |row: &BTreeMap<&str, f64>, name: &str| {
+        Some(row.get(name)? / row.get("total").filter(|total| **total > 0.0)?)
+    };
+    if let Some(available) = ratio(&memory, "available").filter(|ratio| *ratio <= AVAILABLE_RATIO) {
+        let sentence = format!("Of the host's memory {} is available", shown::percent(available));
+        found.add("free", None, sentence);
+    }
+    if let Some(swapped) = swap.and_then(|swap| ratio(&swap, "used")).filter(|ratio| *ratio >= SWAPPED_RATIO)
+    {
+        found.add("free", None, format!("{} of the swap space is in use", shown::percent(swapped)));
+    }
+}
+
+/// `32011`, and with `-h` `31Gi`, `799Mi`, in any unit: only ratios are wanted.
+fn amount(text: &str) -> Option<f64> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let scale = match text[digits.len()..].chars().next() {
+        None => 1.0,
+        Some('B') => 1.0 / 1024.0,
+        Some('K' | 'k') => 1.0,
+        Some('M') => 1024.0,
+        Some('G') => 1_048_576.0,
+        Some('T') => 1_073_741_824.0,
+        Some(_) => return None,
+    };
+    digits
+        .replace(',', ".")
+        .parse()
+        .ok()
+        .filter(|number: &f64| number.is_finite() && *number >= 0.0)
+        .map(|number: f64| number * scale)
+}
+
+/// The JSON of `iostat -o JSON` and `mpstat -o JSON` as the text that they print without it.
+pub(crate) fn from_json(text: &str) -> Option<String> {
+    let trimmed = text.trim_start();
+    if !trimmed.starts_with('{') || !trimmed[..trimmed.floor_char_boundary(200)].contains("\"sysstat\"") {
+        return None;
+    }
+    let value: serde_json::Value = serde_json::from_str(trimmed).ok()?;
+    let hosts = value.get("sysstat")?.get("hosts")?.as_array()?;
+    let mut printed = String::new();
+    for statistics in hosts.iter().filter_map(|host| host.get("statistics")?.as_array()).flatten() {
+        let rows = |name: &str| statistics.get(name).and_then(serde_json::Value::as_array);
+        if let Some(shares) = statistics.get("avg-cpu").and_then(serde_json::Value::as_object) {
+            let (names, values) = columns(shares, |name| format!("%{name}"));
+            printed.push_str(&format!("avg-cpu: {names}\n{values}\n\n"));
+        }
+        for list in rows("disk").into_iter().chain(rows("cpu-load")) {
+            // The names once for all rows of a report: where they come again another one begins.
+            let mut above = String::new();
+            for row in list.iter().filter_map(serde_json::Value::as_object) {
+                let (names, values) = columns(row, named);
+                if names != above {
+                    printed.push_str(&format!("{names}\n"));
+                    above = names;
+                }
+                printed.push_str(&format!("{values}\n"));
+            }
+            printed.push('\n');
+        }
+    }
+    Some(printed)
+}
+
+/// How the text names what the JSON does.
+fn named(name: &str) -> String {
+    match name {
+        "disk_device" => "Device".to_owned(),
+        "cpu" => "CPU".to_owned(),
+        // A name with a stroke is a rate.
+        "util" | "usr" | "nice" | "sys" | "iowait" | "irq" | "soft" | "steal" | "guest" | "gnice"
+        | "idle" => {
+            format!("%{name}")
+        }
+        other => other.to_owned(),
+    }
+}
+
+/// The names and the values of an object, each in a line; that with the name of a thing stands first.
+fn columns(
+    object: &serde_json::Map<String, serde_json::Value>,
+    named: impl Fn(&str) -> String,
+) -> (String, String) {
+    let is_thing = |name: &str| matches!(name, "disk_device" | "cpu");
+    let mut cells: Vec<(&String, String)> = object
+        .iter()
+        .filter_map(|(name, value)| match value {
+            serde_json::Value::String(text) => Some((name, text.clone())),
+            serde_json::Value::Number(number) => Some((name, number.to_string())),
+            _ => None,
+        })
+        .filter(|(_, value)| !value.is_empty() && !value.contains(char::is_whitespace))
+        .collect();
+    cells.sort_by_key(|(name, _)| !is_thing(name));
+    let names: Vec<String> = cells.iter().map(|(name, _)| named(name)).collect();
+    let values: Vec<&str> = cells.iter().map(|(_, value)| value.as_str()).collect();
+    (names.join(" "), values.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::system;
+
+    fn says(text: &str) -> Vec<String> {
+        system::read(text).says
+    }
+
+    fn kinds(text: &str) -> Vec<TroubleKind> {
+        system::read(text).troubles.iter().map(|trouble| trouble.kind).collect()
+    }
+
+    #[test]
+    fn what_hypervisors_and_disks_take_of_the_cpus_is_said() {
+        let mpstat = |steal: &str, wait: &str, idle: &str| {
+            format!(
+                "10:11:12     CPU    %usr   %nice    %sys %iowait    %irq   %soft  %steal  %guest  %gnice   %idle\n\
+                 10:11:13     all   12.00    0.00    3.00  {wait}    0.00    0.00   {steal}    0.00    0.00   {idle}\n\
+                 10:11:13       0   99.00    0.00    1.00    0.00    0.00    0.00   99.00    0.00    0.00    0.00\n"
+            )
+        };
+        let steal = mpstat("61.00", "2.00", "22.00");
+        assert_eq!(says(&steal), ["Other virtual machines have 61 % of this one's CPUs (steal)"]);
+        assert_eq!(kinds(&steal), [TroubleKind::CpusTaken]);
+        let wait = mpstat("0.00", "71.00", "14.00");
+        assert_eq!(says(&wait), ["The CPUs wait for a disk, and do nothing else, in 71 % of the time"]);
+        assert_eq!(kinds(&wait), []);
+        assert_eq!(says(&mpstat("0.00", "2.00", "83.00")), Vec::<String>::new());
+        let full = mpstat("0.00", "0.00", "1.50");
+        assert_eq!(says(&full), ["The CPUs are full: 1.5 % of their time is idle"]);
+        let sar = "10:10:01 AM     CPU     %user     %nice   %system   %iowait    %steal     %idle\n\
+                   10:11:01 AM     all      4.11      0.00      2.10     71.20      0.00     22.59\n\
+                   Average:        all      4.11      0.00      2.10     71.20      0.00     22.59\n";
+        assert_eq!(says(sar), ["The CPUs wait for a disk, and do nothing else, in 71 % of the time"]);
+        let iostat = "avg-cpu:  %user   %nice %system %iowait  %steal   %idle\n           6.21    0.00    2.11    1.20   40.00   50.48\n";
+        assert_eq!(kinds(iostat), [TroubleKind::CpusTaken]);
+    }
+
+    #[test]
+    fn who_uses_the_cpus_by_pidstat_is_the_server_or_somebody_else() {
+        let pidstat = |server: &str, other: &str| {
+            format!(
+                "Linux 5.15.0-91-generic (db1) \t03/04/23 \t_x86_64_\t(16 CPU)\n\n\
+                 10:11:12      UID       PID    %usr %system  %guest   %wait    %CPU   CPU  Command\n\
+                 10:11:13      112      4711 {server}  112.00    0.00    3.00 {server}     4  mysqld\n\
+                 10:11:13        0      9123   60.00    2.00    0.00    0.00  {other}     5  java\n"
+            )
+        };
+        assert_eq!(says(&pidstat("1532.00", "62.00")), ["The server uses 15.3 of 16 CPUs, java 0.6"]);
+        assert_eq!(kinds(&pidstat("1532.00", "62.00")), [TroubleKind::CpusFull]);
+        assert_eq!(kinds(&pidstat("32.00", "1562.00")), [TroubleKind::CpusTaken]);
+        assert_eq!(kinds(&pidstat("32.00", "62.00")), []);
+    }
+
+    #[test]
+    fn memory_that_is_left_and_swap_in_use_are_said() {
+        let free = "              total        used        free      shared  buff/cache   available\n\
+                    Mem:          32011       31211         201           3         599         210\n\
+                    Swap:          8191        8100          91\n";
+        assert_eq!(
+            says(free),
+            ["Of the host's memory 0.7 % is available", "99 % of the swap space is in use"]
+        );
+        let calm = "               total        used        free      shared  buff/cache   available\n\
+                    Mem:            31Gi       3.2Gi       201Mi       3.0Mi        28Gi        27Gi\n\
+                    Swap:             0B          0B          0B\n";
+        assert_eq!(says(calm), Vec::<String>::new());
+    }
+
+    #[test]
+    fn the_json_of_sysstat_says_what_its_text_does() {
+        let disk = |busy: &str| {
+            format!(
+                "{{\"avg-cpu\": {{\"user\": 6.21, \"iowait\": 1.0, \"steal\": 0.0, \"idle\": 90.0}}, \"disk\": [{{\"disk_device\": \
+                 \"sda\", \"r/s\": 812.0, \"w/s\": 2.0, \"r_await\": 18.2, \"w_await\": 1.1, \"util\": {busy}}}, {{\"disk_device\": \"sdb\", \"r/s\": 1.0, \"w/s\": 2.0, \"r_await\": 0.2, \
+                 \"w_await\": 1.1, \"util\": 1.0}}]}}"
+            )
+        };
+        let json = |statistics: &str| {
+            format!(
+                "{{\"sysstat\": {{\"hosts\": [{{\"nodename\": \"db1\", \"statistics\": [{statistics}]}}]}}}}"
+            )
+        };
+        let busy = from_json(&json(&disk("100.0"))).unwrap();
+        assert_eq!(busy.matches("Device").count(), 1, "{busy}");
+        assert_eq!(kinds(&busy), [TroubleKind::BusyReading], "{busy}");
+        // The first report is of all time.
+        let calm = from_json(&json(&format!("{},{}", disk("100.0"), disk("3.0")))).unwrap();
+        assert_eq!(kinds(&calm), [], "{calm}");
+        let load = "{\"timestamp\": \"10:11:12\", \"cpu-load\": [{\"cpu\": \"all\", \"usr\": 5.0, \"iowait\": 1.0, \"steal\": 61.0, \"idle\": 22.0}]}";
+        let taken = from_json(&json(load)).unwrap();
+        assert_eq!(kinds(&taken), [TroubleKind::CpusTaken], "{taken}");
+        for text in ["{}", "{\"sysstat\": 7}", "{\"sysstat\": {\"hosts\": []", "sysstat"] {
+            assert_eq!(from_json(text), None, "{text}");
+        }
+    }
+}
