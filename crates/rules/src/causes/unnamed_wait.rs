@@ -70,7 +70,7 @@ const ORDINARY_SESSIONS: f64 = 4.0;
 /// And of what somebody captured, who does so because something is wrong: two that do the same.
 const GIVEN_SESSIONS: f64 = 2.0;
 
-/// Sessions before the mutex of the tables that are open, from which on they are no work that goes on. By judgement.
+/// Sessions in a class of work, from which on they are a queue. By judgement.
 const QUEUE: f64 = 16.0;
 
 /// Waits of microseconds that every server under load has some of.
@@ -92,6 +92,9 @@ pub(crate) fn evaluate(window: &Window, time: &SessionTime, findings: &[Finding]
     if findings.iter().any(|finding| finding.severity > Severity::Note) {
         return Outcome::Clear;
     }
+    if let Some(queue) = queue(time) {
+        return Outcome::Fired(finding(window, time, queue.share, queue, &[queue]));
+    }
     let own = OwnAnswers::from_window(window);
     if own.late > 0 {
         return Outcome::Fired(late(window, own));
@@ -104,17 +107,23 @@ pub(crate) fn evaluate(window: &Window, time: &SessionTime, findings: &[Finding]
             && time.session_seconds_per_second >= least
             && !explained.contains(&one.class)
     }) {
-        // Tables that are opened are work; a queue before the mutex under which they are opened is none.
-        Some(queue)
-            if queue.class == TimeClass::TableCache
-                && queue.known_by == KnownBy::Stack
-                && queue.share * time.session_seconds_per_second >= QUEUE =>
-        {
-            Outcome::Fired(finding(window, time, queue.share, queue, &[queue]))
-        }
         Some(largest) => Outcome::Fired(finding(window, time, NOTE, largest, &[largest])),
         None => Outcome::Clear,
     }
+}
+
+/// An ordinary class in which so many stand for most of the time that it is no work that goes on: tables that are opened are work, a
+/// queue before the mutex under which they are opened is none; a login is over in milliseconds, unless the client says nothing or
+/// the server waits for a name or for who checks the password.
+fn queue(time: &SessionTime) -> Option<&TimeShare> {
+    let largest = time.classes.iter().find(|one| ORDINARY.contains(&one.class))?;
+    let stands = match largest.class {
+        TimeClass::TableCache => largest.known_by == KnownBy::Stack,
+        TimeClass::Login => true,
+        _ => false,
+    };
+    (stands && largest.share >= ORDINARY_FROM && largest.share * time.session_seconds_per_second >= QUEUE)
+        .then_some(largest)
 }
 
 fn finding(
@@ -203,6 +212,13 @@ fn unexamined(window: &Window, class: TimeClass) -> Option<&'static Cause> {
 fn look(window: &Window, class: TimeClass) -> Remedy {
     let is_given = window.is_given();
     let (statement, why, risk) = match class {
+        TimeClass::Login => (
+            "SHOW FULL PROCESSLIST; SHOW GLOBAL VARIABLES WHERE Variable_name IN ('skip_name_resolve', 'connect_timeout')",
+            "Whose login lasts for seconds is a client that says nothing, as half-open connections of a load balancer or a scanner \
+             do: a smaller connect_timeout ends them. Or the server looks up the client's name, and the name server is slow: its \
+             stacks then stand in getnameinfo or getaddrinfo, and skip_name_resolve needs a restart. Or a plugin asks PAM or LDAP.",
+            "They only read.",
+        ),
         _ if !is_given => (
             "spindoctor locks; spindoctor stacks --duration 10s",
             "The first shows who blocks whom, the second what each thread does, by function.",
@@ -308,6 +324,20 @@ pub(crate) mod examples {
         }
         let findings = found(3, 1_900.0, at_rest().host_cpu(4.0, 0.0));
         assert_eq!(findings[0].severity, Severity::Note, "{findings:#?}");
+    }
+
+    #[test]
+    fn logins_that_do_not_end_are_a_queue_and_no_work() {
+        let found = |count: u64| {
+            let sessions = move |_| (0..count).map(|at| session(20 + at, "Connect", "login", "")).collect();
+            let window = Build::busy("8.0.36").sessions(sessions).remote().without_profile().late(1, 1_400.0);
+            crate::diagnose(&window.window()).findings
+        };
+        let findings = found(80);
+        assert_eq!((findings[0].cause.as_str(), findings[0].severity), (CAUSE.name, Severity::Critical));
+        assert!(findings[0].headline.contains("80 sessions are in `login`"), "{}", findings[0].headline);
+        assert!(findings[0].remedies[0].why.contains("connect_timeout"));
+        assert!(found(8).iter().all(|finding| finding.severity == Severity::Note));
     }
 
     #[test]
