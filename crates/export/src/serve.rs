@@ -32,11 +32,11 @@ const LONGEST: Duration = Duration::from_secs(10);
 /// After an error of accept(2), such as too many open files, it is tried again.
 const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(200);
 
-/// The address that a user names: `127.0.0.1:9104`, `[::1]:9104`; a port alone is of the loopback.
+/// The address that a user names: `127.0.0.1:19104`, `[::1]:19104`; a port alone is of the loopback.
 pub fn address(text: &str) -> Result<SocketAddr, String> {
     let loopback = |port: &str| Some(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port.parse().ok()?));
     text.parse().ok().or_else(|| loopback(text.strip_prefix(':').unwrap_or(text))).ok_or_else(|| {
-        format!("{text:?} is not an address and port; write 127.0.0.1:9104, or 9104 for the loopback")
+        format!("{text:?} is not an address and port; write 127.0.0.1:19104, or 19104 for the loopback")
     })
 }
 
@@ -186,13 +186,13 @@ mod tests {
     #[test]
     fn a_port_alone_is_of_the_loopback() {
         for (text, is) in [
-            ("9104", "127.0.0.1:9104"),
-            (":9104", "127.0.0.1:9104"),
-            ("0.0.0.0:9104", "0.0.0.0:9104"),
-            ("[::1]:9104", "[::1]:9104"),
+            ("19104", "127.0.0.1:19104"),
+            (":19104", "127.0.0.1:19104"),
+            ("0.0.0.0:19104", "0.0.0.0:19104"),
+            ("[::1]:19104", "[::1]:19104"),
         ] {
             assert_eq!(address(text), Ok(is.parse().unwrap()), "{text}");
         }
-        assert!(address("localhost").unwrap_err().contains("127.0.0.1:9104"));
+        assert!(address("localhost").unwrap_err().contains("127.0.0.1:19104"));
     }
 }

@@ -4,6 +4,8 @@
 //! Names follow Prometheus's rules: `spindoctor_`, base units (seconds, bytes, ratio) at the end, `_total` for counters.
 
 mod declared;
+#[cfg(test)]
+mod watched;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

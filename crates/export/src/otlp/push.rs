@@ -3,9 +3,9 @@
 //! The queue is bounded; data without room in it is dropped and counted. A collector that cannot be reached is tried
 //! again less and less often.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -19,6 +19,8 @@ const WITHIN: Duration = Duration::from_secs(10);
 const AGAIN_AFTER: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 /// After so many tries a request is given up: newer ones are worth more.
 const TRIES: u32 = 6;
+/// After so many tries the user is shown why: one failure alone is a collector that is restarted.
+const SAID_AFTER: u32 = 2;
 /// How long the last requests are waited for at the end.
 const GOODBYE_WITHIN: Duration = Duration::from_secs(3);
 
@@ -47,6 +49,42 @@ pub struct Counts {
     pub sent: AtomicU64,
     /// Lost: no room, refused, or given up.
     pub dropped: AtomicU64,
+    /// Handed over: what is not among the sent ones at the end is lost.
+    pushed: AtomicU64,
+    /// What the user was not shown yet, and why the collector took nothing last.
+    news: Mutex<News>,
+}
+
+/// What there is to say about the collector.
+#[derive(Debug, Default)]
+struct News {
+    unsaid: Option<String>,
+    last_trouble: Option<String>,
+}
+
+impl Counts {
+    /// What the user should read now: once when the collector stops taking requests, once when it takes them again.
+    pub fn news(&self) -> Option<String> {
+        self.news.lock().unwrap_or_else(PoisonError::into_inner).unsaid.take()
+    }
+
+    /// At the end: how many requests were not taken, of how many, and why; none where all were taken.
+    pub fn losses(&self) -> Option<String> {
+        let pushed = self.pushed.load(Ordering::Relaxed);
+        let lost = pushed.saturating_sub(self.sent.load(Ordering::Relaxed));
+        let news = self.news.lock().unwrap_or_else(PoisonError::into_inner);
+        let why = news.last_trouble.as_deref().map(|why| format!(": {why}")).unwrap_or_default();
+        (lost > 0)
+            .then(|| format!("{lost} of {pushed} requests to the OpenTelemetry collector were lost{why}"))
+    }
+
+    fn say(&self, text: String, trouble: Option<String>) {
+        let mut news = self.news.lock().unwrap_or_else(PoisonError::into_inner);
+        news.unsaid = Some(text);
+        if trouble.is_some() {
+            news.last_trouble = trouble;
+        }
+    }
 }
 
 /// The thread that sends, and the way to it.
@@ -75,14 +113,15 @@ impl Pusher {
 
     /// Hands over a request; never waits.
     pub fn push(&self, signal: Signal, request: Vec<u8>) {
+        self.counts.pushed.fetch_add(1, Ordering::Relaxed);
         let taken = self.queue.as_ref().is_some_and(|queue| queue.try_send((signal, request)).is_ok());
         if !taken {
             self.counts.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// What became of the requests so far.
-    pub fn counts(&self) -> &Counts {
+    /// What became of the requests so far; it can be read when this is gone, too.
+    pub fn counts(&self) -> &Arc<Counts> {
         &self.counts
     }
 }
@@ -114,10 +153,10 @@ struct Sender {
 enum Said {
     /// Taken.
     Yes,
-    /// Try again: it is busy, or cannot be reached.
-    Later,
-    /// Never: the request is not to its liking.
-    No,
+    /// Try again: it is busy, or cannot be reached, for this reason.
+    Later(String),
+    /// Never: it refuses the request, for this reason.
+    No(String),
 }
 
 impl Sender {
@@ -129,6 +168,8 @@ impl Sender {
 
     fn run(&self, waiting: &Receiver<(Signal, Vec<u8>)>) {
         let mut pause = AGAIN_AFTER.0;
+        // What the user was shown: true where the collector took nothing last.
+        let mut in_trouble = false;
         loop {
             let (signal, request) = match waiting.recv_timeout(AGAIN_AFTER.1) {
                 Ok(next) => next,
@@ -137,10 +178,23 @@ impl Sender {
             };
             let mut tries = 0;
             let taken = loop {
-                match self.send(signal, &request) {
+                let (why, is_last) = match self.send(signal, &request) {
                     Said::Yes => break true,
-                    Said::No => break false,
-                    Said::Later => tries += 1,
+                    Said::No(why) => (why, true),
+                    Said::Later(why) => (why, false),
+                };
+                tries += 1;
+                if (is_last || tries >= SAID_AFTER) && !std::mem::replace(&mut in_trouble, true) {
+                    self.counts.say(
+                        format!(
+                            "the OpenTelemetry collector at {} takes nothing: {why}; it is tried again",
+                            self.place()
+                        ),
+                        Some(why),
+                    );
+                }
+                if is_last {
+                    break false;
                 }
                 if tries >= TRIES {
                     break false;
@@ -151,6 +205,12 @@ impl Sender {
             if taken {
                 pause = AGAIN_AFTER.0;
                 self.counts.sent.fetch_add(1, Ordering::Relaxed);
+                if std::mem::take(&mut in_trouble) {
+                    let lost = self.counts.dropped.load(Ordering::Relaxed);
+                    let again =
+                        format!("the OpenTelemetry collector takes requests again; {lost} were lost so far");
+                    self.counts.say(again, None);
+                }
             } else {
                 self.counts.dropped.fetch_add(1, Ordering::Relaxed);
             }
@@ -163,9 +223,23 @@ impl Sender {
         // OTLP 1.x, section "OTLP/HTTP Response": 429, 502, 503 and 504 may be tried again.
         match answer.map(|answer| answer.status().as_u16()) {
             Ok(200..=299) => Said::Yes,
-            Ok(429 | 502 | 503 | 504) | Err(_) => Said::Later,
-            Ok(_) => Said::No,
+            Ok(status @ (429 | 502 | 503 | 504)) => {
+                Said::Later(format!("it answers {status} at {}", signal.path()))
+            }
+            Ok(status) => Said::No(format!("it answers {status} at {}", signal.path())),
+            // What these say has the address in it, and that may be a secret.
+            Err(ureq::Error::BadUri(_) | ureq::Error::Http(_)) => {
+                Said::No("its address is not one of HTTP".to_owned())
+            }
+            Err(error) => Said::Later(error.to_string()),
         }
+    }
+
+    /// The collector's host and port: what else is in its address may be a secret.
+    fn place(&self) -> &str {
+        let rest = self.url.split_once("://").map_or(self.url.as_str(), |(_, rest)| rest);
+        let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        host.rsplit_once('@').map_or(host, |(_, host)| host)
     }
 }
 
@@ -250,6 +324,54 @@ mod tests {
         assert_eq!((sent, dropped, received.lock().unwrap().len()), (1, 0, 2));
         let (received, sent, dropped) = pushed(1, StatusCode::BAD_REQUEST, &[(Signal::Logs, b"x")]);
         assert_eq!((sent, dropped, received.lock().unwrap().len()), (0, 1, 1));
+    }
+
+    /// What is said while a collector refuses so many requests and takes the rest, in order, and at the end.
+    fn said(refused: usize, requests: usize) -> (Vec<String>, Option<String>) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            runtime.block_on(collector(listener, refused, StatusCode::BAD_REQUEST, Received::default()));
+        });
+        let pusher = Pusher::start(&format!("http://me:secret@{address}/otel?key=secret")).unwrap();
+        let counts = Arc::clone(pusher.counts());
+        let mut said = Vec::new();
+        for done in 1..=requests as u64 {
+            pusher.push(Signal::Metrics, vec![0; 8]);
+            let begun = Instant::now();
+            while counts.sent.load(Ordering::Relaxed) + counts.dropped.load(Ordering::Relaxed) < done
+                && begun.elapsed() < PATIENCE
+            {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        drop(pusher);
+        said.extend(counts.news());
+        (said, counts.losses())
+    }
+
+    #[test]
+    fn a_collector_that_refuses_is_said_once_and_at_the_end_without_secrets() {
+        let (said, at_the_end) = said(3, 3);
+        assert_eq!(said.len(), 1, "{said:?}");
+        assert!(
+            said[0].contains("127.0.0.1:") && said[0].contains("it answers 400 at /v1/metrics"),
+            "{said:?}"
+        );
+        assert!(!said[0].contains("secret"), "{said:?}");
+        assert_eq!(
+            at_the_end.as_deref(),
+            Some("3 of 3 requests to the OpenTelemetry collector were lost: it answers 400 at /v1/metrics")
+        );
+    }
+
+    #[test]
+    fn a_collector_that_takes_requests_again_is_said_and_one_that_takes_all_is_not() {
+        let (again, at_the_end) = said(2, 3);
+        assert_eq!(again, ["the OpenTelemetry collector takes requests again; 2 were lost so far"]);
+        assert!(at_the_end.is_some_and(|text| text.starts_with("2 of 3 requests")));
+        assert_eq!(said(0, 2), (Vec::new(), None));
     }
 
     #[test]

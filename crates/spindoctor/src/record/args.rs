@@ -48,7 +48,7 @@ pub struct Record {
     #[arg(long)]
     pub no_stacks: bool,
 
-    /// Serve metrics for Prometheus here: 127.0.0.1:9104, or 9104 alone for the loopback
+    /// Serve metrics for Prometheus here: 127.0.0.1:19104, or 19104 alone for the loopback
     #[arg(long, value_name = "ADDRESS", value_parser = serve::address)]
     pub metrics: Option<SocketAddr>,
 

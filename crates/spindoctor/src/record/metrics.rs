@@ -143,6 +143,17 @@ impl Metrics {
         self.costs_before.clone_from(&self.known.costs);
     }
 
+    /// The recorder ends: what waits for the collector is sent, if that takes no longer than a moment, and what was lost is
+    /// said.
+    pub fn end(&mut self) {
+        let Some(push) = self.push.take() else { return };
+        let counts = Arc::clone(push.pusher.counts());
+        drop(push);
+        if let Some(losses) = counts.losses() {
+            note(&losses);
+        }
+    }
+
     /// An event has ended.
     pub fn event(&mut self, Over { head, seen_until, .. }: &Over) {
         let of = (rows::word(&head.stall.kind), head.cause.clone().unwrap_or_default());
@@ -219,6 +230,9 @@ impl Metrics {
         let families = metrics::families(Some(&self.window), &self.known);
         if let Some(page) = &self.page {
             page.text.send_replace(prometheus::render(&families).into());
+        }
+        if let Some(news) = self.push.as_ref().and_then(|push| push.pusher.counts().news()) {
+            note(&news);
         }
         if let Some(push) = &mut self.push
             && push.pushed.is_none_or(|pushed| pushed.elapsed() >= PUSH_EVERY)

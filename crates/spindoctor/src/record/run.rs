@@ -60,7 +60,10 @@ pub fn run(asked: &Record) -> anyhow::Result<ExitStatus> {
             let ended = record(asked, &path, target.clone(), &mut lasting).await;
             lasting.metrics.sampling_ended();
             match ended {
-                Ok(Ended::Asked) => return Ok(ExitStatus::Done),
+                Ok(Ended::Asked) => {
+                    lasting.metrics.end();
+                    return Ok(ExitStatus::Done);
+                }
                 Ok(Ended::Reload) => {
                     note("SIGHUP: option files are read again");
                     // A password may have changed. A file that somebody is just writing is no reason to end.

@@ -67,7 +67,7 @@ fn the_service_starts_the_recorder_with_flags_that_it_has() {
     let start = unit.lines().find_map(|line| line.strip_prefix("ExecStart=")).expect("a line that starts it");
     let arguments = start.strip_prefix("/usr/bin/spindoctor ").expect("the program's place");
     // %d and %S are folders of systemd's: here there are none, and any port will do.
-    let line = arguments.replace("%d", "/nonexistent").replace("%S", "/nonexistent").replace(":9104", ":0");
+    let line = arguments.replace("%d", "/nonexistent").replace("%S", "/nonexistent").replace(":19104", ":0");
     let (why, code) = complained(&line);
     assert!(code == 2 && why.contains("/nonexistent/my.cnf") && !why.contains("Usage"), "{why}");
 }
