@@ -5,6 +5,7 @@ mod cache;
 mod calm;
 mod captured;
 mod connections;
+mod containers;
 mod doctor;
 mod explain;
 mod fleet;
