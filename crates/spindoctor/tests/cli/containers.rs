@@ -64,19 +64,20 @@ fn the_sidecar_starts_the_recorder_with_flags_that_it_has() {
 /// inodes, and the inode of the one that it has open itself.
 fn process(proc: &Path, pid: u32, program: &str, environment: &str, sockets: &[(u32, &str)], own: u32) {
     let folder = proc.join(pid.to_string());
-    fs::create_dir_all(folder.join("net")).unwrap();
-    fs::create_dir_all(folder.join("fd")).unwrap();
-    fs::write(folder.join("comm"), format!("{program}\n")).unwrap();
-    fs::write(folder.join("environ"), environment).unwrap();
+    fs::create_dir_all(folder.join("net")).expect("a folder of ours");
+    fs::create_dir_all(folder.join("fd")).expect("a folder of ours");
+    fs::write(folder.join("comm"), format!("{program}\n")).expect("a folder of ours");
+    fs::write(folder.join("environ"), environment).expect("a folder of ours");
     let head = "Num       RefCount Protocol Flags    Type St Inode Path\n".to_owned();
     let lines = sockets.iter().map(|(inode, path)| {
         format!("0000000000000000: 00000002 00000000 00010000 0001 01 {inode} {path}\n")
     });
     let connected =
         format!("0000000000000000: 00000003 00000000 00000000 0001 03 {own} /run/connected.sock\n");
-    fs::write(folder.join("net/unix"), head + &connected + &lines.collect::<String>()).unwrap();
-    symlink("/dev/null", folder.join("fd/0")).unwrap();
-    symlink(format!("socket:[{own}]"), folder.join("fd/21")).unwrap();
+    fs::write(folder.join("net/unix"), head + &connected + &lines.collect::<String>())
+        .expect("a folder of ours");
+    symlink("/dev/null", folder.join("fd/0")).expect("a folder of ours");
+    symlink(format!("socket:[{own}]"), folder.join("fd/21")).expect("a folder of ours");
 }
 
 /// What a node's recorders would be started with.
