@@ -1,6 +1,6 @@
 # The commands of this project. Each is a script, so that it can be read and run alone.
 
-.PHONY: demo test book fuzz score matrix bench bpf prove undo replay
+.PHONY: demo test book dist fuzz score matrix bench bpf prove undo replay
 
 demo:  ## a real MySQL in a CPU quota, under load, diagnosed
 	@script/demo
@@ -10,6 +10,9 @@ test:  ## fmt, clippy, unit and integration tests against real servers, docs
 
 book:  ## the documentation as pages, in target/book
 	@script/book
+
+dist:  ## packages, with their sums and a list of what is in them, in target/dist
+	@script/dist
 
 fuzz:  ## each fuzz target for a short while
 	@script/fuzz

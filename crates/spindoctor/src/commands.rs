@@ -3,14 +3,14 @@
 
 use std::ffi::OsString;
 
-use clap::{ArgAction, Parser, Subcommand};
+use clap::{ArgAction, CommandFactory as _, Parser, Subcommand};
 
 use crate::common::exit::ExitStatus;
 use crate::common::flags::Connection;
 use crate::common::output;
 use crate::{
-    cache, connections, doctor, explain, export, fleet, host, incident, indexes, lab, locks, mcp, predict,
-    record, stacks, sweep, top, tune, workload,
+    cache, connections, doctor, explain, export, fleet, host, incident, indexes, lab, locks, manual, mcp,
+    predict, record, stacks, sweep, top, tune, workload,
 };
 
 /// Finds where a running MySQL or MariaDB server loses time, shows who blocks whom, and says what to do.
@@ -90,6 +90,14 @@ commands! {
     /// Start throw-away servers and make them suffer a known cause
     #[command(subcommand)]
     Lab(lab::Lab) => lab::run,
+    /// Write manual pages and completions, for packages
+    #[command(hide = true)]
+    PackageFiles(manual::PackageFiles) => package_files,
+}
+
+/// Writes what packages have beside the program, made from the commands of this list.
+fn package_files(asked: &manual::PackageFiles) -> anyhow::Result<ExitStatus> {
+    manual::run(asked, &Cli::command())
 }
 
 /// Serves an assistant with what the other commands print.
@@ -154,8 +162,6 @@ fn with_long_password(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsSt
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
     use std::time::Duration;
 
     use spindoctor_collect::mysql::Secret;

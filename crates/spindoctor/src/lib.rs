@@ -21,6 +21,7 @@ mod incident;
 mod indexes;
 mod lab;
 mod locks;
+mod manual;
 mod mcp;
 mod predict;
 mod record;
