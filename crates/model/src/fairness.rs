@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Fairness {
-    /// Transactions of a client: their mean, as sysbench prints it.
+    /// Transactions of a client: their mean, by each client's own count, or as sysbench prints it.
     pub mean: f64,
-    /// Their standard deviation, as sysbench prints it.
+    /// Their standard deviation, from the same.
     pub sd: f64,
     /// Those of the client with the fewest, where each was counted.
     pub least: Option<u64>,

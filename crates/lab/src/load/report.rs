@@ -96,12 +96,18 @@ pub(super) fn parse_closing(printed: &str) -> Result<LoadReport> {
     parsed().ok_or_else(|| Error::Report(last_lines(printed, 30)))
 }
 
-/// With the least and the most of what the clients did; without them where one of them did not say it.
+/// What the clients did by their own counts: then the mean lies between the least and the most, which that of sysbench need not,
+/// whose measured part begins when sysbench gets a CPU. As sysbench prints it where a client did not say what it did.
 pub(super) fn with_ends(fairness: Fairness, events: &[u64], threads: u32) -> Fairness {
-    if events.len() != threads as usize {
+    let (Some(&least), Some(&most), true) =
+        (events.iter().min(), events.iter().max(), events.len() == threads as usize)
+    else {
         return fairness;
-    }
-    Fairness { least: events.iter().min().copied(), most: events.iter().max().copied(), ..fairness }
+    };
+    let mean = |values: &mut dyn Iterator<Item = f64>| values.sum::<f64>() / events.len() as f64;
+    let mean_events = mean(&mut events.iter().map(|&count| count as f64));
+    let variance = mean(&mut events.iter().map(|&count| (count as f64 - mean_events).powi(2)));
+    Fairness { mean: mean_events, sd: variance.sqrt(), least: Some(least), most: Some(most) }
 }
 
 #[cfg(test)]
@@ -177,7 +183,10 @@ Threads fairness:
     fn the_least_and_the_most_are_known_where_every_client_said_what_it_did() {
         let fairness = parse_fairness("10.5/2.25").unwrap();
         let with = |events: &[u64]| with_ends(fairness, events, 3);
-        assert_eq!((with(&[9, 12, 8]).least, with(&[9, 12, 8]).most), (Some(8), Some(12)));
+        let counted = with(&[9, 12, 9]);
+        assert_eq!((counted.mean, counted.least, counted.most), (10.0, Some(9), Some(12)));
+        // As sysbench's: of all clients, not of a sample of them.
+        assert!((counted.sd - 2.0_f64.sqrt()).abs() < 1e-12, "{counted:?}");
         assert_eq!(with(&[9, 12]), fairness);
     }
 }
