@@ -181,6 +181,55 @@ fn readme_is_one_page() {
     );
 }
 
+/// What is wrong with a line of a table that ends with its proofs, each a code span `FILE::TEST`.
+fn unproved(row: &str, is_test: impl Fn(&str, &str) -> bool) -> Vec<String> {
+    let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+    let [_, _, shown_by] = cells[..] else { return vec![format!("not three cells: {row}")] };
+    let spans = words_and_spans(shown_by).1;
+    let proofs: Vec<(&str, &str)> = spans.iter().filter_map(|span| span.split_once("::")).collect();
+    let mut wrong: Vec<String> = proofs
+        .iter()
+        .filter(|(file, test)| !is_test(file, test))
+        .map(|proof| format!("no test {proof:?}"))
+        .collect();
+    if proofs.is_empty() || cells.iter().any(|cell| cell.is_empty()) {
+        wrong.push(format!("an empty cell or no proof: {row}"));
+    }
+    wrong
+}
+
+#[test]
+fn every_proof_of_the_audit_is_a_test() {
+    let page = fs::read_to_string(Path::new(WORKSPACE).join("docs/src/audit.md")).expect("the page");
+    let is_test = |file: &str, test: &str| {
+        let text = fs::read_to_string(Path::new(WORKSPACE).join(file)).unwrap_or_default();
+        text.split("#[test]").chain(text.split("#[tokio::test]")).skip(1).any(|rest| {
+            let function = rest.split_once('{').map_or(rest, |(head, _)| head);
+            function.contains(&format!("fn {test}()"))
+        })
+    };
+    let rows: Vec<&str> =
+        page.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| the text |")).collect();
+    assert!(rows.len() > 40, "{} rows", rows.len());
+    let wrong: Vec<String> = rows.iter().flat_map(|row| unproved(row, is_test)).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_row_without_its_proof_is_found() {
+    let wrong = |row: &str| unproved(row, |file, test| (file, test) == ("a.rs", "b")).len();
+    assert_eq!(wrong("| x | `spindoctor top` | `a.rs::b`, by itself |"), 0);
+    for row in [
+        "| x | y | |",
+        "| x | y | `a.rs` |",
+        "| x | | `a.rs::b` |",
+        "| x | y | `a.rs::c` |",
+        "| x | `a.rs::b` |",
+    ] {
+        assert_eq!(wrong(row), 1, "{row}");
+    }
+}
+
 /// A line of a shell as its words, up to a comment or to what is another command.
 fn shell_words(line: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();

@@ -230,6 +230,7 @@ fn killed_at_each_step(which: Which) {
 }
 
 #[test]
+#[ignore = "takes long: script/undo-tablespaces runs it"]
 fn undo_tuner_killed_at_each_step_leaves_what_was_there_before() {
     killed_at_each_step(Which::Mysql);
 }
@@ -328,7 +329,6 @@ fn undo_that_a_long_transaction_needs_is_said_and_the_next_recovery_goes_on() {
 }
 
 #[test]
-#[ignore = "takes long: script/undo-tablespaces runs it"]
 fn undo_tablespaces_are_dropped_after_a_restart_of_the_server_too() {
     let mut scene = Scene::with_users(Which::Mysql);
     let mut tuner = scene.start(&[("HOLD", 1)]);

@@ -2,11 +2,13 @@
 //!
 //! MySQL and MariaDB change into their data directory at start and stay there.
 
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
-use std::path::PathBuf;
+use std::path::{Component, Path};
 
 use spindoctor_model::Unavailable;
 use spindoctor_model::host::DataDirectory;
+use spindoctor_stacks::target_file::Root;
 
 use super::kernel_file;
 use super::source::{HostSource, Target, reading};
@@ -41,7 +43,7 @@ fn collect(target: &Target) -> Result<DataDirectory, Unavailable> {
 
 /// Free bytes where a folder lies that the server names: as the server sees it, relative to its data directory.
 pub fn free_bytes_of(target: &Target, folder: &str) -> Option<u64> {
-    let room = rustix::fs::statvfs(seen_by(target, folder)).ok()?;
+    let room = rustix::fs::fstatvfs(seen_by(target, folder)?).ok()?;
     Some(room.f_bavail.saturating_mul(room.f_frsize))
 }
 
@@ -50,7 +52,8 @@ pub fn free_bytes_of(target: &Target, folder: &str) -> Option<u64> {
 ///
 /// Cost: one look at the folder, which is the data directory unless `innodb_undo_directory` is set: an entry for each schema.
 pub fn undo_bytes_in(target: &Target, folder: &str) -> Option<u64> {
-    let entries = std::fs::read_dir(seen_by(target, folder)).ok()?;
+    let folder = seen_by(target, folder)?;
+    let entries = std::fs::read_dir(format!("/proc/self/fd/{}", folder.as_raw_fd())).ok()?;
     let is_undo = |name: &str| {
         name.ends_with(".ibu")
             || name
@@ -66,12 +69,20 @@ pub fn undo_bytes_in(target: &Target, folder: &str) -> Option<u64> {
     Some(bytes.fold(0, u64::saturating_add))
 }
 
-/// `root` leads into the server's own file system; a relative name is one below its data directory.
-fn seen_by(target: &Target, folder: &str) -> PathBuf {
-    match folder.strip_prefix('/') {
-        Some(below_root) => target.process("root").join(below_root),
-        None => target.process("cwd").join(folder),
-    }
+/// A folder as the server sees it: absolute names, and links on the way, count from the root of the server's own file system;
+/// relative names from its data directory.
+fn seen_by(target: &Target, folder: &str) -> Option<OwnedFd> {
+    let path = Path::new(folder);
+    let is_above = path.components().any(|part| part == Component::ParentDir);
+    let found = if path.is_absolute() {
+        Root::at(&target.process("root")).ok()?.find(path)
+    } else if is_above {
+        let data = std::fs::read_link(target.process("cwd")).ok()?;
+        Root::at(&target.process("root")).ok()?.find(&data.join(path))
+    } else {
+        Root::at(&target.process("cwd")).ok()?.find(path)
+    };
+    found.ok()
 }
 
 #[cfg(test)]
@@ -95,8 +106,29 @@ mod tests {
         std::os::unix::fs::symlink("/dev/zero", folder.path().join("y.ibu")).unwrap();
         assert_eq!(undo_bytes_in(&here, &path), Some(3 * 8192));
         assert_eq!(undo_bytes_in(&here, "/nowhere/at/all"), None);
+        assert!(free_bytes_of(&here, "../collect/src").is_some());
         let root = tempfile::tempdir().unwrap();
         let nobody = super::super::testing::target(root.path());
         assert!(collect(&nobody).unwrap_err().because.starts_with("there is no "));
+    }
+
+    #[test]
+    fn a_link_of_the_server_leads_to_where_the_server_would_go() {
+        let host = tempfile::tempdir().unwrap();
+        let own = host.path().join("own");
+        std::fs::create_dir_all(own.join("data/undo")).unwrap();
+        std::fs::write(own.join("data/undo/undo_001"), [1; 8192]).unwrap();
+        std::os::unix::fs::symlink("/data/undo", own.join("undo")).unwrap();
+        // There is a /proc here, and none below the server's root.
+        std::os::unix::fs::symlink("/proc", own.join("lost")).unwrap();
+        std::fs::create_dir_all(host.path().join("proc/7")).unwrap();
+        std::os::unix::fs::symlink(&own, host.path().join("proc/7/root")).unwrap();
+        std::os::unix::fs::symlink(own.join("data"), host.path().join("proc/7/cwd")).unwrap();
+        let server = Target::under(7, host.path().join("proc"), host.path().join("sys"));
+        for folder in ["/undo", "/data/undo/", "undo", "./undo"] {
+            assert_eq!(undo_bytes_in(&server, folder), Some(8192), "{folder}");
+            assert!(free_bytes_of(&server, folder).is_some(), "{folder}");
+        }
+        assert_eq!((undo_bytes_in(&server, "/lost"), free_bytes_of(&server, "/lost")), (None, None));
     }
 }

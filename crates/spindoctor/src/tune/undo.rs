@@ -82,10 +82,9 @@ pub(super) async fn make(
     let limit = asked(LIMIT).and_then(|value| value.parse().ok());
     let host = meter.host().cloned();
     let made = settings.make_undo(wanted.tablespaces, limit, host.as_ref(), is_to_stop).await?;
-    meter.watch_undo(&made.folder).await?;
-    let segments = Change { variable: SEGMENTS.to_owned(), from: old.to_string(), to: each.to_string() };
-    let rest = others.into_iter().filter(|change| change.variable != SEGMENTS).cloned();
-    let changes: Vec<Change> = std::iter::once(segments).chain(rest).collect();
+    let all = made.active_before + made.names.len() as u32;
+    meter.watch_undo(&made.folder, all * now).await?;
+    let changes = compared(old, each, &others);
     let whys: Vec<&str> = proposals.iter().map(|proposal| proposal.remedy.why.as_str()).collect();
     let proposal = Proposal {
         family: "undo-tablespaces".to_owned(),
@@ -104,7 +103,18 @@ pub(super) async fn make(
     Ok((proposal, made))
 }
 
-/// What the trial compares.
+/// What old and new blocks set.
+fn compared(old: u32, each: u32, others: &[&Change]) -> Vec<Change> {
+    let segments = Change { variable: SEGMENTS.to_owned(), from: old.to_string(), to: each.to_string() };
+    let rest = others.iter().filter(|change| change.variable != SEGMENTS).map(|&change| {
+        // Their room was reckoned with it: it holds in old blocks, too.
+        let from = if change.variable == LIMIT { &change.to } else { &change.from };
+        Change { from: from.clone(), ..change.clone() }
+    });
+    std::iter::once(segments).chain(rest).collect()
+}
+
+/// What the trial compares, in words.
 fn compared_text(made: &UndoMade, old: u32, each: u32) -> String {
     let all = made.active_before + made.names.len() as u32;
     format!(
@@ -205,6 +215,21 @@ mod tests {
         leave_unnamed(&mut proposals);
         assert_eq!(proposals[0].not_tried, None);
         assert!(proposals[1].not_tried.as_ref().is_some_and(|why| why.contains("--only undo_tablespaces")));
+    }
+
+    #[test]
+    fn the_size_that_they_were_made_for_holds_in_old_blocks_too() {
+        let asked = proposal(&[(LIMIT, "67108864"), ("innodb_sync_spin_loops", "60"), (SEGMENTS, "64")]);
+        let others: Vec<&Change> = asked.changes.iter().collect();
+        let changes = compared(16, 64, &others);
+        let values: Vec<(&str, &str, &str)> = changes
+            .iter()
+            .map(|change| (change.variable.as_str(), change.from.as_str(), change.to.as_str()))
+            .collect();
+        assert_eq!(
+            values,
+            [(SEGMENTS, "16", "64"), (LIMIT, "67108864", "67108864"), ("innodb_sync_spin_loops", "1", "60")]
+        );
     }
 
     #[test]

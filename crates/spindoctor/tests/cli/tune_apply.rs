@@ -56,7 +56,8 @@ impl Lab {
         let folder = self.state.path().join("spindoctor");
         let files = fs::read_dir(&folder).into_iter().flatten().flatten();
         let names = files.map(|file| file.file_name().to_string_lossy().into_owned());
-        (events.expect("an answer").expect("a count"), names.filter(|name| name.ends_with(".json")).collect())
+        let is_journal = |name: &String| name.ends_with(".journal") || name.ends_with(".undo");
+        (events.expect("an answer").expect("a count"), names.filter(is_journal).collect())
     }
 }
 
@@ -131,6 +132,32 @@ fn ctrl_c_in_a_new_block_puts_the_old_value_back_and_reports_what_was_seen() {
     assert!(trial["why"].as_str().is_some_and(|why| why.contains("interrupted")), "{trial:#}");
 }
 
+#[test]
+fn undo_tablespaces_are_made_where_they_are_named_and_gone_after_ctrl_c() {
+    let lab = Lab::new(Which::Mysql, Some((Workload::OltpUpdateIndex, 8)), &[]);
+    let made = || {
+        let count = "SELECT COUNT(*) FROM information_schema.INNODB_TABLESPACES WHERE NAME LIKE 'spindoctor\\_undo\\_%'";
+        lab.runtime.block_on(lab.server.ask(count)).expect("an answer").expect("a count")
+    };
+    let flags = "--only undo_tablespaces=4 --settle 500ms --measure 3s --max-time 10m --json";
+    let child = lab.apply(flags).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let deadline = Instant::now() + 2 * PATIENCE;
+    // Old blocks have as many segments in four tablespaces as two had before.
+    while lab.value("innodb_rollback_segments") != "64" {
+        assert!(Instant::now() < deadline, "{} were made, and no old block began", made());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(made(), "2");
+    let pid = Pid::from_raw(child.id().cast_signed()).expect("a process id");
+    kill_process(pid, Signal::INT).expect("it is ours");
+    let output = child.wait_with_output().expect("it ends");
+    let trial: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(output.status.code(), Some(2), "{trial:#}");
+    assert!(trial.to_string().contains("2 undo tablespaces were made (spindoctor_undo_"), "{trial:#}");
+    assert_eq!((made().as_str(), lab.value("innodb_rollback_segments").as_str()), ("0", "128"));
+    assert_eq!(lab.leftovers(), ("0".to_owned(), Vec::new()));
+}
+
 /// Of a server that has nothing to do.
 mod calm {
     use super::*;
@@ -150,7 +177,11 @@ mod calm {
 
 #[test]
 fn what_is_not_on_the_list_is_refused_before_anything_is_asked() {
-    for (only, wanted) in [("datadir=/tmp", "not on the list"), ("innodb_spin_wait_delay=9999", "")] {
+    for (only, wanted) in [
+        ("datadir=/tmp", "not on the list"),
+        ("innodb_spin_wait_delay=9999", ""),
+        ("undo_tablespaces=2", "from 3 to 127"),
+    ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_spindoctor"));
         command.args(["tune", "--apply", "--no-defaults", "-S", "/nonexistent/mysqld.sock", "--only", only]);
         let output = command.env_clear().env("HOME", "/nonexistent").output().expect("the program runs");

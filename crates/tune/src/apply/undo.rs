@@ -159,10 +159,10 @@ impl Settings {
         if let Some(why) = undo::unavailable(self.facts.version) {
             return Err(UndoRefused::Unavailable(why).into());
         }
-        if self.facts.has_binary_log && !self.writer.is_silent() {
+        let mut maker = Writer::connect(&self.target).await?;
+        if self.facts.has_binary_log && !maker.is_silent() {
             return Err(UndoRefused::BinaryLog.into());
         }
-        let mut maker = Writer::connect(&self.target).await?;
         maker.be_patient();
         let (taken, mut made) = look(&mut maker, wanted, limit_bytes, host).await?;
         // A host that is cut off must not keep the connection, for which everybody else waits.

@@ -214,15 +214,19 @@ impl Meter {
     }
 
     /// Undo tablespaces are tried: their bytes in the server's undo directory are read from now on, and the waits for rollback
-    /// segments where this server counts them.
+    /// segments where this server counts them. There are `segments_there` of them in all.
     ///
     /// # Errors
     /// The session broke.
-    pub async fn watch_undo(&mut self, folder: &str) -> Result<(), MeasureError> {
+    pub async fn watch_undo(&mut self, folder: &str, segments_there: u32) -> Result<(), MeasureError> {
         self.undo_folder = Some(folder.to_owned());
         let asked = self.optional(segments::IS_ON).await?;
         match segments::why_off(asked.as_ref().map_err(String::as_str)) {
-            None => self.has.segments = true,
+            None => {
+                self.has.segments = true;
+                let instances = self.optional(segments::INSTANCES).await?;
+                self.notes.extend(segments::partly(instances.as_ref().ok(), segments_there));
+            }
             Some(why) => self.notes.push(format!("waits for rollback segments are not known: {why}")),
         }
         Ok(())

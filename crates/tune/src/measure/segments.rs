@@ -13,6 +13,11 @@ const EVENT: &str = "wait/synch/mutex/innodb/undo_space_rseg_mutex";
 /// Cost: one row by its key.
 pub(super) const IS_ON: &str = "SELECT ENABLED, TIMED FROM performance_schema.setup_instruments WHERE NAME = 'wait/synch/mutex/innodb/undo_space_rseg_mutex'";
 
+/// How many of the mutexes are counted: one that was made while the instrument was off never is.
+///
+/// Cost: the server goes through the mutexes that are counted, some microseconds for a thousand.
+pub(super) const INSTANCES: &str = "SELECT COUNT(*) FROM performance_schema.mutex_instances WHERE NAME = 'wait/synch/mutex/innodb/undo_space_rseg_mutex'";
+
 /// How often, and how long, picoseconds.
 ///
 /// Cost: one row by its key, no lock.
@@ -43,6 +48,21 @@ impl SegmentWaits {
     }
 }
 
+fn how_to_count() -> String {
+    format!("put performance-schema-instrument='{EVENT}=ON' into the option file for the next start")
+}
+
+/// That only a part of them is counted; none where all are, or nobody knows.
+pub(super) fn partly(instances: Option<&Rows>, segments: u32) -> Option<String> {
+    let counted: u32 = instances?.first()?.at(0)?.parse().ok()?;
+    (counted < segments).then(|| {
+        format!(
+            "waits are counted for {counted} of {segments} rollback segments: the others were made while the instrument {EVENT} was off; {}",
+            how_to_count()
+        )
+    })
+}
+
 /// Why they are not counted; none where they are.
 pub(super) fn why_off(asked: Result<&Rows, &str>) -> Option<String> {
     let how =
@@ -56,5 +76,39 @@ pub(super) fn why_off(asked: Result<&Rows, &str>) -> Option<String> {
                 Some(format!("this server has no instrument {EVENT}, or performance_schema is off; {how}"))
             }
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(cells: &[&str]) -> Rows {
+        let row = cells.iter().map(|cell| Some((*cell).to_owned())).collect();
+        Rows::new(cells.iter().map(|_| "c".to_owned()).collect(), vec![row])
+    }
+
+    #[test]
+    fn what_is_off_is_not_known_and_what_is_counted_in_part_is_said() {
+        assert_eq!(why_off(Ok(&rows(&["YES", "YES"]))), None);
+        for off in [Ok(&rows(&["NO", "YES"])), Ok(&Rows::default())] {
+            let why = why_off(off).unwrap();
+            assert!(why.contains("undo_space_rseg_mutex=ON"), "{why}");
+        }
+        assert_eq!(why_off(Err("no permission")).as_deref(), Some("no permission"));
+        assert_eq!(partly(Some(&rows(&["1024"])), 1_024), None);
+        assert_eq!(partly(None, 1_024), None);
+        let part = partly(Some(&rows(&["768"])), 1_024).unwrap();
+        assert!(part.contains("768 of 1024 rollback segments") && part.contains("next start"), "{part}");
+    }
+
+    #[test]
+    fn waits_between_two_readings_are_theirs_alone() {
+        let at = |count: &str, wait_ps: &str| SegmentWaits::parse(&rows(&[count, wait_ps])).unwrap();
+        let (first, last) = (at("1000", "2000000000"), at("1500", "5000000000"));
+        assert_eq!(last.since(first), Some(SegmentWaits { count: 500.0, wait_ms: Some(3.0) }));
+        assert_eq!(first.since(last), None, "somebody emptied the table");
+        assert_eq!(at("7", "0").wait_ms, None, "counted, and not timed");
+        assert_eq!(SegmentWaits::parse(&Rows::default()), None);
     }
 }
