@@ -1,7 +1,7 @@
 //! Undo tablespaces in a trial: `--only undo_tablespaces=8` makes them, compares, and keeps or drops them.
 
 use anyhow::bail;
-use spindoctor_model::{Change, Proposal, Remedy};
+use spindoctor_model::{Change, Proposal, Remedy, number};
 use spindoctor_tune::apply::{Settings, UndoBack, UndoMade, UndoStep};
 use spindoctor_tune::measure::Meter;
 use spindoctor_tune::undo::{self, stand_in};
@@ -132,7 +132,7 @@ pub(super) fn notes(made: &UndoMade, proposal: &Proposal) -> Vec<String> {
         [one] => format!(" ({one})"),
         [first, .., last] => format!(" ({first} to {last})"),
     };
-    vec![format!("{} undo tablespaces were made{names}: {}", made.names.len(), proposal.cost)]
+    vec![format!("{}{names}: {}", made_text(made.names.len() as u32), proposal.cost)]
 }
 
 /// The statement that makes the first, and so on.
@@ -163,7 +163,8 @@ pub(super) fn kept_text(made: &UndoMade) -> String {
         [first, .., last] => format!("{first} to {last}"),
         names => names.concat(),
     };
-    format!("Kept, also over a restart: {} undo tablespaces, {names}.", made.names.len())
+    let counted = number::counted(made.names.len() as u64, "undo tablespace", "undo tablespaces");
+    format!("Kept, also over a restart: {counted}, {names}.")
 }
 
 /// What became of them, in a sentence.
@@ -174,10 +175,18 @@ pub(super) fn back_text(back: &UndoBack) -> String {
     format!("{}{}.", first.map(String::from).unwrap_or_default(), letters.as_str())
 }
 
+/// `6 undo tablespaces were made`.
+fn made_text(number: u32) -> String {
+    match number {
+        1 => "1 undo tablespace was made".to_owned(),
+        number => format!("{number} undo tablespaces were made"),
+    }
+}
+
 /// On standard error, while it goes on.
 fn say(step: UndoStep) {
     match step {
-        UndoStep::Made { number, of } if number == of => note(&format!("{of} undo tablespaces were made")),
+        UndoStep::Made { number, of } if number == of => note(&made_text(of)),
         UndoStep::VariablesBack => note("undo tablespaces are emptied and dropped; that waits for purge"),
         _ => {}
     }
@@ -243,6 +252,8 @@ mod tests {
         assert!(compared.ends_with("new blocks have 1024"), "{compared}");
         assert!(drop_text(&six).ends_with("DROP UNDO TABLESPACE a_001; so with each up to a_006"));
         assert!(drop_text(&made(&["a_001"])).ends_with("DROP UNDO TABLESPACE a_001"));
+        assert_eq!(kept_text(&made(&["a_001"])), "Kept, also over a restart: 1 undo tablespace, a_001.");
+        assert_eq!(made_text(1), "1 undo tablespace was made");
         assert_eq!(kept_text(&six), "Kept, also over a restart: 6 undo tablespaces, a_001 to a_006.");
         let back = UndoBack { dropped: 6, ..UndoBack::default() };
         assert_eq!(back_text(&back), "6 undo tablespaces were dropped.");
