@@ -223,7 +223,7 @@ fn killed_at_each_step(which: Which) {
         "{seen:?}"
     );
     assert_eq!(seen[1], "kept");
-    // What was kept stays, whoever recovers.
+    // What was kept stays, after any recovery.
     assert_eq!((scene.made(), scene.segments().as_str(), scene.journals()), (2, "20", Vec::new()));
     assert_eq!(scene.recover(), Recovered::default());
     assert_eq!(scene.made(), 2);

@@ -76,7 +76,7 @@ const QUEUED: f64 = 1.0;
 
 /// Share of the snapshots with a thread in a sync or a write, from which on it is storage that the others wait for: a thread that is
 /// back from the disk and waits for a CPU is runnable and no longer in it. Recorded servers whose sessions wait for writes to
-/// storage show 0.67 to 1, all others none (MySQL 5.7 to 9.7, MariaDB 10.2 to 11.8, alone and beside busy neighbours).
+/// storage show 0.63 to 1, neighbours on the CPUs none (MySQL 5.7 to 9.7, MariaDB 10.2 to 11.8, alone and beside busy neighbours).
 const IN_WRITE: f64 = 0.5;
 
 /// True where threads are in a sync or a write most of the time.

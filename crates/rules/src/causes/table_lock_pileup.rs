@@ -112,14 +112,15 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
             .evidence_if(holder.map(|holder| Evidence::new("at work for", holder.time_s, "s", "thread list")))
             .remedy_if(blocker.as_ref().and_then(|blocker| blocker.remedy("The table is free when it ends.")))
             .remedy_if(kill)
-            .remedy(Remedy {
-                statement: "ALTER TABLE ... ENGINE=InnoDB of the table that the waiting statements name"
-                    .into(),
+            // The server's own log cannot be converted.
+            .remedy_if(log.is_none().then(|| Remedy {
+                statement:
+                    "ALTER TABLE ... ENGINE=InnoDB of the table that the waiting statements name".into(),
                 why: "InnoDB locks rows, and readers wait for nobody.".into(),
                 dynamic: true,
                 risk: "It copies the table, and writers of it wait meanwhile.".into(),
                 undo: "ALTER TABLE ... ENGINE with the old engine.".into(),
-            })
+            }))
             .root(blocker.as_ref().map(crate::wait_graph::Verdict::described))
             .finding(),
     )

@@ -31,7 +31,8 @@ pub const CAUSE: Cause = Cause {
                a warning.",
     looks_alike: "Sessions that sleep on purpose and idle connections are not at work and are not counted. A share of \
                   commits, reads or network in a server that does well is no trouble: these classes are a note at most, \
-                  from half of the session time on. So are latches and mutexes up to 15 %: every server under load waits \
+                  from half of the session time on; only sixteen sessions and more in logins, or before the mutex of the open tables, \
+                   for half of the time are a queue. So are latches and mutexes up to 15 %: every server under load waits \
                   for some.",
     remedies: "Look at the functions and the state in the evidence. `spindoctor locks` shows who blocks whom, and \
                `spindoctor stacks --duration 10s` what all threads do.",

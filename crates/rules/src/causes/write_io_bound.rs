@@ -73,7 +73,7 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
     let is_kept_clean = is_flushing && bound_pct.is_some_and(|pct| pct < LOW_BOUND_PCT);
     let named = InClasses::from_share(time, &[TimeClass::Write], least);
     let nameless = InClasses::without_a_name(time).filter(|_| is_kept_clean);
-    let behind_another = behind_another || named.is_none();
+    let is_nameless = named.is_none();
     let Some(waits) = named.or(nameless) else {
         let unread = match InClasses::without_a_name(time) {
             // What says what they are was not read.
@@ -96,6 +96,11 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
     })();
     let capacity = window.variable_number("innodb_io_capacity");
     let (what, why) = match behind_another {
+        _ if is_nameless => (
+            "most likely for pages that are being written to disk",
+            "It is inferred: the functions in which they wait have no names, and a low innodb_max_dirty_pages_pct has pages written \
+             all the time. A page that is written cannot be changed until the write has ended.",
+        ),
         true => (
             "for pages that are being written to disk",
             "A page that is written cannot be changed until the write has ended.",
