@@ -195,6 +195,7 @@ impl Server {
         for folder in &server.record.folders {
             create_private_dir(folder)?;
         }
+        create_private_dir(&server.temporary())?;
         if let (Place::Copy { data: Data::OwnTmpfs, .. }, Some(folder)) =
             (&launch.place, server.record.data.parent())
         {
@@ -315,6 +316,8 @@ impl Server {
         arguments.push(path_option("datadir", &self.record.data));
         arguments.push(path_option("socket", &self.record.socket));
         arguments.push(path_option("pid-file", &self.folder.join("mysqld.pid")));
+        // A server that starts removes every `#sql` file of its tmpdir, those of others, too (mysql_rm_tmp_tables).
+        arguments.push(path_option("tmpdir", &self.temporary()));
         arguments.push(format!("--port={}", self.record.port).into());
         let fixed = ["--bind-address=127.0.0.1", "--skip-name-resolve", "--server-id=1"];
         arguments.extend(fixed.map(OsString::from));
@@ -451,6 +454,11 @@ impl Server {
     /// The folder of its first control group, where it has limits.
     pub fn group(&self) -> Option<&Path> {
         self.record.groups.first()
+    }
+
+    /// Its folder for temporary files.
+    fn temporary(&self) -> PathBuf {
+        self.folder.join("tmp")
     }
 
     /// How long ago it was started.

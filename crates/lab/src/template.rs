@@ -121,7 +121,12 @@ async fn prepare(
 
 fn initialise(installation: &Installation, data: &Path) -> Result<()> {
     let mut server = Command::new(&installation.server);
-    server.arg("--no-defaults").args(installation.folders()).arg(path_option("datadir", data));
+    let temporary = data.with_file_name("tmp");
+    create_private_dir(&temporary)?;
+    server
+        .arg("--no-defaults")
+        .args(installation.folders())
+        .args([path_option("datadir", data), path_option("tmpdir", &temporary)]);
     if is_root() {
         server.arg("--user=root");
     }

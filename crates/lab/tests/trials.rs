@@ -134,34 +134,6 @@ async fn tossed(
 }
 
 #[tokio::test]
-async fn a_mis_set_spin_is_mended_and_the_trial_shows_by_how_much() {
-    let server = server(Which::Mysql).await;
-    server
-        .execute([
-            "SET GLOBAL innodb_spin_wait_delay = 100",
-            "SET GLOBAL innodb_spin_wait_pause_multiplier = 100",
-        ])
-        .await
-        .unwrap();
-    let _load = load(&server, Workload::OltpUpdateIndex, 64);
-    let mut writer = writer(&server, Also::Nothing).await;
-    let candidate = spin(
-        &[("innodb_spin_wait_delay", "100", "6"), ("innodb_spin_wait_pause_multiplier", "100", "50")],
-        &server,
-    );
-    let (Tried { trial, ended }, _) = trial(&server, &mut writer, &candidate, times(200, 800), 60).await;
-    assert!(ended.is_none(), "{ended:?}");
-    assert_eq!(trial.verdict, Verdict::Helps, "{} {:#?}", trial.why, trial.blocks);
-    let throughput = trial.effect.throughput.unwrap();
-    assert!(throughput.low.unwrap() > 1.05, "{throughput:?}");
-    assert!(trial.effect.p95.is_some() && trial.effect.cpu_per_query.is_some(), "{:?}", trial.effect);
-    // Set at every block, also where the value stays, and once at the end.
-    assert_eq!(writer.sets, trial.blocks.len() + 1);
-    let delay = server.ask("SELECT @@GLOBAL.innodb_spin_wait_delay").await.unwrap();
-    assert_eq!(delay.as_deref(), Some("100"), "the trial leaves the old setting");
-}
-
-#[tokio::test]
 async fn the_same_setting_on_both_sides_shows_no_effect_worth_the_name() {
     let server = server(Which::Mysql).await;
     let _load = load(&server, Workload::OltpPointSelect, 16);
@@ -170,6 +142,9 @@ async fn the_same_setting_on_both_sides_shows_no_effect_worth_the_name() {
     let (Tried { trial, ended }, _) = trial(&server, &mut writer, &candidate, times(100, 500), 20).await;
     assert!(ended.is_none(), "{ended:?}");
     assert!(trial.quads >= 4, "{}", trial.quads);
+    // Set at every block, also where the value stays, and once at the end.
+    assert_eq!(writer.sets, trial.blocks.len() + 1);
+    assert!(trial.effect.p95.is_some() && trial.effect.cpu_per_query.is_some(), "{:?}", trial.effect);
     assert!(!trial.kept && trial.blocks.iter().any(|block| block.is_new));
     // One in twenty such trials may claim an effect; none may claim a large one, however much the machine's other work
     // moves the numbers.
