@@ -5,6 +5,7 @@
 
 mod cells;
 mod holds;
+mod places;
 mod ran;
 mod scene;
 mod troubles;
@@ -25,6 +26,7 @@ use scene::Scene;
 use troubles::Trouble;
 
 pub use cells::{CELLS, Cell};
+pub use places::{PLACES, Place, place};
 
 /// So many of a trouble's commands run at once: most of their time they wait.
 const AT_ONCE: usize = 3;
@@ -59,6 +61,9 @@ pub struct Row {
     pub server: String,
     /// Which server it is: `MySQL 5.7.22`.
     pub version: String,
+    /// The name of the [`Place`] where it is not as its package makes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
     /// In the order of [`CELLS`].
     pub cells: Vec<Outcome>,
     /// How long all of it took, seconds.
@@ -81,6 +86,8 @@ pub struct MatrixOptions<'a> {
     pub is_short: bool,
     /// Only the cells of these commands; none means all.
     pub commands: &'a [String],
+    /// How the server differs from that of its package.
+    pub place: Option<&'static Place>,
 }
 
 impl MatrixOptions<'_> {
@@ -106,7 +113,7 @@ pub async fn row(
     progress: Progress<'_>,
 ) -> Result<Row> {
     let begun = Instant::now();
-    let mut scene = Scene::start(home, which, progress).await?;
+    let mut scene = Scene::start(home, which, options.place, progress).await?;
     let mut outcomes = Vec::new();
     for trouble in Trouble::ALL {
         let cells: Vec<&'static Cell> = options.cells().filter(|cell| cell.trouble == trouble).collect();
@@ -133,7 +140,13 @@ pub async fn row(
     }
     let version = scene.server().version().to_string();
     scene.stop()?;
-    Ok(Row { server: name.to_owned(), version, cells: outcomes, took_s: begun.elapsed().as_secs_f64() })
+    Ok(Row {
+        server: name.to_owned(),
+        version,
+        place: options.place.map(|place| place.name.to_owned()),
+        cells: outcomes,
+        took_s: begun.elapsed().as_secs_f64(),
+    })
 }
 
 impl Cell {

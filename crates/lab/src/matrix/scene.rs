@@ -7,6 +7,7 @@ use std::time::Duration;
 use mysql_async::prelude::Queryable;
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::places::Place;
 use super::ran::{Ran, command};
 use super::troubles::{TABLES, Trouble};
 use crate::command::Progress;
@@ -44,9 +45,18 @@ pub(super) struct Scene {
 }
 
 impl Scene {
-    pub(super) async fn start(home: &Home, which: &Which, progress: Progress<'_>) -> Result<Self> {
-        let spec = ServerSpec { which: which.clone(), tables: Some(TABLES), ..ServerSpec::default() };
+    pub(super) async fn start(
+        home: &Home,
+        which: &Which,
+        place: Option<&Place>,
+        progress: Progress<'_>,
+    ) -> Result<Self> {
+        let options =
+            place.map_or(&[][..], |place| place.options).iter().map(|&option| option.to_owned()).collect();
+        let spec =
+            ServerSpec { which: which.clone(), tables: Some(TABLES), options, ..ServerSpec::default() };
         let server = Server::start(home, &spec, progress).await?;
+        server.execute(place.map_or(&[][..], |place| place.statements).iter().copied()).await?;
         let folder = tempfile::tempdir().map_err(Error::file("create a folder in", &std::env::temp_dir()))?;
         let list = folder.path().join("servers");
         std::fs::write(&list, format!("{}\n", server.socket().display()))
@@ -185,7 +195,14 @@ impl Scene {
             "holder" => self.holder.map_or_else(none, |id| id.to_string()),
             "pid" => self.server.pid().to_string(),
             "port" => self.server.port().to_string(),
-            "version" => self.server.version().to_string().rsplit(' ').next().unwrap_or_default().to_owned(),
+            // Three numbers of what it says itself.
+            "version" => {
+                let said = self
+                    .at_start
+                    .get("version")
+                    .map_or("", |version| version.split('-').next().unwrap_or_default());
+                said.split('.').take(3).collect::<Vec<_>>().join(".")
+            }
             "changed" => self.changed().to_string(),
             "events" => self.events.to_string(),
             "dives" => self.dives().to_string(),

@@ -222,12 +222,16 @@ pub struct LabMatrix {
     #[arg(long, value_name = "COMMAND")]
     pub only: Vec<String>,
 
+    /// Only servers that differ so from those of packages: no-autocommit, read-only; may be given several times
+    #[arg(long, value_name = "PLACE")]
+    pub place: Vec<String>,
+
     /// Leave out what takes longest
     #[arg(long)]
     pub short: bool,
 
     /// Write the support table as a Markdown page, too
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["only", "short"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["only", "place", "short"])]
     pub markdown: Option<PathBuf>,
 
     /// The commit that this program was built from, for the page

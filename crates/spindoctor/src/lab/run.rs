@@ -9,7 +9,7 @@ use serde::Serialize;
 use spindoctor_collect::priority::Ahead;
 use spindoctor_lab::experiment::{Experiment, ExperimentOptions, find_experiment, run_experiment};
 use spindoctor_lab::load::Tables;
-use spindoctor_lab::matrix::{self, CELLS, MatrixOptions, Row};
+use spindoctor_lab::matrix::{self, CELLS, MatrixOptions, PLACES, Place, Row};
 use spindoctor_lab::scenario::{self, RunOptions, RunOutcome, Scenario};
 use spindoctor_lab::score::{self, ScoreOptions, ScoredRun};
 use spindoctor_lab::storm::{self, Storm, StormOptions};
@@ -337,14 +337,19 @@ fn matrix(home: &Home, asked: &LabMatrix) -> anyhow::Result<ExitStatus> {
             bail!("the matrix has no command {command:?}; {}", nearest(command, names, "SUPPORT.md"))
         }
     }
+    for place in &asked.place {
+        if matrix::place(place).is_none() {
+            bail!(
+                "the matrix has no place {place:?}; {}",
+                nearest(place, PLACES.iter().map(|place| place.name), "SUPPORT.md")
+            )
+        }
+    }
     let program = std::env::current_exe().context("could not find this program")?;
-    let options = MatrixOptions { program: &program, is_short: asked.short, commands: &asked.only };
-    let is_wanted = |known: &&Known| {
-        asked.server.is_empty()
-            || asked.server.iter().any(|which| Which::by_name(known.name).as_ref() == Some(which))
-    };
     let mut rows = Vec::new();
-    for known in KNOWN.iter().filter(is_wanted) {
+    for (known, place) in wanted_rows(asked) {
+        let options =
+            MatrixOptions { program: &program, is_short: asked.short, commands: &asked.only, place };
         let which = Which::by_name(known.name).context("a known server has its name")?;
         let row = wait_for(async {
             tokio::select! {
@@ -371,6 +376,28 @@ fn matrix(home: &Home, asked: &LabMatrix) -> anyhow::Result<ExitStatus> {
     }
     let is_right = rows.iter().all(|row| row.wrong().next().is_none());
     Ok(if is_right { ExitStatus::Done } else { ExitStatus::Findings })
+}
+
+/// The rows that were asked for: servers as their packages make them, then those of places. A server alone means its plain row.
+fn wanted_rows(asked: &LabMatrix) -> Vec<(&'static Known, Option<&'static Place>)> {
+    let is_server = |known: &Known| {
+        asked.server.is_empty()
+            || asked.server.iter().any(|which| Which::by_name(known.name).as_ref() == Some(which))
+    };
+    let is_place =
+        |place: &Place| asked.place.is_empty() || asked.place.iter().any(|name| name == place.name);
+    let mut rows = Vec::new();
+    if asked.place.is_empty() {
+        rows.extend(KNOWN.iter().filter(|known| is_server(known)).map(|known| (known, None)));
+    }
+    if asked.server.is_empty() || !asked.place.is_empty() {
+        for place in PLACES.iter().filter(|place| is_place(place)) {
+            let servers =
+                KNOWN.iter().filter(|known| place.servers.contains(&known.name) && is_server(known));
+            rows.extend(servers.map(|known| (known, Some(place))));
+        }
+    }
+    rows
 }
 
 fn find(name: &str) -> anyhow::Result<&'static Scenario> {
