@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use spindoctor_model::Flavor;
 
 use crate::draw::{Draw, Strength};
+use crate::install::Known;
 use crate::load::background::Beside;
 use crate::scenario::{NEAR_MISSES, SCENARIOS, Scenario};
 
@@ -19,6 +20,9 @@ pub struct Case {
     pub scenario: String,
     /// The server's flavor.
     pub flavor: Flavor,
+    /// The server's name in the lab where it is not the newest of its flavor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
     /// How strong it is.
     pub strength: Strength,
     /// A second scenario that is made on the same server, where there is one.
@@ -89,20 +93,21 @@ pub(super) fn loses_what_it_repeats(name: &str) -> bool {
     WITH_OTHERS.contains(&name)
 }
 
-/// Every case of a round, in an order of chance.
-pub(super) fn round(seed: u64, number: u64, names: &[&str]) -> Vec<Case> {
+/// Every case of a round, in an order of chance; of one server of the lab only, where it is named.
+pub(super) fn round(seed: u64, number: u64, names: &[&str], server: Option<&Known>) -> Vec<Case> {
     let mut rng = Rng::with_seed(seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let mut cases = Vec::new();
     let all = || SCENARIOS.iter().chain(NEAR_MISSES);
     for scenario in all().filter(|scenario| names.is_empty() || names.contains(&scenario.name)) {
         for flavor in [Flavor::Mysql, Flavor::Mariadb] {
-            if !scenario.flavors.contains(&flavor) {
+            if !scenario.flavors.contains(&flavor) || server.is_some_and(|server| server.flavor != flavor) {
                 continue;
             }
             let mut add = |strength, second: Option<&str>, rng: &mut Rng| {
                 cases.push(Case {
                     scenario: scenario.name.to_owned(),
                     flavor,
+                    server: server.map(|server| server.name.to_owned()),
                     strength,
                     second: second.map(str::to_owned),
                     seed: rng.u64(..),
@@ -138,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_round_has_every_scenario_on_every_server_that_can_suffer_so() {
-        let cases = round(1, 0, &[]);
+        let cases = round(1, 0, &[], None);
         let made: BTreeSet<(String, String)> =
             cases.iter().map(|case| (case.scenario.clone(), case.flavor.to_string())).collect();
         for scenario in SCENARIOS.iter().chain(NEAR_MISSES) {
@@ -148,13 +153,13 @@ mod tests {
             }
         }
         assert!(cases.iter().any(|case| case.strength == Strength::Mild));
-        assert_eq!(cases, round(1, 0, &[]));
-        assert_ne!(cases, round(1, 1, &[]));
+        assert_eq!(cases, round(1, 0, &[], None));
+        assert_ne!(cases, round(1, 1, &[], None));
     }
 
     #[test]
     fn a_second_cause_is_another_one_and_nothing_stands_beside_a_healthy_server() {
-        let cases: Vec<Case> = (0..20).flat_map(|number| round(1, number, &[])).collect();
+        let cases: Vec<Case> = (0..20).flat_map(|number| round(1, number, &[], None)).collect();
         let label = |name: &str| SCENARIOS.iter().find(|one| one.name == name).and_then(|one| one.label);
         let doubles: Vec<&Case> = cases.iter().filter(|case| case.second.is_some()).collect();
         assert!(doubles.len() > 20, "{}", doubles.len());

@@ -14,6 +14,7 @@ use crate::command::Progress;
 use crate::draw::Strength;
 use crate::error::{Error, Result};
 use crate::home::Home;
+use crate::install::Known;
 use crate::installation::Which;
 use crate::kept::{self, OfBuild};
 use crate::scenario::{self, RunOptions, RunOutcome};
@@ -23,6 +24,8 @@ use crate::scenario::{self, RunOptions, RunOutcome};
 pub struct ScoreOptions<'a> {
     /// Names of scenarios; none means all.
     pub names: &'a [&'a str],
+    /// The server; None means the newest of each flavor.
+    pub server: Option<&'static Known>,
     /// Rounds: runs of each case.
     pub rounds: u64,
     /// The seed of all draws.
@@ -114,9 +117,11 @@ pub async fn score(
 ) -> Result<Vec<ScoredRun>> {
     let path = home.root().join("score.jsonl");
     let mut runs: Vec<ScoredRun> = kept::of_build(&path, options.build)?;
+    runs.retain(|run| run.case.server.as_deref() == options.server.map(|server| server.name));
     let begun = Instant::now();
-    let cases: Vec<Case> =
-        (0..options.rounds).flat_map(|number| cases::round(options.seed, number, options.names)).collect();
+    let cases: Vec<Case> = (0..options.rounds)
+        .flat_map(|number| cases::round(options.seed, number, options.names, options.server))
+        .collect();
     let of = cases.len();
     for (at, case) in cases.into_iter().enumerate() {
         if runs.iter().any(|run| run.case == case) {
@@ -139,7 +144,8 @@ pub async fn score(
 fn name_of(case: &Case) -> String {
     let second = case.second.as_ref().map(|second| format!(" with {second}")).unwrap_or_default();
     let strength = if case.strength == Strength::Mild { ", mild" } else { "" };
-    format!("{}{second} on {}{strength}, seed {}", case.scenario, case.flavor, case.seed)
+    let server = case.server.clone().unwrap_or_else(|| case.flavor.to_string());
+    format!("{}{second} on {server}{strength}, seed {}", case.scenario, case.seed)
 }
 
 async fn run(
@@ -156,7 +162,11 @@ async fn run(
     };
     let scenario = find(&case.scenario)?;
     let second = case.second.as_deref().map(find).transpose()?;
-    let which = if case.flavor == Flavor::Mariadb { Which::Mariadb } else { Which::Mysql };
+    let which = match (options.server, case.flavor) {
+        (Some(server), _) => Which::by_name(server.name).unwrap_or(Which::Named(server)),
+        (None, Flavor::Mariadb) => Which::Mariadb,
+        (None, _) => Which::Mysql,
+    };
     let how = RunOptions {
         which,
         window: options.window,

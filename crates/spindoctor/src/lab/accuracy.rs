@@ -390,6 +390,7 @@ mod tests {
             case: Case {
                 scenario: scenario.to_owned(),
                 flavor: Flavor::Mysql,
+                server: None,
                 strength: Strength::Severe,
                 second: None,
                 seed: 7,

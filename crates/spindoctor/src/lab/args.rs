@@ -150,6 +150,10 @@ pub struct LabScore {
     /// Names of the scenarios; none means all
     pub scenarios: Vec<String>,
 
+    /// Only this server of `lab list --servers`, instead of the newest of each flavor
+    #[arg(long, value_name = "SERVER", value_parser = server_name(), hide_possible_values = true)]
+    pub server: Option<Which>,
+
     /// Rounds: each has every scenario on every server that can suffer so, in an order of chance
     #[arg(long, value_name = "COUNT", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub runs: u32,
@@ -167,7 +171,7 @@ pub struct LabScore {
     pub duration: Duration,
 
     /// Write the score as a Markdown page, too
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "server")]
     pub markdown: Option<PathBuf>,
 
     /// The commit that this program was built from, for the page

@@ -237,8 +237,16 @@ fn score(home: &Home, asked: &LabScore) -> anyhow::Result<ExitStatus> {
     let names =
         asked.scenarios.iter().map(|name| Ok(find(name)?.name)).collect::<anyhow::Result<Vec<_>>>()?;
     let build = build()?;
+    let server = match &asked.server {
+        None => None,
+        Some(which) => {
+            let known = KNOWN.iter().find(|known| Which::by_name(known.name).as_ref() == Some(which));
+            Some(known.context("only a server of `lab list --servers` can be scored")?)
+        }
+    };
     let options = ScoreOptions {
         names: &names,
+        server,
         rounds: asked.runs.into(),
         seed: asked.seed,
         window: asked.duration,
