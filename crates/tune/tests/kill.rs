@@ -9,6 +9,9 @@
     reason = "what tests share stands outside of #[test] functions"
 )]
 
+mod process;
+mod scene;
+
 use std::io::BufReader;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -17,30 +20,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use spindoctor_collect::mysql::{Endpoint, Session, Target};
-use spindoctor_lab::{Home, Server, ServerSpec, Which};
+use spindoctor_lab::Which;
 use spindoctor_model::ServerVersion;
 use spindoctor_tune::apply::{ApplyError, Persisted, Settings, TakeOptions, expect_possible, recover};
 use spindoctor_tune::variables::{VARIABLES, Values, Variable, find};
 use spindoctor_tune::{journal, lease};
 
+use process::{runs, send};
+use scene::{PATIENCE, Scene, line, until};
+
 /// The promise. It is held to the middle one of many: a machine with other work to do is late now and then.
 const WITHIN: Duration = Duration::from_secs(5);
-/// How long such a machine may take for what takes a second or two.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What the variables have before: no default, so that a restart is distinguished from putting back.
 const BEFORE: [(&str, &str); 2] = [("innodb_spin_wait_delay", "7"), ("innodb_sync_spin_loops", "31")];
 /// What they are flipped between; the old value is among them.
 const FLIPS: [&str; 2] = ["innodb_spin_wait_delay=1,7,2", "innodb_sync_spin_loops=10,20,30"];
-
-/// A server, a folder for journals, and a thread of its own, with which both end.
-struct Scene {
-    runtime: tokio::runtime::Runtime,
-    server: Server,
-    state: tempfile::TempDir,
-}
 
 /// A tuner that runs.
 struct Tuner {
@@ -51,12 +48,9 @@ struct Tuner {
 }
 
 impl Scene {
-    fn new(which: Which, options: &[&str]) -> Self {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let options = options.iter().map(|&option| option.to_owned()).collect();
-        let spec = ServerSpec { which, options, ..ServerSpec::default() };
-        let server = runtime.block_on(Server::start(&Home::open().unwrap(), &spec, &|_| {})).unwrap();
-        let scene = Self { runtime, server, state: tempfile::tempdir().unwrap() };
+    /// With values that are no defaults.
+    fn with_values(which: Which, options: &[&str]) -> Self {
+        let scene = Self::new(which, options);
         scene.reset();
         scene
     }
@@ -84,17 +78,9 @@ impl Scene {
         self.server.version()
     }
 
-    fn execute(&self, statement: &str) {
-        self.runtime.block_on(self.server.execute([statement])).unwrap();
-    }
-
     fn make_weak_account(&self) {
         // It may be there; IF NOT EXISTS came with MySQL 5.7 and MariaDB 10.1.
         let _made = self.runtime.block_on(self.server.execute(["CREATE USER weak@localhost"]));
-    }
-
-    fn ask(&self, question: &str) -> String {
-        self.runtime.block_on(self.server.ask(question)).unwrap().unwrap_or_default()
     }
 
     fn reset(&self) {
@@ -152,52 +138,23 @@ impl Scene {
         Tuner { child, said, guardian: words[4].parse().unwrap(), has_event: words[2] == "true" }
     }
 
-    fn target(&self) -> Target {
-        Target::new(Endpoint::Socket(self.server.socket().to_owned()), "root")
-    }
-
     fn recover(&self) -> Vec<String> {
         self.runtime.block_on(recover(&self.target(), self.state.path())).unwrap().done
     }
 
     /// Waits until the values are as before; how long that took.
     fn wait_for_values(&self, since: Instant, what: &str) -> Duration {
-        until(since, what, || self.is_as_before(), || format!("{:?}", self.values()))
+        until(what, || self.is_as_before(), || format!("{:?}", self.values()));
+        since.elapsed()
     }
 
     /// Waits until nothing is left of a tuner on the server, on disk and among the processes.
     fn wait_for_nothing(&self, guardian: u32, what: &str) {
-        let since = Instant::now();
-        until(since, what, || !self.has_event(), || "an EVENT is left".to_owned());
-        until(since, what, || self.journals() == 0, || "a journal is left".to_owned());
-        until(since, what, || !runs(guardian), || format!("the guardian {guardian} runs"));
-        until(since, what, || self.is_free(), || "the lock is held".to_owned());
+        until(what, || !self.has_event(), || "an EVENT is left".to_owned());
+        until(what, || self.journals() == 0, || "a journal is left".to_owned());
+        until(what, || !runs(guardian), || format!("the guardian {guardian} runs"));
+        until(what, || self.is_free(), || "the lock is held".to_owned());
     }
-}
-
-fn until(since: Instant, what: &str, is_done: impl Fn() -> bool, otherwise: impl Fn() -> String) -> Duration {
-    while !is_done() {
-        assert!(since.elapsed() < PATIENCE, "{what}: after {:?}: {}", since.elapsed(), otherwise());
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    since.elapsed()
-}
-
-fn line(said: &mut impl std::io::BufRead) -> String {
-    let mut line = String::new();
-    said.read_line(&mut line).unwrap();
-    line.trim_end().to_owned()
-}
-
-fn send(pid: u32, signal: Signal) {
-    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).unwrap();
-    let _gone = kill_process(pid, signal);
-}
-
-/// True while a process runs; a zombie does not.
-fn runs(pid: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit(')').next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(" Z"))
 }
 
 impl Tuner {
@@ -257,7 +214,7 @@ fn a_hundred_tuners_killed_at_random_moments_leave_four_servers_as_they_were() {
             .zip(&servers)
             .map(|(seed, (which, options))| {
                 scope.spawn(move || {
-                    let scene = Scene::new(which.clone(), options);
+                    let scene = Scene::with_values(which.clone(), options);
                     let mut chance = Chance(0x9E37_79B9_7F4A_7C15 ^ seed << 32);
                     (0..KILLS).map(|run| kill_once(&scene, &mut chance, run)).collect()
                 })
@@ -284,8 +241,8 @@ fn kill_once(scene: &Scene, chance: &mut Chance, run: u32) -> Duration {
         child.kill().unwrap();
         child.wait().unwrap();
         let took = scene.wait_for_values(Instant::now(), &what);
-        until(Instant::now(), &what, || scene.journals() == 0, || "a journal is left".to_owned());
-        until(Instant::now(), &what, || !scene.has_event(), || "an EVENT is left".to_owned());
+        until(&what, || scene.journals() == 0, || "a journal is left".to_owned());
+        until(&what, || !scene.has_event(), || "an EVENT is left".to_owned());
         return took;
     }
     let mut tuner = scene.start("flip");
@@ -301,7 +258,7 @@ fn kill_once(scene: &Scene, chance: &mut Chance, run: u32) -> Duration {
     let took = scene.wait_for_values(killed, &what);
     if is_event_alone {
         // Nobody is left who could take the journal away: the next one does.
-        until(Instant::now(), &what, || !scene.has_event(), || "an EVENT is left".to_owned());
+        until(&what, || !scene.has_event(), || "an EVENT is left".to_owned());
         scene.recover();
         assert!(scene.is_as_before(), "{what}");
     }
@@ -312,7 +269,7 @@ fn kill_once(scene: &Scene, chance: &mut Chance, run: u32) -> Duration {
 fn a_guardian_that_is_killed_is_replaced_and_the_new_one_puts_back(scene: &Scene) {
     let mut tuner = scene.start("hold");
     send(tuner.guardian, Signal::KILL);
-    until(Instant::now(), "it is gone", || !runs(tuner.guardian), String::new);
+    until("it is gone", || !runs(tuner.guardian), String::new);
     let guardian = tuner.next_guardian();
     assert!(guardian != tuner.guardian && runs(guardian));
     let killed = Instant::now();
@@ -363,7 +320,7 @@ fn a_tuner_that_is_stopped_loses_its_settings_and_changes_nothing_when_it_goes_o
     let stopped = Instant::now();
     send(tuner.pid(), Signal::STOP);
     scene.wait_for_values(stopped, "stopped");
-    until(Instant::now(), "stopped", || scene.journals() == 0, || "a journal is left".to_owned());
+    until("stopped", || scene.journals() == 0, || "a journal is left".to_owned());
     send(tuner.pid(), Signal::CONT);
     let guardian = tuner.guardian;
     let word = tuner.end();
@@ -403,8 +360,8 @@ fn what_somebody_else_set_meanwhile_is_left_and_the_rest_is_put_back(scene: &Sce
             assert!(word.contains("left as somebody else set it: innodb_spin_wait_delay = 55"), "{word}");
         }
         let is_so = || scene.values() == ["55", "31"];
-        until(Instant::now(), how, is_so, || format!("{:?}", scene.values()));
-        until(Instant::now(), how, || !scene.has_event(), || "an EVENT is left".to_owned());
+        until(how, is_so, || format!("{:?}", scene.values()));
+        until(how, || !scene.has_event(), || "an EVENT is left".to_owned());
         scene.recover();
         scene.wait_for_nothing(guardian, how);
         assert!(is_so(), "{:?}", scene.values());
@@ -450,7 +407,7 @@ fn somebody_elses_change_after_the_tuners_death_is_respected(scene: &Scene) {
         tuner.kill();
         scene.execute("SET GLOBAL innodb_spin_wait_delay = 55");
         let is_so = || scene.values() == ["55", "31"];
-        until(Instant::now(), "killed", is_so, || format!("{:?}", scene.values()));
+        until("killed", is_so, || format!("{:?}", scene.values()));
         scene.wait_for_nothing(guardian, "killed");
         assert!(is_so(), "{:?}", scene.values());
     }
@@ -485,7 +442,7 @@ impl Stranger {
 
     fn waits_or_holds(&self, scene: &Scene) {
         let question = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE USER = 'weak' AND INFO LIKE '%GET_LOCK%'";
-        until(Instant::now(), "it waits", || scene.ask(question) != "0" || Self::holds(scene), String::new);
+        until("it waits", || scene.ask(question) != "0" || Self::holds(scene), String::new);
     }
 
     fn holds(scene: &Scene) -> bool {
@@ -526,31 +483,21 @@ fn a_lock_that_another_account_waits_for_keeps_no_setting_changed(scene: &Scene)
                 scene.execute(&format!("KILL {holder}"));
                 let guardian = tuner.guardian;
                 // Its next change would fail; here it waits for being asked.
-                until(
-                    killed,
-                    how,
-                    || Stranger::holds(scene),
-                    || "the stranger does not have the lock".to_owned(),
-                );
+                until(how, || Stranger::holds(scene), || "the stranger does not have the lock".to_owned());
                 let word = tuner.end();
                 assert!(word.starts_with("lost: "), "{word}");
-                until(killed, how, || scene.is_as_before(), || format!("{:?}", scene.values()));
-                until(
-                    killed,
-                    how,
-                    || scene.journals() == 0 && !runs(guardian),
-                    || "something is left".to_owned(),
-                );
+                until(how, || scene.is_as_before(), || format!("{:?}", scene.values()));
+                until(how, || scene.journals() == 0 && !runs(guardian), || "something is left".to_owned());
                 assert!(Stranger::holds(scene));
                 continue;
             }
         }
         let took = scene.wait_for_values(killed, how);
         println!("{how}: old values back after {took:.1?} beside the stranger");
-        until(killed, how, || Stranger::holds(scene), || "the stranger does not have the lock".to_owned());
-        until(killed, how, || !scene.has_event(), || "an EVENT is left".to_owned());
-        until(killed, how, || scene.journals() == 0, || "a journal is left".to_owned());
-        until(killed, how, || !runs(tuner.guardian), || "the guardian runs".to_owned());
+        until(how, || Stranger::holds(scene), || "the stranger does not have the lock".to_owned());
+        until(how, || !scene.has_event(), || "an EVENT is left".to_owned());
+        until(how, || scene.journals() == 0, || "a journal is left".to_owned());
+        until(how, || !runs(tuner.guardian), || "the guardian runs".to_owned());
         // No tuner beside it; the error names the lock's owner.
         let address = scene.server.socket().display().to_string();
         let output = scene.command("hold", &address).output().unwrap();
@@ -604,7 +551,7 @@ fn an_account_that_may_not_set_is_reported_the_grant_and_nothing_is_left(scene: 
     );
     assert!(error.starts_with(&expected) && !error.contains('\n'), "{error}");
     assert!(scene.journals() == 0 && !scene.has_event() && scene.is_as_before());
-    until(Instant::now(), "refused", || scene.is_free(), || "the lock is held".to_owned());
+    until("refused", || scene.is_free(), || "the lock is held".to_owned());
 }
 
 fn a_value_that_cannot_be_is_refused_before_anything_is_armed(scene: &Scene) {
@@ -787,7 +734,7 @@ fn a_network_that_is_gone_is_noticed_by_the_server_itself(scene: &Scene) {
         scene.wait_for_values(gone, "no network");
     } else {
         // Only somebody on the other side could help: not before the network is back.
-        until(gone, "no network", || scene.is_free(), || "the lock is held".to_owned());
+        until("no network", || scene.is_free(), || "the lock is held".to_owned());
     }
     network.is_gone.store(false, Ordering::Relaxed);
     scene.wait_for_values(Instant::now(), "the network is back");
@@ -913,13 +860,13 @@ const CHECKS: &[(&str, Check)] = checks![
 /// All of them, on one server; after one that failed, on another.
 fn all_hold(which: &Which, options: &[&str]) {
     let mut failed = Vec::new();
-    let mut scene = Scene::new(which.clone(), options);
+    let mut scene = Scene::with_values(which.clone(), options);
     for (name, check) in CHECKS {
         let begun = Instant::now();
         scene.reset();
         if catch_unwind(AssertUnwindSafe(|| check(&scene))).is_err() {
             failed.push(name);
-            scene = Scene::new(which.clone(), options);
+            scene = Scene::with_values(which.clone(), options);
         }
         println!("{:5.1} s {name}", begun.elapsed().as_secs_f64());
     }
@@ -945,7 +892,7 @@ mod calm {
             ),
         ];
         for (which, options, gtids) in servers {
-            let scene = Scene::new(which.clone(), options);
+            let scene = Scene::with_values(which.clone(), options);
             let size = || -> u64 {
                 let files = std::fs::read_dir(scene.server.data()).unwrap().flatten();
                 let logs = files.filter(|file| {
@@ -964,7 +911,7 @@ mod calm {
                     send(tuner.guardian, Signal::KILL);
                     tuner.kill();
                     scene.wait_for_values(Instant::now(), how);
-                    until(Instant::now(), how, || !scene.has_event(), || "an EVENT is left".to_owned());
+                    until(how, || !scene.has_event(), || "an EVENT is left".to_owned());
                     scene.recover();
                 } else {
                     send(tuner.pid(), Signal::TERM);
@@ -980,19 +927,19 @@ mod calm {
     #[test]
     fn a_server_that_is_restarted_has_its_own_values_and_no_event() {
         for (which, options) in Scene::all() {
-            let scene = Scene::new(which.clone(), options);
+            let scene = Scene::with_values(which.clone(), options);
             let tuner = scene.start("hold");
             let guardian = tuner.guardian;
             // A server is known by the second in which it was started.
             let started = format!("SELECT {} < UNIX_TIMESTAMP()", lease::started(scene.server.version()));
-            until(Instant::now(), "a second", || scene.ask(&started) == "1", String::new);
+            until("a second", || scene.ask(&started) == "1", String::new);
             let arguments = std::fs::read(format!("/proc/{}/cmdline", scene.server.pid())).unwrap();
             let mut arguments =
                 arguments.split(|byte| *byte == 0).map(|text| String::from_utf8(text.to_vec()).unwrap());
             let program = PathBuf::from(arguments.next().unwrap());
             let arguments: Vec<String> = arguments.filter(|argument| !argument.is_empty()).collect();
             send(scene.server.pid(), Signal::KILL);
-            until(Instant::now(), "killed", || !runs(scene.server.pid()), || "it runs".to_owned());
+            until("killed", || !runs(scene.server.pid()), || "it runs".to_owned());
             // The lab has not waited for its process yet, so that another server takes it for one that uses the socket.
             std::fs::remove_file(scene.server.socket().with_extension("sock.lock"))
                 .or_else(|absent| match which {

@@ -14,6 +14,8 @@
 
 #![expect(clippy::unwrap_used, reason = "what tests share stands outside of #[test] functions")]
 
+mod process;
+
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -21,7 +23,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use spindoctor_giving_back::cases::CALM;
 use spindoctor_giving_back::protocol::Protocol;
 use spindoctor_giving_back::state::{
@@ -31,6 +33,8 @@ use spindoctor_giving_back::steps::{GivingBack, Scope};
 use spindoctor_giving_back::ways::{Way, chosen, coverage, kind};
 use spindoctor_lab::{Home, Server, ServerSpec, Which};
 use spindoctor_tune::journal;
+
+use process::{runs, send};
 
 const VARIABLE: &str = "innodb_spin_wait_delay";
 
@@ -286,17 +290,6 @@ struct Scene<'a> {
     /// When the second that the model is in began.
     second: Instant,
     is_late: bool,
-}
-
-fn send(pid: u32, signal: Signal) {
-    if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
-        let _gone = kill_process(pid, signal);
-    }
-}
-
-fn runs(pid: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit(')').next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(" Z"))
 }
 
 /// What is seen from outside.

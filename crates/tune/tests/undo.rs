@@ -10,23 +10,26 @@
     reason = "what tests share stands outside of #[test] functions"
 )]
 
+mod process;
+mod scene;
+
 use std::fs::Permissions;
-use std::io::{BufRead as _, BufReader};
+use std::io::BufReader;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use spindoctor_collect::host;
-use spindoctor_collect::mysql::{Endpoint, Target};
-use spindoctor_lab::{Home, Server, ServerSpec, Which};
+use spindoctor_lab::Which;
 use spindoctor_tune::apply::{ApplyError, Recovered, Settings, TakeOptions, recover};
 use spindoctor_tune::undo::{self, UndoRefused};
 use spindoctor_tune::variables::find;
 
-/// How long a busy machine may take for what takes seconds.
-const PATIENCE: Duration = Duration::from_secs(120);
+use process::{send, state};
+use scene::{Scene, line, until};
+
 /// So many are active in all; two are implicit, one is the user's.
 const WANTED: u32 = 5;
 /// What a trial toggles, with its value before.
@@ -34,12 +37,6 @@ const SEGMENTS: &str = "innodb_rollback_segments";
 const OPTIONS: &[&str] = &["--innodb-max-undo-log-size=67108864", "--innodb-rollback-segments=64"];
 /// A tablespace of somebody who liked our names.
 const USERS: &str = "spindoctor_undo_of_mine";
-
-struct Scene {
-    runtime: tokio::runtime::Runtime,
-    server: Server,
-    state: tempfile::TempDir,
-}
 
 /// A tuner that runs, and what it says.
 struct Tuner {
@@ -49,27 +46,11 @@ struct Tuner {
 }
 
 impl Scene {
-    fn new(which: Which, options: &[&str]) -> Self {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let options = options.iter().map(|&option| option.to_owned()).collect();
-        let spec = ServerSpec { which, options, ..ServerSpec::default() };
-        let server = runtime.block_on(Server::start(&Home::open().unwrap(), &spec, &|_| {})).unwrap();
-        Self { runtime, server, state: tempfile::tempdir().unwrap() }
-    }
-
     /// With an undo tablespace of a user's.
     fn with_users(which: Which) -> Self {
         let scene = Self::new(which, OPTIONS);
         scene.execute(&format!("CREATE UNDO TABLESPACE {USERS} ADD DATAFILE '{USERS}.ibu'"));
         scene
-    }
-
-    fn execute(&self, statement: &str) {
-        self.runtime.block_on(self.server.execute([statement])).unwrap();
-    }
-
-    fn ask(&self, question: &str) -> String {
-        self.runtime.block_on(self.server.ask(question)).unwrap().unwrap_or_default()
     }
 
     /// All names, with their state.
@@ -113,10 +94,6 @@ impl Scene {
         Tuner { child, said, guardian: guardian.unwrap_or_else(|| panic!("{armed}")) }
     }
 
-    fn target(&self) -> Target {
-        Target::new(Endpoint::Socket(self.server.socket().to_owned()), "root")
-    }
-
     fn recover(&self) -> Recovered {
         self.runtime.block_on(recover(&self.target(), self.state.path())).unwrap()
     }
@@ -156,31 +133,6 @@ impl Drop for Tuner {
         let _ended = self.child.kill();
         let _reaped = self.child.wait();
     }
-}
-
-fn line(said: &mut BufReader<ChildStdout>) -> String {
-    let mut line = String::new();
-    said.read_line(&mut line).unwrap();
-    line.trim_end().to_owned()
-}
-
-fn until(what: &str, is_done: impl Fn() -> bool, otherwise: impl Fn() -> String) {
-    let since = Instant::now();
-    while !is_done() {
-        assert!(since.elapsed() < PATIENCE, "{what}: {}", otherwise());
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-/// The state of a process, as `/proc/PID/stat` has it.
-fn state(pid: u32) -> Option<char> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit(')').next()?.trim_start().chars().next()
-}
-
-fn send(pid: u32, signal: Signal) {
-    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).unwrap();
-    let _gone = kill_process(pid, signal);
 }
 
 /// Kills a tuner at each of its steps, until one gets to its end: with its guardian alone, and with `tune --recover` alone.
