@@ -10,6 +10,7 @@
     reason = "what tests share stands outside of #[test] functions"
 )]
 
+#[expect(dead_code, reason = "other tests use the rest of it")]
 mod process;
 mod scene;
 

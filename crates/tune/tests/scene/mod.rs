@@ -7,21 +7,21 @@ use spindoctor_collect::mysql::{Endpoint, Target};
 use spindoctor_lab::{Home, Server, ServerSpec, Which};
 
 /// How long a busy machine may take for what takes seconds.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A server, and where its tuners keep their journals.
-pub struct Scene {
+pub(crate) struct Scene {
     /// Drives the sessions.
-    pub runtime: tokio::runtime::Runtime,
+    pub(crate) runtime: tokio::runtime::Runtime,
     /// The server.
-    pub server: Server,
+    pub(crate) server: Server,
     /// The journals' folder.
-    pub state: tempfile::TempDir,
+    pub(crate) state: tempfile::TempDir,
 }
 
 impl Scene {
     /// Starts the server.
-    pub fn new(which: Which, options: &[&str]) -> Self {
+    pub(crate) fn new(which: Which, options: &[&str]) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let options = options.iter().map(|&option| option.to_owned()).collect();
         let spec = ServerSpec { which, options, ..ServerSpec::default() };
@@ -30,30 +30,30 @@ impl Scene {
     }
 
     /// Runs a statement as `root`.
-    pub fn execute(&self, statement: &str) {
+    pub(crate) fn execute(&self, statement: &str) {
         self.runtime.block_on(self.server.execute([statement])).unwrap();
     }
 
     /// The first cell of an answer, empty where there is none.
-    pub fn ask(&self, question: &str) -> String {
+    pub(crate) fn ask(&self, question: &str) -> String {
         self.runtime.block_on(self.server.ask(question)).unwrap().unwrap_or_default()
     }
 
     /// How a tuner connects.
-    pub fn target(&self) -> Target {
+    pub(crate) fn target(&self) -> Target {
         Target::new(Endpoint::Socket(self.server.socket().to_owned()), "root")
     }
 }
 
 /// The next line of a tuner, empty at its end.
-pub fn line(said: &mut impl BufRead) -> String {
+pub(crate) fn line(said: &mut impl BufRead) -> String {
     let mut line = String::new();
     said.read_line(&mut line).unwrap();
     line.trim_end().to_owned()
 }
 
 /// Waits until it is so.
-pub fn until(what: &str, is_so: impl Fn() -> bool, otherwise: impl Fn() -> String) {
+pub(crate) fn until(what: &str, is_so: impl Fn() -> bool, otherwise: impl Fn() -> String) {
     let since = Instant::now();
     while !is_so() {
         assert!(since.elapsed() < PATIENCE, "{what}: after {:?}: {}", since.elapsed(), otherwise());
