@@ -23,6 +23,8 @@ const TAG: &str = "/* spindoctor */";
 
 /// How long a statement waits for a metadata or row lock, in seconds: the least that servers accept.
 const LOCK_WAIT_S: u32 = 1;
+/// How long a session may rest before the server ends it: longer than any reading's pace.
+const IDLE_S: u32 = 600;
 
 /// Stands for the account in a GRANT where the server will not say who is logged in.
 pub(crate) const NOBODY_KNOWS_WHO: &str = "USER";
@@ -279,6 +281,9 @@ fn quote_account(account: &str) -> Option<String> {
 /// - `character_set_results`: answers are read as UTF-8, whatever the server's default.
 /// - `lock_wait_timeout` (5.5.3, MariaDB 5.5), `innodb_lock_wait_timeout`: a DDL that waits must not
 ///   make the tool wait with it (mysqld_exporter#167).
+/// - `sql_big_selects`, `sql_select_limit`: a server that bounds its clients' answers (`max_join_size`) would refuse ours, or cut
+///   them without a word.
+/// - `wait_timeout`: some servers end sessions that rest for a few seconds; the tool rests between two looks.
 /// - `max_execution_time` (MySQL 5.7.8, ms, SELECT only), `max_statement_time` (MariaDB 10.1, s):
 ///   set to three quarters of the deadline here, so that even a busy server's own end comes first and
 ///   the session lives on.
@@ -298,6 +303,8 @@ fn settings(version: Option<ServerVersion>, query_limit: Duration) -> Vec<String
         settings.push(format!("lock_wait_timeout = {LOCK_WAIT_S}"));
         settings.push(format!("innodb_lock_wait_timeout = {LOCK_WAIT_S}"));
         settings.push("long_query_time = 31536000".to_owned());
+        settings.push("sql_big_selects = 1, sql_select_limit = 18446744073709551615".to_owned());
+        settings.push(format!("wait_timeout = {IDLE_S}"));
     }
     if maria(5, 5, 0) {
         settings.push("min_examined_row_limit = 4294967295".to_owned());
@@ -368,6 +375,11 @@ mod tests {
     #[test]
     fn sets_only_what_the_server_knows() {
         assert_eq!(settings_of("5.1.73"), "autocommit = 1");
+        for version in ["5.5.62", "9.7.4", "10.1.48-MariaDB"] {
+            assert!(
+                settings_of(version).contains("sql_select_limit = 18446744073709551615, wait_timeout = ")
+            );
+        }
         let five_five = settings_of("5.5.62");
         assert!(
             five_five.contains("lock_wait_timeout = 1") && !five_five.contains("read_only"),

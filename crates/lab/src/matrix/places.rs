@@ -62,7 +62,7 @@ pub static PLACES: &[Place] = &[
         says: "read_only, as on a replica; the clients may write nevertheless",
         servers: BOTH,
         options: &[],
-        statements: &["GRANT SUPER ON *.* TO app@localhost", "SET GLOBAL read_only = ON"],
+        statements: &["GRANT ALL ON *.* TO app@localhost", "SET GLOBAL read_only = ON"],
     },
     Place {
         name: "no-performance-schema",
