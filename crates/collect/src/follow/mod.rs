@@ -192,6 +192,11 @@ impl Follower {
         self.shared.leave_out(connection_id);
     }
 
+    /// True for a connection that is left out so.
+    pub fn is_own(&self, connection_id: u64) -> bool {
+        self.shared.is_own(connection_id)
+    }
+
     /// Such a connection has ended: the server may give its number to somebody else after a restart.
     pub fn no_longer_leave_out(&self, connection_id: u64) {
         self.shared.no_longer_leave_out(connection_id);

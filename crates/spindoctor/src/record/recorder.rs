@@ -11,8 +11,8 @@ use spindoctor_collect::follow::{Followed, Follower, Restart};
 use spindoctor_collect::host::{self, process};
 use spindoctor_collect::source::Answer;
 use spindoctor_model::{
-    Diagnosis, Event, EventHead, Probe, Profile, RecordedGraph, RecordedSample, Sample, Segment, Stall,
-    StallKind, WaitGraph,
+    Diagnosis, Event, EventHead, Probe, Profile, Reading, RecordedGraph, RecordedSample, Sample, Segment,
+    Stall, StallKind, WaitGraph,
 };
 use spindoctor_record::stall::events::{Act, Events};
 use spindoctor_record::stall::suspicion::{Reason, Suspicion};
@@ -350,7 +350,7 @@ impl Recorder {
         let (begun, version) = (look.begun, look.version);
         let (at_s, clock_s) = (since_zero_s(begun), since_zero_s(look.clock));
         let at = self.wall(at_s);
-        let recorded = RecordedSample { at, segment: segment.id, sample: look.sample(at_s, clock_s) };
+        let mut recorded = RecordedSample { at, segment: segment.id, sample: look.sample(at_s, clock_s) };
         let is_for_reason = (0.0..=LOOKED_WITHIN_S).contains(&(at_s - self.strong_s));
         let changes = if is_for_reason { self.stalls.look(&recorded) } else { Vec::new() };
         let (done, server) = (self.done.clone(), recorded.sample.server.clone());
@@ -362,6 +362,10 @@ impl Recorder {
             let graph = catch_unwind(AssertUnwindSafe(|| wait_graph::build(&readings))).unwrap_or_default();
             let _sent = done.send(Done::Graph(RecordedGraph { at, graph }));
         });
+        // Of each second's list the sampler leaves its own sessions out.
+        if let Reading::Available { value: threads, .. } = &mut recorded.sample.server.threads {
+            threads.retain(|thread| !thread.connection_id.is_some_and(|id| follower.is_own(id)));
+        }
         self.keep_look(recorded)?;
         self.step(&changes, follower)
     }
