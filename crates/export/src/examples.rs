@@ -164,7 +164,8 @@ fn sample(seconds: f64) -> RecordedSample {
     sample.server.waits = answered(read, vec![wait]);
     let thread = ServerThread {
         connection_id: Some(101),
-        command: "Query".to_owned(),
+        is_connection: true,
+        command: if seconds == 0.0 { "Sleep" } else { "Query" }.to_owned(),
         statement: Some("SELECT c FROM sbtest1 WHERE id = 1".to_owned()),
         ..ServerThread::default()
     };

@@ -9,6 +9,7 @@ use spindoctor_record::Recording;
 use super::file::Writing;
 use super::table::{Account, Rows, Whose};
 use spindoctor_record::span::{Ends, Span, after};
+use spindoctor_sessions::Reader;
 
 /// So many milliseconds of a recording are held in memory at once: one of its chunks, so that each is decoded once.
 const AT_ONCE_MS: i64 = 60_000;
@@ -122,12 +123,15 @@ fn samples(
     whose: &Whose<'_>,
     files: &mut [Writing],
 ) -> anyhow::Result<()> {
-    let with_threads = files.iter().any(|file| matches!(file.table.rows, Rows::Threads(_)));
+    let with_threads =
+        files.iter().any(|file| matches!(file.table.rows, Rows::Threads(_) | Rows::Sessions(_)));
+    let with_sessions = files.iter().any(|file| matches!(file.table.rows, Rows::Sessions(_)));
     if !with_threads && !files.iter().any(|file| matches!(file.table.rows, Rows::Samples(_))) {
         return Ok(());
     }
     let span = part.span();
     let mut next = span.from;
+    let mut sessions = Reader::default();
     while next <= span.to {
         let to = end_of_chunk(next).min(span.to);
         let read = match with_threads {
@@ -135,9 +139,14 @@ fn samples(
             false => recording.samples_with_emptied_lists(next, to)?,
         };
         for sample in read.iter().filter(|sample| is_of(part, sample.segment)) {
+            let list = if with_sessions { sessions.read(sample) } else { None };
             for file in &mut *files {
-                if let Rows::Samples(rows) | Rows::Threads(rows) = file.table.rows {
-                    rows(whose, sample, &mut |cells| file.row(cells))?;
+                match (file.table.rows, &list) {
+                    (Rows::Samples(rows) | Rows::Threads(rows), _) => {
+                        rows(whose, sample, &mut |cells| file.row(cells))?;
+                    }
+                    (Rows::Sessions(rows), Some(list)) => rows(whose, list, &mut |cells| file.row(cells))?,
+                    _ => {}
                 }
             }
         }

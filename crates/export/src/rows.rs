@@ -3,6 +3,7 @@
 use serde::Serialize;
 use spindoctor_model::{Event, Gap, RecordedSample, RecordedSetting, Segment};
 use spindoctor_record::OverviewPoint;
+use spindoctor_sessions::AtWork;
 
 use super::table::{Account, Cell, EachRow, Whose, server};
 use super::values::{self, Value};
@@ -88,6 +89,37 @@ pub(super) fn session_time(
             Cell::Real(part.share * time.session_seconds_per_second),
             Cell::Real(part.share),
             Cell::Text(&word(&part.known_by)),
+        ])?;
+    }
+    Ok(())
+}
+
+/// A row for each class and statement; where nobody is at work one without a class, so that its time counts in a mean.
+pub(super) fn sessions_at_work(
+    whose: &Whose<'_>,
+    list: &AtWork,
+    each: &mut EachRow<'_>,
+) -> anyhow::Result<()> {
+    let [server, segment] = [Cell::Text(whose.server(list.segment)), count(list.segment)];
+    let [time, seconds] = [Cell::Time(list.at), Cell::Real(list.seconds)];
+    if list.sightings.is_empty() {
+        let [none, sessions] = [Cell::Nothing, Cell::Real(0.0)];
+        return each(&[server, segment, time, seconds, none, none, sessions, none, none]);
+    }
+    fn known(said: &str) -> Cell<'_> {
+        text(Some(said).filter(|said| !said.is_empty()))
+    }
+    for seen in &list.sightings {
+        each(&[
+            server,
+            segment,
+            time,
+            seconds,
+            Cell::Text(&word(&seen.class)),
+            known(&seen.statement),
+            Cell::Real(seen.sessions),
+            known(&seen.state),
+            Cell::Text(seen.known_by.name()),
         ])?;
     }
     Ok(())

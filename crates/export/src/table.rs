@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use jiff::Timestamp;
 use spindoctor_model::{Event, Gap, RecordedSample, RecordedSetting, Segment, SessionTime};
 use spindoctor_record::OverviewPoint;
+use spindoctor_sessions::AtWork;
 
 use self::Kind::{Integer, Real, Text, Time, Truth};
 use super::rows;
@@ -82,6 +83,8 @@ pub enum Rows {
     Samples(fn(&Whose<'_>, &RecordedSample, &mut EachRow<'_>) -> anyhow::Result<()>),
     /// From the lists of threads in each sample, a row for each: they take ten times as long to read as all the rest.
     Threads(fn(&Whose<'_>, &RecordedSample, &mut EachRow<'_>) -> anyhow::Result<()>),
+    /// From the sessions at work in each list of threads.
+    Sessions(fn(&Whose<'_>, &AtWork, &mut EachRow<'_>) -> anyhow::Result<()>),
     /// From the first sample of each minute.
     Minutes(fn(&Whose<'_>, &OverviewPoint, &mut EachRow<'_>) -> anyhow::Result<()>),
     /// From the samples of each minute together.
@@ -100,7 +103,7 @@ impl Table {
     /// True for a table that follows from the lists of threads in each sample: to read these takes many times as long as all the
     /// rest, and so do rows of them to write.
     pub fn needs_lists(&self) -> bool {
-        matches!(self.rows, Rows::Threads(_) | Rows::Accounts(_))
+        matches!(self.rows, Rows::Threads(_) | Rows::Sessions(_) | Rows::Accounts(_))
     }
 }
 
@@ -215,6 +218,22 @@ pub const TABLES: &[Table] = &[
             column("known_by", Text),
         ],
         rows: Rows::Accounts(rows::session_time),
+    },
+    Table {
+        name: "sessions_at_work",
+        help: "how many sessions were at work at one instant, by class of their time and statement: waits second by second",
+        columns: &[
+            column("server", Text),
+            column("segment", Integer),
+            column("time", Time),
+            column("seconds", Real),
+            column("class", Text),
+            column("digest_text", Text),
+            column("sessions", Real),
+            column("state", Text),
+            column("known_by", Text),
+        ],
+        rows: Rows::Sessions(rows::sessions_at_work),
     },
     Table {
         name: "threads",
@@ -417,6 +436,8 @@ pub const TABLES: &[Table] = &[
 pub(crate) mod tests {
     use std::collections::HashSet;
 
+    use spindoctor_sessions::Reader;
+
     use super::*;
 
     use crate::examples;
@@ -449,6 +470,12 @@ pub(crate) mod tests {
             Rows::Samples(rows) | Rows::Threads(rows) => {
                 for sample in examples::samples() {
                     rows(&whose, &sample, each).unwrap();
+                }
+            }
+            Rows::Sessions(rows) => {
+                let mut reader = Reader::default();
+                for list in examples::samples().iter().filter_map(|sample| reader.read(sample)) {
+                    rows(&whose, &list, each).unwrap();
                 }
             }
             Rows::Events(rows) => rows(&whose, &examples::event(), each).unwrap(),
@@ -509,5 +536,24 @@ pub(crate) mod tests {
         };
         assert!(has("status", "questions") && has("host_process", "user_us"), "{rows:?}");
         assert!(has("took_ms", "status"));
+    }
+
+    #[test]
+    fn a_list_in_which_nobody_is_at_work_has_a_row_so_that_means_count_it() {
+        let cells = |table: &str| rows_of(by_name(table).unwrap());
+        let rows = cells("sessions_at_work");
+        // The first and the last of three lists have a session that runs, the second has none.
+        let text: Vec<_> =
+            rows.iter().map(|row| (row[3].as_str(), row[4].as_str(), row[6].as_str())).collect();
+        assert_eq!(
+            text,
+            [
+                ("Real(1.0)", "Text(\"running\")", "Real(1.0)"),
+                ("Real(10.0)", "Nothing", "Real(0.0)"),
+                ("Real(2.0)", "Text(\"running\")", "Real(1.0)")
+            ]
+        );
+        assert_eq!(rows[0][5], "Text(\"SELECT c FROM sbtest1 WHERE id = ?\")");
+        assert_eq!(rows[0][8], "Text(\"list\")");
     }
 }

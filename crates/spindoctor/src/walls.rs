@@ -24,7 +24,7 @@ const SHOWS: [(&str, &str, &str); 11] = [
     ("tune", "doctor", "a plan shows the host as a diagnosis does"),
 ];
 /// The crates, each with what it may use; what stands on a line uses only what stands above it.
-const CRATES: [(&str, &[&str]); 20] = [
+const CRATES: [(&str, &[&str]); 21] = [
     ("model", &[]),
     ("safefile", &[]),
     ("sql", &[]),
@@ -35,10 +35,11 @@ const CRATES: [(&str, &[&str]); 20] = [
     ("page", &["model"]),
     ("statements", &["model", "sql"]),
     ("rules", &["model", "sql", "statements"]),
+    ("sessions", &["model", "rules", "sql"]),
     ("record", &["model", "safefile", "sql"]),
     ("stacks", &["model", "safefile"]),
     ("profile", &["model", "page", "sql", "stacks"]),
-    ("export", &["model", "page", "record", "rules", "safefile"]),
+    ("export", &["model", "page", "record", "rules", "safefile", "sessions"]),
     ("collect", &["model", "sql", "stacks", "wire"]),
     ("captures", &["collect", "model", "rules", "sql", "stacks"]),
     ("fleet", &["collect", "model", "safefile", "sql", "wire"]),
@@ -59,6 +60,7 @@ const CRATES: [(&str, &[&str]); 20] = [
             "record",
             "rules",
             "safefile",
+            "sessions",
             "sql",
             "stacks",
             "statements",

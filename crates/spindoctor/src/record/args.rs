@@ -64,7 +64,7 @@ pub struct Record {
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = every, requires = "parquet")]
     pub parquet_every: Duration,
 
-    /// Write only this table; may be given more than once [default: all but session_time, threads and thread_cpu]
+    /// Write only this table; may be given more than once [default: all but session_time, sessions_at_work, threads and thread_cpu]
     #[arg(long, value_name = "NAME", value_parser = table_names(), requires = "parquet")]
     pub parquet_table: Vec<String>,
 

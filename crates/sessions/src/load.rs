@@ -1,0 +1,437 @@
+//! The load of a span: the sessions at work over time as bars, by class, and a table of statements by class.
+
+use std::collections::{BTreeMap, HashMap};
+
+use jiff::{SignedDuration, Timestamp};
+use spindoctor_model::TimeClass;
+use spindoctor_sql::comparable;
+
+use crate::AtWork;
+
+/// Statements that are counted separately; what comes after them is [`OTHERS`].
+const MOST_STATEMENTS: usize = 2_000;
+/// States of waits without a class that are kept.
+const MOST_STATES: usize = 50;
+/// The statements that there was no room for.
+pub const OTHERS: &str = "(others)";
+
+/// Two lists whose times are further apart than this have something between them that nobody knows, seconds.
+const APART_S: f64 = 0.5;
+
+/// What sessions did in a span.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Load {
+    most_bars: usize,
+    /// So many lists are in a bar.
+    lists_a_bar: u32,
+    bars: Vec<Bar>,
+    statements: Vec<Statement>,
+    /// Places of the statements, by text and by what texts have in common.
+    by_text: HashMap<String, usize>,
+    by_words: HashMap<String, usize>,
+    states: BTreeMap<String, f64>,
+    seconds: f64,
+    lists: u64,
+    without_lock_waits: u64,
+    sightings: f64,
+    sleeping_s: f64,
+}
+
+/// Lists that follow each other, as one bar.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Bar {
+    /// Where it begins.
+    pub from: Timestamp,
+    /// Where it ends.
+    pub to: Timestamp,
+    segment: u64,
+    lists: u32,
+    /// What its lists stand for.
+    seconds: f64,
+    session_s: BTreeMap<TimeClass, f64>,
+    /// CPU time, and the time that it is of.
+    cpu_s: (f64, f64),
+    cpus_granted: Option<f64>,
+}
+
+/// The time of the sessions in one statement.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Statement {
+    /// The statement without its literals; empty where the server shows none.
+    pub text: String,
+    session_s: BTreeMap<TimeClass, f64>,
+}
+
+impl Bar {
+    fn from_list(list: &AtWork) -> Self {
+        let seconds = SignedDuration::try_from_secs_f64(list.seconds).unwrap_or_default();
+        let mut bar = Self {
+            from: list.at.checked_sub(seconds).unwrap_or(list.at),
+            to: list.at,
+            segment: list.segment,
+            lists: 1,
+            seconds: list.seconds,
+            session_s: BTreeMap::new(),
+            cpu_s: list.cpus_used.map_or((0.0, 0.0), |cpus| (cpus * list.seconds, list.seconds)),
+            cpus_granted: list.cpus_granted,
+        };
+        for seen in &list.sightings {
+            *bar.session_s.entry(seen.class).or_default() += seen.sessions * list.seconds;
+        }
+        bar
+    }
+
+    /// Sessions in a class, on average.
+    pub fn sessions(&self, class: TimeClass) -> f64 {
+        mean(self.session_s.get(&class).copied().unwrap_or_default(), self.seconds)
+    }
+
+    /// Sessions in all classes, on average.
+    pub fn all_sessions(&self) -> f64 {
+        mean(self.session_s.values().sum(), self.seconds)
+    }
+
+    /// The classes that it has, in no order that means something.
+    pub fn classes(&self) -> impl Iterator<Item = TimeClass> {
+        self.session_s.keys().copied()
+    }
+
+    /// CPUs that the server used, on average; none where that was not read.
+    pub fn cpus_used(&self) -> Option<f64> {
+        let (cpu_s, of_s) = self.cpu_s;
+        (of_s > 0.0).then(|| cpu_s / of_s)
+    }
+
+    /// CPUs that the server may use; none where that was not read.
+    pub fn cpus_granted(&self) -> Option<f64> {
+        self.cpus_granted
+    }
+
+    /// True where another follows it without a gap.
+    fn goes_on_in(&self, next: &Self) -> bool {
+        self.is_near(next, APART_S)
+    }
+
+    /// True where another of the same segment begins within so many seconds of its end.
+    pub fn is_near(&self, next: &Self, seconds: f64) -> bool {
+        self.segment == next.segment && next.from.duration_since(self.to).as_secs_f64().abs() <= seconds
+    }
+
+    fn add(&mut self, next: &Self) {
+        self.to = next.to;
+        self.lists += next.lists;
+        self.seconds += next.seconds;
+        for (class, seconds) in &next.session_s {
+            *self.session_s.entry(*class).or_default() += seconds;
+        }
+        self.cpu_s = (self.cpu_s.0 + next.cpu_s.0, self.cpu_s.1 + next.cpu_s.1);
+        self.cpus_granted = next.cpus_granted.or(self.cpus_granted);
+    }
+}
+
+impl Statement {
+    fn session_s(&self) -> f64 {
+        self.session_s.values().sum()
+    }
+}
+
+fn mean(session_s: f64, seconds: f64) -> f64 {
+    if seconds > 0.0 { session_s / seconds } else { 0.0 }
+}
+
+impl Load {
+    /// Of nothing yet. Where there are more than twice so many bars, two and two become one.
+    pub fn new(most_bars: usize) -> Self {
+        Self { most_bars: most_bars.max(1), lists_a_bar: 1, ..Self::default() }
+    }
+
+    /// The load of some lists, one bar for each.
+    pub fn from_lists<'a>(lists: impl IntoIterator<Item = &'a AtWork>) -> Self {
+        let mut load = Self::new(usize::MAX / 4);
+        lists.into_iter().for_each(|list| load.add(list));
+        load
+    }
+
+    /// The load of some lists, a bar for each second back from an instant: of lists that are closer to each other their mean.
+    pub fn by_second<'a>(lists: impl IntoIterator<Item = &'a AtWork>, until: Timestamp) -> Self {
+        let mut load = Self::from_lists(lists);
+        let second = |bar: &Bar| until.duration_since(bar.to).as_secs_f64().round();
+        for bar in std::mem::take(&mut load.bars) {
+            match load.bars.last_mut() {
+                Some(last) if second(last) == second(&bar) && last.segment == bar.segment => last.add(&bar),
+                _ => load.bars.push(bar),
+            }
+        }
+        load
+    }
+
+    /// Counts the next list, in order of time.
+    pub fn add(&mut self, list: &AtWork) {
+        self.seconds += list.seconds;
+        self.lists += 1;
+        self.without_lock_waits += u64::from(!list.has_lock_waits);
+        self.sightings += list.sessions();
+        self.sleeping_s += list.sleeping * list.seconds;
+        for seen in &list.sightings {
+            let session_s = seen.sessions * list.seconds;
+            let place = self.place(&seen.statement);
+            *self.statements[place].session_s.entry(seen.class).or_default() += session_s;
+            let is_kept = self.states.len() < MOST_STATES || self.states.contains_key(&seen.state);
+            if seen.class == TimeClass::Other && is_kept {
+                *self.states.entry(seen.state.clone()).or_default() += session_s;
+            }
+        }
+        let bar = Bar::from_list(list);
+        match self.bars.last_mut() {
+            Some(last) if last.lists < self.lists_a_bar && last.goes_on_in(&bar) => last.add(&bar),
+            _ => self.bars.push(bar),
+        }
+        if self.bars.len() > self.most_bars.saturating_mul(2) {
+            self.fold();
+        }
+    }
+
+    /// Makes one bar of each two that follow each other.
+    fn fold(&mut self) {
+        self.lists_a_bar = self.lists_a_bar.saturating_mul(2);
+        let mut folded: Vec<Bar> = Vec::with_capacity(self.bars.len() / 2 + 1);
+        for bar in std::mem::take(&mut self.bars) {
+            match folded.last_mut() {
+                Some(last) if last.lists + bar.lists <= self.lists_a_bar && last.goes_on_in(&bar) => {
+                    last.add(&bar);
+                }
+                _ => folded.push(bar),
+            }
+        }
+        self.bars = folded;
+    }
+
+    /// The place of a statement among those that are counted.
+    fn place(&mut self, text: &str) -> usize {
+        if let Some(place) = self.by_text.get(text) {
+            return *place;
+        }
+        let is_full = self.statements.len() >= MOST_STATEMENTS;
+        let words = comparable(text);
+        let known = self.by_words.get(&words).copied();
+        let (text, words) =
+            if is_full && known.is_none() { (OTHERS, OTHERS.to_owned()) } else { (text, words) };
+        let next = self.statements.len();
+        let place = *self.by_words.entry(words).or_insert(next);
+        if place == next {
+            self.statements.push(Statement { text: text.to_owned(), session_s: BTreeMap::new() });
+        }
+        // As many texts as there may be statements: each is found by its words all the same.
+        if self.by_text.len() < MOST_STATEMENTS {
+            self.by_text.insert(text.to_owned(), place);
+        }
+        place
+    }
+
+    /// The bars, in order of time.
+    pub fn bars(&self) -> &[Bar] {
+        &self.bars
+    }
+
+    /// The classes with their sessions on average, the most first.
+    pub fn classes(&self) -> Vec<(TimeClass, f64)> {
+        let mut session_s: BTreeMap<TimeClass, f64> = BTreeMap::new();
+        for statement in &self.statements {
+            for (class, seconds) in &statement.session_s {
+                *session_s.entry(*class).or_default() += seconds;
+            }
+        }
+        let mut classes: Vec<(TimeClass, f64)> =
+            session_s.into_iter().map(|(class, session_s)| (class, mean(session_s, self.seconds))).collect();
+        classes.sort_by(|a, b| b.1.total_cmp(&a.1));
+        classes
+    }
+
+    /// The statements, those with the most time first.
+    pub fn statements(&self) -> Vec<&Statement> {
+        let mut statements: Vec<&Statement> = self.statements.iter().collect();
+        statements.sort_by(|a, b| b.session_s().total_cmp(&a.session_s()).then_with(|| a.text.cmp(&b.text)));
+        statements
+    }
+
+    /// Sessions in a statement and a class, on average.
+    pub fn sessions_in(&self, statement: &Statement, class: TimeClass) -> f64 {
+        mean(statement.session_s.get(&class).copied().unwrap_or_default(), self.seconds)
+    }
+
+    /// Sessions in a statement, on average.
+    pub fn sessions_of(&self, statement: &Statement) -> f64 {
+        mean(statement.session_s(), self.seconds)
+    }
+
+    /// Sessions at work, on average.
+    pub fn sessions(&self) -> f64 {
+        mean(self.statements.iter().map(Statement::session_s).sum(), self.seconds)
+    }
+
+    /// Sessions in `SLEEP()`, on average.
+    pub fn sleeping(&self) -> f64 {
+        mean(self.sleeping_s, self.seconds)
+    }
+
+    /// What the server called the waits that have no class, the most frequent first.
+    pub fn unnamed(&self) -> Vec<&str> {
+        let mut states: Vec<(&String, &f64)> =
+            self.states.iter().filter(|(state, _)| !state.is_empty()).collect();
+        states.sort_by(|a, b| b.1.total_cmp(a.1).then_with(|| a.0.cmp(b.0)));
+        states.into_iter().map(|(state, _)| state.as_str()).collect()
+    }
+
+    /// CPUs that the server used, on average; none where that was never read.
+    pub fn cpus_used(&self) -> Option<f64> {
+        let (cpu_s, of_s) =
+            self.bars.iter().fold((0.0, 0.0), |(cpu_s, of_s), bar| (cpu_s + bar.cpu_s.0, of_s + bar.cpu_s.1));
+        (of_s > 0.0).then(|| cpu_s / of_s)
+    }
+
+    /// CPUs that the server may use, as last read.
+    pub fn cpus_granted(&self) -> Option<f64> {
+        self.bars.iter().rev().find_map(|bar| bar.cpus_granted)
+    }
+
+    /// What the lists stand for, seconds.
+    pub fn seconds(&self) -> f64 {
+        self.seconds
+    }
+
+    /// How many lists there were.
+    pub fn lists(&self) -> u64 {
+        self.lists
+    }
+
+    /// Lists without one of InnoDB's transactions: who waited for a row lock counts as running in them.
+    pub fn without_lock_waits(&self) -> u64 {
+        self.without_lock_waits
+    }
+
+    /// How many times a session was seen at work.
+    pub fn sightings(&self) -> u64 {
+        self.sightings.round() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use spindoctor_model::KnownBy;
+
+    use super::*;
+    use crate::Sightings;
+
+    fn at(ms: i64) -> Timestamp {
+        Timestamp::from_millisecond(1_782_898_200_000 + ms).unwrap()
+    }
+
+    fn list(ms: i64, seconds: f64, sightings: &[(TimeClass, &str, f64)]) -> AtWork {
+        AtWork {
+            at: at(ms),
+            segment: 1,
+            seconds,
+            sightings: sightings
+                .iter()
+                .map(|&(class, statement, sessions)| Sightings {
+                    class,
+                    known_by: KnownBy::List,
+                    statement: statement.to_owned(),
+                    sessions,
+                    state: format!("state of {}", class.label()),
+                })
+                .collect(),
+            sleeping: 0.0,
+            cpus_used: Some(1.0),
+            cpus_granted: Some(2.0),
+            has_lock_waits: true,
+        }
+    }
+
+    use TimeClass::{Other, RowLock, Running};
+
+    #[test]
+    fn a_list_counts_as_long_as_it_stands_for() {
+        let load = Load::from_lists(&[
+            list(1_000, 1.0, &[(Running, "SELECT `c` FROM `t`", 2.0)]),
+            list(4_000, 3.0, &[(RowLock, "UPDATE t", 4.0), (Running, "select c from t", 2.0)]),
+        ]);
+        assert_eq!((load.seconds(), load.lists(), load.sightings()), (4.0, 2, 8));
+        assert_eq!(load.classes(), [(RowLock, 3.0), (Running, 2.0)]);
+        assert_eq!(load.sessions(), 5.0);
+        let rows: Vec<_> = load
+            .statements()
+            .into_iter()
+            .map(|row| (row.text.as_str(), load.sessions_of(row), load.sessions_in(row, Running)))
+            .collect();
+        assert_eq!(rows, [("UPDATE t", 3.0, 0.0), ("SELECT `c` FROM `t`", 2.0, 2.0)]);
+        let bars: Vec<_> = load.bars().iter().map(|bar| (bar.from, bar.to, bar.all_sessions())).collect();
+        assert_eq!(bars, [(at(0), at(1_000), 2.0), (at(1_000), at(4_000), 6.0)]);
+        assert_eq!((load.cpus_used(), load.cpus_granted()), (Some(1.0), Some(2.0)));
+        assert!(load.unnamed().is_empty());
+    }
+
+    #[test]
+    fn looks_within_a_second_are_one_bar_of_it() {
+        let lists = [
+            list(1_000, 1.0, &[(Running, "SELECT ?", 1.0)]),
+            list(1_600, 0.6, &[(RowLock, "UPDATE t", 10.0)]),
+            list(2_010, 0.4, &[(RowLock, "UPDATE t", 20.0)]),
+            list(5_000, 1.0, &[(Running, "SELECT ?", 1.0)]),
+        ];
+        let load = Load::by_second(&lists, at(5_000));
+        let bars: Vec<_> = load.bars().iter().map(|bar| (bar.to, bar.all_sessions())).collect();
+        assert_eq!(bars, [(at(1_000), 1.0), (at(2_010), 14.0), (at(5_000), 1.0)]);
+        assert_eq!(load.lists(), 4);
+    }
+
+    #[test]
+    fn a_long_span_is_folded_and_keeps_its_mean_and_its_gaps() {
+        let mut load = Load::new(100);
+        let mut all = 0.0;
+        for second in 0..100_000_i64 {
+            // An hour is missing, and one peak is in it all.
+            if (40_000..43_600).contains(&second) {
+                continue;
+            }
+            let sessions = if second == 77_777 { 90_000.0 } else { 1.0 + (second % 7) as f64 };
+            all += sessions;
+            load.add(&list(second * 1_000, 1.0, &[(Running, "SELECT ?", sessions)]));
+        }
+        assert!((100..=201).contains(&load.bars().len()), "{}", load.bars().len());
+        let of_bars: f64 = load.bars().iter().map(|bar| bar.all_sessions() * bar.seconds).sum();
+        assert!((of_bars - all).abs() < 1e-3 && (load.sessions() - all / 96_400.0).abs() < 1e-9);
+        let gaps = load.bars().windows(2).filter(|pair| !pair[0].goes_on_in(&pair[1])).count();
+        assert_eq!(gaps, 1);
+        let highest =
+            load.bars().iter().max_by(|a, b| a.all_sessions().total_cmp(&b.all_sessions())).unwrap();
+        assert!(highest.from <= at(77_777_000) && at(77_777_000) <= highest.to);
+    }
+
+    #[test]
+    fn statements_beyond_those_that_are_counted_are_one_row() {
+        let mut load = Load::new(10);
+        for second in 0..3_000_i64 {
+            load.add(&list(second * 1_000, 1.0, &[(Running, &format!("SELECT c FROM t{second}"), 1.0)]));
+        }
+        let rows = load.statements();
+        assert_eq!(rows.len(), MOST_STATEMENTS + 1);
+        assert_eq!(rows[0].text, OTHERS);
+        assert!((load.sessions_of(rows[0]) - 1_000.0 / 3_000.0).abs() < 1e-9);
+        assert!((load.sessions() - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn waits_without_a_class_keep_the_words_that_the_server_has_for_them() {
+        let load =
+            Load::from_lists(&[list(1_000, 1.0, &[(Other, "SELECT ?", 2.0), (Running, "COMMIT", 1.0)])]);
+        assert_eq!(load.unnamed(), ["state of other"]);
+    }
+
+    #[test]
+    fn of_nothing_there_is_nothing_and_nothing_is_divided_by_it() {
+        let load = Load::new(10);
+        assert_eq!((load.sessions(), load.cpus_used(), load.sleeping()), (0.0, None, 0.0));
+        assert!(load.classes().is_empty() && load.bars().is_empty());
+    }
+}
