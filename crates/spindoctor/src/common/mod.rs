@@ -2,6 +2,7 @@
 
 pub mod exit;
 pub mod flags;
+pub mod load;
 pub mod moment;
 pub mod names;
 pub mod output;

@@ -76,7 +76,7 @@ fn bar(page: &Page, time: &SessionTime) -> String {
         sum += part.share;
         let end = (sum * width).round().min(width);
         let cells = PATTERNS[at % PATTERNS.len()].repeat((end - drawn).max(0.0) as usize);
-        bar.push_str(&page.paint(part.class.map_or(QUIET, |class| colour(class).0), &cells));
+        bar.push_str(&page.paint(style(part.class), &cells));
         drawn = end;
     }
     bar
@@ -145,8 +145,14 @@ fn seen(time: &SessionTime, class: Option<TimeClass>) -> Option<&str> {
     one.seen.first().map(|(seen, _)| seen.as_str()).filter(|seen| seen.width() > 0)
 }
 
-fn hex(class: Option<TimeClass>) -> &'static str {
+/// The colour of a class on a page; of none, that of the rest.
+pub fn hex(class: Option<TimeClass>) -> &'static str {
     class.map_or("#8a9199", |class| colour(class).1)
+}
+
+/// The style of a class on a terminal; of none, that of the rest.
+pub fn style(class: Option<TimeClass>) -> Style {
+    class.map_or(QUIET, |class| colour(class).0)
 }
 
 /// The colour of a class, for a terminal and for a page. Work is green, waiting for a CPU yellow, locks red, a commit blue,

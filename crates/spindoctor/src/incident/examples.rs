@@ -9,6 +9,7 @@ use spindoctor_model::{
     ServerIdentity, ServerVersion, Stall, StallKind, Unavailable, Window,
 };
 
+use super::loads::Loads;
 use super::point::Point;
 use super::scope::Scope;
 use super::view::{Incident, Recorded};
@@ -44,7 +45,9 @@ pub fn calm() -> Incident {
     recorded.around = None;
     recorded.stall = window(stretch);
     let extent = Span::new(at(-(BEFORE_S as f64)), at(30.0));
-    Incident::new(Scope::of_stretch(stretch, extent).unwrap(), recorded)
+    let scope = Scope::of_stretch(stretch, extent).unwrap();
+    recorded.loads = loads(scope);
+    Incident::new(scope, recorded)
 }
 
 /// A stretch with two events, a gap, and changed settings in it.
@@ -73,6 +76,7 @@ pub fn stretch() -> Incident {
     });
     let extent = Span::new(at(-(BEFORE_S as f64)), at(30.0));
     let scope = Scope::of_stretch(Span::new(at(-110.0), at(25.0)), extent).unwrap();
+    recorded.loads = loads(scope);
     Incident::new(scope, recorded)
 }
 
@@ -93,6 +97,14 @@ pub fn hostile() -> Incident {
         event.during = Some(stacks_examples::hostile());
         event.graphs = vec![RecordedGraph { at: at(1.0), graph: locks_examples::hostile().graph }];
     }
+    let mut nasty = sample(2);
+    if let Reading::Available { value, .. } = &mut nasty.sample.server.threads {
+        for thread in value {
+            thread.state = format!("Waiting for {NASTY}");
+            thread.digest_text = Some(NASTY.to_owned());
+        }
+    }
+    recorded.loads.add(scope, &nasty);
     for window in [&mut recorded.stall, &mut recorded.around].into_iter().flatten() {
         window.server.hostname = NASTY.to_owned();
         for sample in &mut window.samples {
@@ -152,12 +164,20 @@ pub fn recorded() -> (Scope, Recorded) {
         ends,
         event: Some(event),
         points,
+        loads: loads(scope),
         calm: scope.calm.and_then(window),
         stall: window(Span::new(at(-1.0), at(5.0))),
         around: window(Span::new(at(-60.0), at(30.0))),
         settings: settings(),
     };
     (scope, recorded)
+}
+
+/// Who was at work, of all samples.
+fn loads(scope: Scope) -> Loads {
+    let mut loads = Loads::default();
+    (-BEFORE_S..=30).for_each(|second| loads.add(scope, &sample(second)));
+    loads
 }
 
 fn settings() -> Vec<RecordedSetting> {
@@ -258,12 +278,31 @@ fn sample(second: i64) -> RecordedSample {
             ..Default::default()
         },
     };
-    let threads = (0..running(seconds)).map(|at| ServerThread {
-        connection_id: Some(100 + at),
-        command: "Query".to_owned(),
-        statement: Some(format!("SELECT c FROM sbtest1 WHERE id = {at}")),
-        ..ServerThread::default()
+    // Those that are more than in the calm wait for the table.
+    let in_stall = seconds > STALL_S.0 && seconds < STALL_S.1;
+    let threads = (0..running(seconds)).map(|at| {
+        let (state, statement) = match at {
+            0 if in_stall => {
+                ("Waiting for table metadata lock", "ALTER TABLE sbtest1 ADD INDEX (k)".to_owned())
+            }
+            1 | 2 => ("waiting for handler commit", "COMMIT".to_owned()),
+            at if in_stall && at > 8 => {
+                ("Waiting for table metadata lock", format!("SELECT c FROM sbtest1 WHERE id = {at}"))
+            }
+            at => ("executing", format!("SELECT c FROM sbtest1 WHERE id = {at}")),
+        };
+        ServerThread {
+            connection_id: Some(100 + at),
+            is_connection: true,
+            command: "Query".to_owned(),
+            state: state.to_owned(),
+            statement: Some(statement),
+            ..ServerThread::default()
+        }
     });
+    sample.server.transactions = Reading::Available { at_s, took_ms: 0.4, value: Vec::new() };
+    let granted = spindoctor_model::host::EffectiveCpus { cpus: 2.0, online: 8, ..Default::default() };
+    sample.host.effective_cpus = Reading::Available { at_s, took_ms: 0.1, value: granted };
     sample.server.threads = Reading::Available { at_s, took_ms: 2.0, value: threads.collect() };
     if second % 10 == 0 {
         let digest = |text: &str, per_s: f64, mean_ms: f64| {

@@ -5,7 +5,7 @@ use maud::{Markup, PreEscaped, html};
 
 use super::view::Incident;
 use super::words::{change_text, compared_text, load_text};
-use super::{picture, statements};
+use super::{loads_html, picture, statements};
 use crate::common::session_time;
 use crate::common::stalls::{day_and_time, event_lasted, time};
 use crate::common::words::severity_word;
@@ -28,6 +28,7 @@ pub fn render(incident: &Incident) -> String {
             (head(incident, &title))
             (story(incident))
             (picture::section(incident))
+            (loads_html::section(incident))
             (session_time::compared(incident.time.before.as_ref(), incident.time.during.as_ref()))
             (events(incident))
             (cause(incident))

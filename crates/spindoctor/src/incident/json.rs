@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use spindoctor_model::{Diagnosis, EventHead, Gap, SessionTime};
 
+use super::loads_json::SessionsAtWork;
 use super::numbers::During;
 use super::statements::Load;
 use super::view::Incident;
@@ -31,6 +32,7 @@ struct Written<'a> {
     numbers: Vec<Number>,
     timeline: Vec<Track<'a>>,
     session_time: TimeCompared<'a>,
+    sessions_at_work: SessionsAtWork,
     diagnosis: Option<&'a Diagnosis>,
     locks: Option<serde_json::Value>,
     statements: Vec<Statement<'a>>,
@@ -172,6 +174,7 @@ pub fn render(incident: &Incident) -> anyhow::Result<String> {
             before: incident.time.before.as_ref(),
             during: incident.time.during.as_ref(),
         },
+        sessions_at_work: SessionsAtWork::from_loads(&incident.loads),
         diagnosis: incident.diagnosis.as_ref(),
         locks,
         statements: incident
@@ -229,6 +232,13 @@ mod tests {
         assert_eq!(json["numbers"][0]["name"], "statements");
         assert!(json["numbers"][0]["before"].as_f64() > json["numbers"][0]["during"].as_f64());
         assert!(json["timeline"][0]["curves"][0][0][1].is_number());
+        let load = &json["sessions_at_work"];
+        assert_eq!(load["known_by"], "list");
+        assert!(load["over_time"][0]["sessions"]["running"].is_number(), "{load}");
+        assert!(load["over_time"][1]["cpus_used"].is_number() && load["over_time"][0]["from"].is_string());
+        assert!(load["during"]["statements"][0]["sessions"]["metadata-lock"].as_f64() > Some(50.0), "{load}");
+        assert_eq!(load["during"]["lists"], 3);
+        assert!(load["before"]["classes"]["running"].is_number());
         assert_eq!(json["diagnosis"]["schema"], "spindoctor.diagnosis/1");
         assert_eq!(json["locks"]["schema"], "spindoctor.locks/1");
         assert!(json["statements"][0]["during"]["threads_at_once"].is_number());

@@ -18,8 +18,9 @@ use spindoctor_page::number;
 use spindoctor_page::safe::safe;
 use spindoctor_record::span::Span;
 
-/// A plot's own units: it is stretched to the room there is.
-const WIDTH: f64 = 1000.0;
+/// How wide a plot is in its own units: it is stretched to the room there is.
+pub const STRETCHED: f64 = 1000.0;
+const WIDTH: f64 = STRETCHED;
 const HEIGHT: f64 = 100.0;
 /// A mark is at least this wide, percent of the width: a stall of 200 ms in two minutes must be seen.
 const LEAST_MARK: f64 = 0.4;
@@ -54,19 +55,26 @@ pub fn section(incident: &Incident) -> Markup {
                     }
                 }
                 @for track in &incident.timeline.tracks { (plot(track, shown, &marks, &ticks)) }
-                div.times aria-hidden="true" {
-                    @for (at, (share, text)) in ticks.iter().enumerate() {
-                        span.minor[at % 2 == 1] style=(format!("left:{:.2}%", share * 100.0)) { (text) }
-                    }
-                }
+                (times(&ticks))
                 p.quiet.zone { "Times are UTC." }
             }
         }
     }
 }
 
+/// The times below the plots.
+pub fn times(ticks: &[(f64, String)]) -> Markup {
+    html! {
+        div.times aria-hidden="true" {
+            @for (at, (share, text)) in ticks.iter().enumerate() {
+                span.minor[at % 2 == 1] style=(format!("left:{:.2}%", share * 100.0)) { (text) }
+            }
+        }
+    }
+}
+
 /// Something that is marked through all plots.
-struct Mark {
+pub struct Mark {
     /// Percent of the width.
     left: f64,
     width: f64,
@@ -76,12 +84,26 @@ struct Mark {
 }
 
 impl Mark {
+    /// Through a plot of that height.
+    pub fn rect(&self, height: f64) -> Markup {
+        html! {
+            rect.(self.class) x=(format!("{:.2}", self.left * WIDTH / 100.0)) y="0" height=(height)
+                width=(format!("{:.2}", self.width * WIDTH / 100.0)) { title { (safe(&self.tooltip)) } }
+        }
+    }
+
+    /// Where it begins and ends, percent of the width.
+    pub fn ends(&self) -> [f64; 2] {
+        [self.left, self.left + self.width]
+    }
+
     fn middle(&self) -> f64 {
         (self.left + self.width / 2.0).clamp(0.0, 100.0)
     }
 }
 
-struct Marks {
+/// All that is marked.
+pub struct Marks {
     calm: Option<Mark>,
     events: Vec<Mark>,
     gaps: Vec<Mark>,
@@ -89,7 +111,8 @@ struct Marks {
 }
 
 impl Marks {
-    fn from_incident(incident: &Incident) -> Self {
+    /// The events, gaps and changed settings of an incident, and its baseline.
+    pub fn from_incident(incident: &Incident) -> Self {
         let shown = incident.timeline.shown;
         let reported_id = incident.event.as_ref().map(|event| event.head.id);
         let mark = |from: Timestamp, to: Timestamp, class, label: String, tooltip: String| {
@@ -141,12 +164,19 @@ impl Marks {
         }
     }
 
-    fn all(&self) -> impl Iterator<Item = &Mark> {
+    /// The events.
+    pub fn events(&self) -> impl Iterator<Item = &Mark> {
+        self.events.iter()
+    }
+
+    /// Each of them, those that others may cover first.
+    pub fn all(&self) -> impl Iterator<Item = &Mark> {
         self.calm.iter().chain(&self.gaps).chain(&self.settings).chain(&self.events)
     }
 }
 
-fn share(shown: Span, at: Timestamp) -> f64 {
+/// Where an instant lies in what is shown, 0 to 1 within it.
+pub fn share(shown: Span, at: Timestamp) -> f64 {
     if shown.seconds() > 0.0 { shown.offset_s(at) / shown.seconds() } else { 0.0 }
 }
 
@@ -165,10 +195,7 @@ fn plot(track: &Track, shown: Span, marks: &Marks, ticks: &[(f64, String)]) -> M
             div.plot {
                 svg viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) preserveAspectRatio="none" role="img"
                     aria-label=(format!("{}: {range}", track.name)) {
-                    @for mark in marks.all() {
-                        rect.(mark.class) x=(format!("{:.2}", mark.left * WIDTH / 100.0)) y="0" height=(HEIGHT)
-                            width=(format!("{:.2}", mark.width * WIDTH / 100.0)) { title { (safe(&mark.tooltip)) } }
-                    }
+                    @for mark in marks.all() { (mark.rect(HEIGHT)) }
                     @for (share, _) in ticks {
                         @let at = format!("{:.1}", share * WIDTH);
                         line.grid x1=(at) x2=(at) y1="0" y2=(HEIGHT) {}
@@ -202,7 +229,7 @@ fn points(curve: &[(f64, f64)], x: impl Fn(f64) -> f64, y: impl Fn(f64) -> f64) 
 }
 
 /// Round times of the day with their places, as shares of the width.
-fn ticks(shown: Span) -> Vec<(f64, String)> {
+pub fn ticks(shown: Span) -> Vec<(f64, String)> {
     let seconds = shown.seconds();
     let least = seconds * LEAST_BETWEEN_TICKS;
     let step = STEPS_S.into_iter().find(|step| *step >= least);

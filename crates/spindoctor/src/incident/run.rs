@@ -8,6 +8,7 @@ use spindoctor_model::Event;
 use spindoctor_record::Recording;
 
 use super::args::Report as Asked;
+use super::loads::Loads;
 use super::point::Point;
 use super::scope::{Scope, worst};
 use super::view::{Incident, Recorded};
@@ -126,11 +127,13 @@ fn incident(asked: &Asked, recording: &Recording) -> anyhow::Result<Incident> {
     let home = segment.map_or(extent, |segment| segment_span(&segments, segment, extent));
     let within = |span: Span| span.within(home).unwrap_or(span);
     let calm = scope.calm.map(|calm| window(recording, calm)).transpose()?.flatten();
+    let (points, loads) = over_time(recording, scope)?;
     let recorded = Recorded {
         calm,
         stall: window(recording, within(scope.stall.widened(ONE_SAMPLE)))?,
         around: window(recording, within(scope.stall.widened(SLOW_SOURCES)))?,
-        points: points(recording, scope)?,
+        points,
+        loads,
         settings: recording.settings(scope.stall.to)?,
         // After the samples: what is damaged is found when it is read.
         gaps: recording.gaps()?,
@@ -151,20 +154,21 @@ fn events_text(events: &[spindoctor_model::EventHead]) -> String {
     }
 }
 
-/// What the timeline draws, and what the numbers are counted from: all that is shown, and the calm.
-fn points(recording: &Recording, scope: Scope) -> anyhow::Result<Vec<Point>> {
+/// What is drawn over time, and what the numbers are counted from: of all that is shown, and of the calm.
+fn over_time(recording: &Recording, scope: Scope) -> anyhow::Result<(Vec<Point>, Loads)> {
     let from = scope.calm.map_or(scope.shown.from, |calm| calm.from.min(scope.shown.from));
-    let mut points = Vec::new();
+    let (mut points, mut loads) = (Vec::new(), Loads::default());
     let mut next = from;
     loop {
         let to = after(next, AT_ONCE).min(scope.shown.to);
         let samples = recording.samples(next, to)?;
         points.extend(samples.iter().map(Point::of_sample));
+        samples.iter().for_each(|sample| loads.add(scope, sample));
         if to >= scope.shown.to {
             break;
         }
         next = after(to, Duration::from_millis(1));
     }
     points.sort_by_key(|point| point.at);
-    Ok(points)
+    Ok((points, loads))
 }

@@ -2,8 +2,10 @@
 
 use unicode_width::UnicodeWidthStr as _;
 
+use super::loads_html;
 use super::view::Incident;
 use super::words::{change_text, compared_text, load_text};
+use crate::common::load::{Layer, averages, in_layer, sessions, stands_on};
 use crate::common::session_time;
 use crate::common::stalls::{day_and_time, event_lasted, time};
 use crate::doctor::{explained_here, finding_text};
@@ -31,6 +33,7 @@ pub fn render(incident: &Incident, look: Look) -> String {
     }
     numbers(&mut page, incident);
     time_of_sessions(&mut page, incident);
+    loads(&mut page, incident);
     events(&mut page, incident);
     statements(&mut page, incident);
     if let Some(last) = incident.settings.changes.first() {
@@ -88,6 +91,47 @@ fn time_of_sessions(page: &mut Page, incident: &Incident) {
         page.field("time before", &session_time::line(before), COLUMN);
     }
     page.field("time during", &session_time::line(during), COLUMN);
+}
+
+/// Statements by class: as many of the largest classes as leave room for a statement.
+fn loads(page: &mut Page, incident: &Incident) {
+    /// Columns for sessions in all, for those of a class, and the least that a statement needs.
+    const SESSIONS: usize = 12;
+    const CLASS: (usize, usize) = (9, 16);
+    const LEAST: usize = 28;
+    let (load, when) = incident.loads.table();
+    let statements = load.statements();
+    if statements.is_empty() {
+        return;
+    }
+    page.blank();
+    page.paragraph("", &format!("sessions at work, {when}: {}", averages(load)), STRONG);
+    let all = loads_html::columns(load);
+    let mut left = page.look.width.saturating_sub(SESSIONS + LEAST);
+    let width = |layer: &Layer| (layer.label().width() + 3).clamp(CLASS.0, CLASS.1);
+    let layers: Vec<&Layer> = all
+        .iter()
+        .take_while(|layer| {
+            let fits = width(layer) <= left;
+            left = left.saturating_sub(width(layer));
+            fits
+        })
+        .collect();
+    let rest = (left + LEAST).saturating_sub(2) as i32;
+    let mut columns = vec![("sessions", SESSIONS as i32)];
+    columns.extend(layers.iter().map(|layer| (layer.label(), width(layer) as i32)));
+    columns.push(("statement", -rest));
+    let rows = statements.iter().take(STATEMENTS_SHOWN).map(|statement| {
+        let in_all = load.sessions_of(statement);
+        let mut cells = vec![sessions(in_all)];
+        cells.extend(layers.iter().map(|layer| {
+            sessions(in_layer(&all, layer, |class| load.sessions_in(statement, class), in_all))
+        }));
+        cells.push(if statement.text.is_empty() { "(none shown)".to_owned() } else { safe(&statement.text) });
+        cells
+    });
+    page.table(&columns, rows);
+    page.paragraph("    ", &safe(&stands_on(load)), QUIET);
 }
 
 fn events(page: &mut Page, incident: &Incident) {

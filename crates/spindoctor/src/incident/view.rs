@@ -7,6 +7,7 @@ use spindoctor_model::{
     Diagnosis, Event, EventHead, Gap, Reading, RecordedSetting, Segment, ServerIdentity, SessionTime, Window,
 };
 
+use super::loads::Loads;
 use super::numbers::Compared;
 use super::point::Point;
 use super::scope::Scope;
@@ -33,6 +34,8 @@ pub struct Recorded {
     pub event: Option<Event>,
     /// Of each sample of the stretch that is shown what the timeline draws, in order.
     pub points: Vec<Point>,
+    /// Who was at work in what, of the same samples.
+    pub loads: Loads,
     /// The calm before, in samples.
     pub calm: Option<Window>,
     /// The stall, from the sample before it to the sample after it.
@@ -66,6 +69,8 @@ pub struct Incident {
     pub diagnosis: Option<Diagnosis>,
     /// Where the sessions' time went in the calm before, and during it.
     pub time: TimeCompared,
+    /// Who was at work in what, second by second.
+    pub loads: Loads,
     /// Who blocked whom, when the most waited.
     pub waits: Option<Locks>,
     /// What ran.
@@ -90,7 +95,7 @@ pub struct TimeCompared {
 impl Incident {
     /// The incident of what was read.
     pub fn new(scope: Scope, recorded: Recorded) -> Self {
-        let Recorded { segments, gaps, events, ends, event, points, calm, stall, around, settings } =
+        let Recorded { segments, gaps, events, ends, event, points, loads, calm, stall, around, settings } =
             recorded;
         let segment = segment_of(&segments, event.as_ref(), scope.stall);
         let server = match (&stall, segment) {
@@ -122,6 +127,7 @@ impl Incident {
             statements: Statements::from_windows(scope.stall, event.as_ref(), calm.as_ref(), around.as_ref()),
             unrecorded: unrecorded::listed(&[calm.as_ref(), around.as_ref()], event.as_ref()),
             time,
+            loads,
             written_by: segment.map(|segment| segment.written_by.clone()).unwrap_or_default(),
             settings,
             server,

@@ -9,8 +9,8 @@ use spindoctor_model::mysql::{
     MetadataLock, NamedValues, ReplicaChannel, ServerThread, StatementDigest, Transaction, WaitSummary,
 };
 use spindoctor_model::{
-    EventHead, Gap, Reading, Sample, Segment, ServerIdentity, ServerVersion, Stall, StallKind, Unavailable,
-    Window,
+    EventHead, Gap, Reading, RecordedSample, Sample, Segment, ServerIdentity, ServerVersion, Stall,
+    StallKind, Unavailable, Window,
 };
 use spindoctor_record::Stretch;
 
@@ -18,6 +18,7 @@ use super::feed::Extent;
 use super::moment::Moment;
 use super::point::Point;
 use spindoctor_record::span::Ends;
+use spindoctor_sessions::Reader;
 
 /// Seconds of a moment's window.
 const SECONDS: i64 = 25;
@@ -252,6 +253,20 @@ fn moment(load: impl Fn(i64) -> Load + Copy, threads: &[ServerThread]) -> Moment
     let instant = |second: i64| now() + SignedDuration::from_secs(second);
     let samples = (-SECONDS..=0).map(|second| sample(second, (second + SECONDS) as f64, load, threads));
     let window = Window { server, start: instant(-SECONDS), samples: samples.collect(), ..Window::default() };
+    // As many as run by then, give or take one, are at work in the list of each second.
+    let listed = |second: i64| {
+        let mut left = (load(second).running as i64 + second.rem_euclid(3) - 1).max(0);
+        let mut recorded = sample(second, (second + CHARTED) as f64, load, threads);
+        if let Reading::Available { value, .. } = &mut recorded.server.threads {
+            value.retain(|thread| {
+                left -= i64::from(thread.is_at_work());
+                !thread.is_at_work() || left >= 0
+            });
+        }
+        RecordedSample { at: instant(second), segment: 1, sample: recorded }
+    };
+    let mut reader = Reader::default();
+    let at_work = (-CHARTED..=0).filter_map(|second| reader.read(&listed(second))).collect();
     let point = |second| Point::at(instant(second), 1, &sample(second, 0.0, load, threads));
     Moment {
         is_live: true,
@@ -260,6 +275,7 @@ fn moment(load: impl Fn(i64) -> Load + Copy, threads: &[ServerThread]) -> Moment
         at: Some(now()),
         window: Some(window),
         points: (-CHARTED..=0).map(point).collect(),
+        at_work,
         ..Moment::default()
     }
 }
@@ -334,6 +350,11 @@ pub fn stalled() -> Moment {
         rows_locked: 5,
         ..Transaction::default()
     };
+    // Before the stall its sessions did what those of a busy server do.
+    let began = now() - SignedDuration::from_secs(29);
+    moment.at_work.retain(|list| list.at >= began);
+    let before = busy().at_work.into_iter().filter(|list| list.at < began);
+    moment.at_work.splice(0..0, before);
     for sample in &mut moment.window.as_mut().expect("it has one").samples {
         sample.server.metadata_locks = read(sample.at_s, locks.clone());
         sample.server.transactions = read(sample.at_s, vec![transaction.clone()]);

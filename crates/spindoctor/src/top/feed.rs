@@ -2,6 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 use spindoctor_model::{Event, EventHead, Gap, Window};
+use spindoctor_sessions::AtWork;
 
 use super::point::Point;
 use spindoctor_record::span::Ends;
@@ -57,6 +58,12 @@ pub trait Feed {
     /// # Errors
     /// The recording cannot be read.
     fn points(&mut self, from: Timestamp, to: Timestamp) -> anyhow::Result<Vec<Point>>;
+
+    /// The sessions at work, from one instant to another, both included: one for each list of threads.
+    ///
+    /// # Errors
+    /// The recording cannot be read.
+    fn at_work(&mut self, from: Timestamp, to: Timestamp) -> anyhow::Result<Vec<AtWork>>;
 
     /// A coarse course of all there is, for one line: time and queries a second. Empty where nobody keeps one.
     ///

@@ -19,6 +19,7 @@ use crate::common::flags::Connection;
 use crate::common::runtime::wait_for;
 use crate::common::session::{host, note, target};
 use spindoctor_record::span::Ends;
+use spindoctor_sessions::AtWork;
 
 /// What a recorder asks for less often than that is asked for that often while somebody looks, seconds: an answer takes
 /// some milliseconds.
@@ -161,6 +162,10 @@ impl Feed for Live {
 
     fn points(&mut self, from: Timestamp, to: Timestamp) -> anyhow::Result<Vec<Point>> {
         Ok(self.kept().ring.points(from, to))
+    }
+
+    fn at_work(&mut self, from: Timestamp, to: Timestamp) -> anyhow::Result<Vec<AtWork>> {
+        Ok(self.kept().ring.at_work(from, to))
     }
 
     fn overview(&mut self) -> anyhow::Result<Vec<(Timestamp, f64)>> {

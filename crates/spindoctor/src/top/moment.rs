@@ -5,7 +5,9 @@ use spindoctor_model::{EventHead, Gap, RecordedGraph, ServerIdentity, Window};
 
 use super::feed::{Extent, Feed};
 use super::point::Point;
+use super::screen::Screen;
 use spindoctor_record::span::Ends;
+use spindoctor_sessions::AtWork;
 
 /// Samples before the instant that are read: two answers of a source that a recorder asks every thirty seconds.
 const WINDOW: SignedDuration = SignedDuration::from_secs(65);
@@ -31,6 +33,8 @@ pub struct Moment {
     pub window: Option<Window>,
     /// The charts' counters over the minutes before it.
     pub points: Vec<Point>,
+    /// The sessions at work over the minutes before it, where the screen shows them.
+    pub at_work: Vec<AtWork>,
     /// A coarse course of all there is: queries a second.
     pub overview: Vec<(Timestamp, f64)>,
     /// The stalls, in order of time.
@@ -91,6 +95,17 @@ impl Moment {
             moment.graph = nearest.filter(|graph| distance(graph) <= GRAPH_NEAR);
         }
         Ok(moment)
+    }
+
+    /// Reads the sessions at work, where the screen shows them: of a recording that means to read each list of threads.
+    ///
+    /// # Errors
+    /// The recording cannot be read.
+    pub fn read_at_work(&mut self, feed: &mut dyn Feed, screen: Screen) -> anyhow::Result<()> {
+        if let (Some(at), Screen::Load) = (self.at, screen) {
+            self.at_work = feed.at_work(at - HISTORY, at)?;
+        }
+        Ok(())
     }
 
     /// Reads the charts' whole history: it takes longer than what a first picture needs.

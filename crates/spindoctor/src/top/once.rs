@@ -34,6 +34,7 @@ pub fn run(asked: &Asked) -> anyhow::Result<()> {
         }
     };
     let mut moment = Moment::from_feed(feed.as_mut(), state.at(), state.rates_over_s())?;
+    moment.read_at_work(feed.as_mut(), state.screen)?;
     moment.read_history(feed.as_mut())?;
     let shown = Content::new(&state, &moment);
     let (width, height) = asked.size.unwrap_or_else(size);

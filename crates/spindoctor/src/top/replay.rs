@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use spindoctor_model::{Event, EventHead, Gap, Window};
@@ -10,12 +11,15 @@ use spindoctor_record::{OverviewPoint, Recording};
 
 use super::feed::{Extent, Feed};
 use super::point::Point;
-use spindoctor_record::span::Ends;
+use spindoctor_record::span::{Ends, before};
+use spindoctor_sessions::{AtWork, LONGEST_S, Reader};
 
 /// Points of the line that shows all of the recording: more than a window has columns.
 const OVERVIEW_POINTS: usize = 500;
 /// Minutes of which the charts' counters are kept: half a day, 10 MiB.
 const MINUTES_KEPT: usize = 720;
+/// Minutes of which the sessions at work are kept: their statements are texts.
+const MINUTES_AT_WORK: usize = 60;
 const MINUTE_S: i64 = 60;
 
 /// A recording.
@@ -24,6 +28,8 @@ pub struct Replay {
     name: String,
     /// The charts' counters of each whole minute that was read, by the second at which it begins.
     minutes: BTreeMap<i64, Vec<Point>>,
+    /// The sessions at work in each whole minute that was read, in the same way.
+    at_work: BTreeMap<i64, Vec<AtWork>>,
     overview: Option<Vec<(Timestamp, f64)>>,
 }
 
@@ -34,7 +40,13 @@ impl Replay {
     /// There is none, or it is something else.
     pub fn open(file: &Path) -> anyhow::Result<Self> {
         let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned();
-        Ok(Self { recording: Recording::open(file)?, name, minutes: BTreeMap::new(), overview: None })
+        Ok(Self {
+            recording: Recording::open(file)?,
+            name,
+            minutes: BTreeMap::new(),
+            at_work: BTreeMap::new(),
+            overview: None,
+        })
     }
 
     /// The counters of the minute that begins at a second.
@@ -57,6 +69,32 @@ impl Replay {
             self.minutes.insert(second, points.clone());
         }
         Ok(points)
+    }
+}
+
+impl Replay {
+    /// The sessions at work in the minute that begins at a second.
+    fn at_work_in_minute(&mut self, second: i64, last: Timestamp) -> anyhow::Result<Vec<AtWork>> {
+        if let Some(lists) = self.at_work.get(&second) {
+            return Ok(lists.clone());
+        }
+        let (Ok(from), Ok(to)) =
+            (Timestamp::from_second(second), Timestamp::from_millisecond((second + MINUTE_S) * 1_000 - 1))
+        else {
+            return Ok(Vec::new());
+        };
+        // The first list stands for the time since the one before it.
+        let samples = self.recording.samples(before(from, Duration::from_secs_f64(LONGEST_S)), to)?;
+        let mut reader = Reader::default();
+        let mut lists: Vec<AtWork> = samples.iter().filter_map(|sample| reader.read(sample)).collect();
+        lists.retain(|list| list.at >= from);
+        if to < last {
+            if self.at_work.len() >= MINUTES_AT_WORK {
+                self.at_work.clear();
+            }
+            self.at_work.insert(second, lists.clone());
+        }
+        Ok(lists)
     }
 }
 
@@ -86,6 +124,17 @@ impl Feed for Replay {
         }
         points.retain(|point| (from..=to).contains(&point.at));
         Ok(points)
+    }
+
+    fn at_work(&mut self, from: Timestamp, to: Timestamp) -> anyhow::Result<Vec<AtWork>> {
+        let Some(extent) = self.extent()? else { return Ok(Vec::new()) };
+        let mut lists = Vec::new();
+        let first = from.max(extent.from).as_second().div_euclid(MINUTE_S) * MINUTE_S;
+        for second in (first..=to.as_second()).step_by(MINUTE_S as usize) {
+            lists.extend(self.at_work_in_minute(second, extent.to)?);
+        }
+        lists.retain(|list| (from..=to).contains(&list.at));
+        Ok(lists)
     }
 
     fn overview(&mut self) -> anyhow::Result<Vec<(Timestamp, f64)>> {

@@ -8,6 +8,7 @@ use spindoctor_model::{Gap, Reading, RecordedSample, Sample, Segment, Window};
 
 use super::feed::Extent;
 use super::point::Point;
+use spindoctor_sessions::{AtWork, Reader};
 
 /// Samples are kept so long: who sees a stall and presses the space bar finds what led to it.
 const KEPT: SignedDuration = SignedDuration::from_mins(10);
@@ -26,6 +27,7 @@ pub struct Ring {
     samples: VecDeque<Kept>,
     points: VecDeque<Point>,
     gaps: Vec<Gap>,
+    sessions: Reader,
     /// The variables as they were read last: they do not come with every sample.
     variables: Option<NamedValues>,
     bytes: usize,
@@ -34,6 +36,8 @@ pub struct Ring {
 #[derive(Debug)]
 struct Kept {
     recorded: RecordedSample,
+    /// The sessions at work in it, where it has a list of threads.
+    at_work: Option<AtWork>,
     bytes: usize,
 }
 
@@ -51,9 +55,10 @@ impl Ring {
         }
         self.points.push_back(Point::from_sample(&recorded));
         let newest = recorded.at;
-        let bytes = estimated_bytes(&recorded.sample);
+        let at_work = self.sessions.read(&recorded);
+        let bytes = estimated_bytes(&recorded.sample) + at_work.as_ref().map_or(0, bytes_at_work);
         self.bytes += bytes;
-        self.samples.push_back(Kept { recorded, bytes });
+        self.samples.push_back(Kept { recorded, at_work, bytes });
         while self.samples.front().is_some_and(|oldest| newest.duration_since(oldest.recorded.at) > KEPT)
             || (self.bytes > MOST_BYTES && self.samples.len() > 2)
         {
@@ -104,6 +109,12 @@ impl Ring {
     /// The charts' counters between two instants.
     pub fn points(&self, from: Timestamp, to: Timestamp) -> Vec<Point> {
         self.points.iter().filter(|point| (from..=to).contains(&point.at)).copied().collect()
+    }
+
+    /// The sessions at work between two instants, in each list of threads.
+    pub fn at_work(&self, from: Timestamp, to: Timestamp) -> Vec<AtWork> {
+        let lists = self.samples.iter().filter_map(|kept| kept.at_work.as_ref());
+        lists.filter(|list| (from..=to).contains(&list.at)).cloned().collect()
     }
 
     /// The samples of the time before an instant, of the segment of the last one.
@@ -176,6 +187,12 @@ fn estimated_bytes(sample: &Sample) -> usize {
         + sample.host.threads.value().map_or(0, Vec::len) * NAMED_VALUE
 }
 
+/// The same of the sessions at work: a statement without its literals is a line of text.
+fn bytes_at_work(list: &AtWork) -> usize {
+    const SIGHTINGS: usize = 120;
+    list.sightings.iter().map(|seen| SIGHTINGS + seen.statement.len() + seen.state.len()).sum()
+}
+
 #[cfg(test)]
 mod tests {
     use spindoctor_model::mysql::ServerThread;
@@ -205,6 +222,8 @@ mod tests {
         let until = Timestamp::from_millisecond(1_020_700).unwrap();
         let window = ring.window(until, SignedDuration::from_secs(10)).unwrap();
         assert_eq!(window.samples.len(), 10);
+        // Of the sessions at work every list counts, and not only the newest.
+        assert_eq!(ring.at_work(Timestamp::from_second(1_011).unwrap(), until).len(), 10);
         assert_eq!((window.samples[0].at_s, window.seconds()), (0.0, 9.0));
         assert_eq!(window.status_per_s("Questions"), Some(10.0));
         let with_threads = window.samples.iter().filter(|s| s.server.threads.value().is_some()).count();

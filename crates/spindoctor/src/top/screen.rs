@@ -21,13 +21,15 @@ pub enum Screen {
     Replication,
     /// Stalls that were seen, with their causes
     Events,
+    /// Sessions at work over time: what they did or waited for, second by second, and in which statement
+    Load,
     /// The keys
     Help,
 }
 
 impl Screen {
     /// Those with a tab, in order: the first has the key 1.
-    pub const TABS: [Self; 8] = [
+    pub const TABS: [Self; 9] = [
         Self::Overview,
         Self::Threads,
         Self::Queries,
@@ -36,6 +38,7 @@ impl Screen {
         Self::Host,
         Self::Replication,
         Self::Events,
+        Self::Load,
     ];
 
     /// The word on its tab.
@@ -49,6 +52,7 @@ impl Screen {
             Self::Host => "host",
             Self::Replication => "replication",
             Self::Events => "events",
+            Self::Load => "load",
             Self::Help => "help",
         }
     }

@@ -202,7 +202,7 @@ impl State {
             KeyCode::Char('q') => return Flow::Quit,
             KeyCode::Esc => self.escape(),
             KeyCode::Char('?' | 'h') | KeyCode::F(1) => self.help(),
-            KeyCode::Char(digit @ '1'..='8') => {
+            KeyCode::Char(digit @ '1'..='9') => {
                 self.screen = Screen::TABS[digit as usize - '1' as usize];
             }
             KeyCode::Tab => self.screen = self.screen.further(1),

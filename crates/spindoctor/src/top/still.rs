@@ -1,11 +1,12 @@
 //! A feed of one window that is over: for a single screen on standard output, and for tests.
 
 use jiff::{SignedDuration, Timestamp};
-use spindoctor_model::{Event, EventHead, Gap, Window};
+use spindoctor_model::{Event, EventHead, Gap, RecordedSample, Window};
 
 use super::feed::{Extent, Feed};
 use super::point::Point;
 use spindoctor_record::span::Ends;
+use spindoctor_sessions::{AtWork, Reader};
 
 /// One window, whose last sample is now.
 #[derive(Debug)]
@@ -45,6 +46,17 @@ impl Feed for Still {
     fn points(&mut self, _: Timestamp, _: Timestamp) -> anyhow::Result<Vec<Point>> {
         let samples = self.window.samples.iter();
         Ok(samples.map(|sample| Point::at(self.instant(sample.at_s), 1, sample)).collect())
+    }
+
+    fn at_work(&mut self, from: Timestamp, to: Timestamp) -> anyhow::Result<Vec<AtWork>> {
+        let mut reader = Reader::default();
+        let mut lists = Vec::new();
+        for sample in &self.window.samples {
+            let at = self.instant(sample.at_s);
+            lists.extend(reader.read(&RecordedSample { at, segment: 1, sample: sample.clone() }));
+        }
+        lists.retain(|list| (from..=to).contains(&list.at));
+        Ok(lists)
     }
 
     fn overview(&mut self) -> anyhow::Result<Vec<(Timestamp, f64)>> {

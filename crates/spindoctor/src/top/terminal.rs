@@ -12,6 +12,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::draw::{Drawn, Theme, draw};
 use super::feed::{Extent, Feed};
 use super::moment::Moment;
+use super::screen::Screen;
 use super::state::{Clock, Facts, Flow, State};
 use super::view::Content;
 use crate::common::terminal;
@@ -31,6 +32,7 @@ struct Wanted {
     rates_over_s: f64,
     extent: Option<Extent>,
     trouble: Option<String>,
+    with_at_work: bool,
 }
 
 /// Gives the terminal back when it is dropped; ratatui's panic hook does so before the panic is printed.
@@ -57,10 +59,12 @@ pub fn show(feed: &mut dyn Feed, mut state: State) -> anyhow::Result<()> {
             rates_over_s: state.rates_over_s(),
             extent: feed.extent()?,
             trouble: feed.trouble(),
+            with_at_work: state.screen == Screen::Load,
         };
         let is_new = read.as_ref() != Some(&wanted);
         if is_new {
             moment = Moment::from_feed(feed, state.at(), state.rates_over_s())?;
+            moment.read_at_work(feed, state.screen)?;
             read = Some(wanted);
         }
         let mut shown = Content::new(&state, &moment);

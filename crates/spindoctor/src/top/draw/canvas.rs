@@ -13,7 +13,7 @@ use spindoctor_page::safe::safe;
 use spindoctor_page::text::shortened;
 
 /// Eighths of a cell, from empty to full.
-const EIGHTHS: [&str; 9] = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
+pub const EIGHTHS: [&str; 9] = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
 /// Eighths of a cell, from the left.
 const FROM_LEFT: [&str; 9] = [" ", "▏", "▎", "▍", "▌", "▋", "▊", "▉", "█"];
 

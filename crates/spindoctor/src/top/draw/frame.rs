@@ -127,7 +127,7 @@ pub fn foot(canvas: &mut Canvas<'_>, state: &State, shown: &Content, moment: &Mo
         Content::List(list) if !list.filter.is_empty() => &["Esc all", "s sort", "Enter open"],
         Content::List(list) if opens(list) => &["/ filter", "s sort", "Enter open"],
         Content::List(_) => &["/ filter", "s sort"],
-        Content::Locks(_) | Content::Host(_) | Content::Help => &["↑↓ scroll"],
+        Content::Locks(_) | Content::Load(_) | Content::Host(_) | Content::Help => &["↑↓ scroll"],
         Content::Overview(_) | Content::Nothing(_) => &["w rates"],
     };
     // Whole hints, as many as there is room for.

@@ -11,7 +11,7 @@ const KEYS: &[(&str, &[(&str, &str)])] = &[
     (
         "screens",
         &[
-            ("1 … 8, Tab", "the screens that are named at the top"),
+            ("1 … 9, Tab", "the screens that are named at the top"),
             ("? or h", "this page, and back"),
             ("q, Ctrl-C", "quit"),
         ],

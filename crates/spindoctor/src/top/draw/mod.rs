@@ -5,6 +5,7 @@ mod fleet;
 mod frame;
 mod help;
 mod list;
+mod load;
 mod overview;
 #[cfg(test)]
 mod tests;
@@ -40,6 +41,7 @@ pub fn draw(buffer: &mut Buffer, state: &State, moment: &Moment, shown: &Content
         Content::Overview(overview) => overview::draw(&mut canvas, body, overview, moment),
         Content::List(listing) => list::draw(&mut canvas, body, listing),
         Content::Locks(locks) => text::locks(&mut canvas, body, locks, state.list().selected),
+        Content::Load(shown) => load::draw(&mut canvas, body, shown, state.list().selected),
         Content::Host(report) => text::host(&mut canvas, body, report, state.list().selected),
         Content::Help => help::draw(&mut canvas, body, state.list().selected),
         Content::Nothing(why) => {

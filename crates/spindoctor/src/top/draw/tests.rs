@@ -54,7 +54,11 @@ fn a_healthy_busy_server_reads_well_on_every_screen() {
 #[test]
 fn a_stall_in_a_recording_is_shown_with_its_root_and_what_frees_it() {
     let moment = examples::stalled();
-    snapshots("stalled", &moment, &[Screen::Overview, Screen::Threads, Screen::Locks, Screen::Events]);
+    snapshots(
+        "stalled",
+        &moment,
+        &[Screen::Overview, Screen::Threads, Screen::Locks, Screen::Events, Screen::Load],
+    );
     let overview = drawn(&state(Screen::Overview, &moment), &moment, (80, 24)).to_string();
     assert!(overview.contains("STALL since 14:02:51 (29 s): metadata-lock-pileup"), "{overview}");
     let locks = drawn(&state(Screen::Locks, &moment), &moment, (80, 24)).to_string();
@@ -73,7 +77,9 @@ fn what_is_missing_says_why_and_what_unlocks_it() {
 fn no_string_of_a_server_steers_the_terminal_on_any_screen_at_any_size() {
     for (name, moment) in examples::all() {
         for screen in Screen::TABS.into_iter().chain([Screen::Help]) {
-            for size in [(80, 24), (200, 50), (120, 30), (60, 12), (40, 8), (20, 5), (80, 4), (1, 1)] {
+            for size in
+                [(80, 24), (200, 50), (120, 30), (60, 12), (40, 10), (40, 8), (20, 5), (80, 4), (1, 1)]
+            {
                 let mut state = state(screen, &moment);
                 for detail in
                     [None, Some(Target::Thread(12)), Some(Target::Query("shop".into(), "a1".into()))]
@@ -140,4 +146,23 @@ fn no_line_is_wider_than_the_window() {
             assert!(widest <= Some(usize::from(size.0)), "{name}: {text}");
         }
     }
+}
+
+#[test]
+fn sessions_at_work_are_drawn_by_class_in_a_small_window_too() {
+    let moment = examples::stalled();
+    let text = drawn(&state(Screen::Load, &moment), &moment, (40, 10)).to_string();
+    insta::assert_snapshot!("stalled_load_40", text);
+    let mut buffer = Buffer::empty(Rect::new(0, 0, 80, 24));
+    let state = state(Screen::Load, &moment);
+    draw(&mut buffer, &state, &moment, &Content::new(&state, &moment), Theme { colour: true });
+    let colours = |x: u16| -> Vec<ratatui::style::Color> { (3..11).map(|y| buffer[(x, y)].fg).collect() };
+    // Locks are red, at the right edge, which is now; half a minute before, sessions ran (green) and committed (blue).
+    assert_eq!(colours(79), [ratatui::style::Color::Red; 8], "{buffer:?}");
+    assert!(!colours(40).contains(&ratatui::style::Color::Red), "{:?}", colours(40));
+    // Where nobody reads the lists, the screen says so.
+    let mut moment = examples::remote();
+    moment.at_work.clear();
+    let text = drawn(&State::new(Screen::Load), &moment, (80, 24)).to_string();
+    assert!(text.contains("no list of the server's sessions in these minutes"), "{text}");
 }

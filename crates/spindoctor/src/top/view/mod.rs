@@ -5,6 +5,7 @@ mod detail;
 mod events;
 mod host;
 mod listing;
+mod load;
 mod locks;
 mod overview;
 mod queries;
@@ -17,6 +18,7 @@ mod waits;
 
 pub use detail::detail;
 pub use listing::{Align, Head, Listing};
+pub use load::{LoadOver, LoadShown};
 pub use locks::LocksShown;
 pub use overview::{Bar, Block, Meter, Overview};
 pub use verdict::server_text;
@@ -85,6 +87,8 @@ pub enum Content {
     List(Listing),
     /// The trees of who waits for whom.
     Locks(Box<LocksShown>),
+    /// Sessions at work over time.
+    Load(Box<LoadShown>),
     /// The host.
     Host(Box<HostReport>),
     /// The keys.
@@ -109,6 +113,7 @@ impl Content {
             Screen::Queries => Self::List(queries::listing(state, window, over_s)),
             Screen::Waits => Self::List(waits::listing(state, window, over_s)),
             Screen::Locks => Self::Locks(Box::new(locks::shown(moment, window))),
+            Screen::Load => Self::Load(Box::new(LoadShown::from_moment(moment, window))),
             Screen::Host => Self::Host(Box::new(host::report(window, over_s))),
             Screen::Replication => Self::List(replication::listing(state, window)),
             Screen::Overview | Screen::Events | Screen::Help => {

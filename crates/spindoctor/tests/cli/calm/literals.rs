@@ -11,7 +11,7 @@ use crate::program::{printed, spindoctor};
 const SECRETS: [&str; 3] = ["alice@example.com", "bob@example.com", "Mallory"];
 
 /// The shape of all that wait; of the last one a server may keep no more than the beginning of what follows it.
-const SHAPE: &str = "UPDATE customers SET name = ? WHERE email = ?";
+pub(super) const SHAPE: &str = "UPDATE customers SET name = ? WHERE email = ?";
 
 /// How the same odd texts begin where they are looked up; one whose literal ends where servers do not agree is shown no further.
 const LOOKS_UP: &str = "SELECT email FROM customers WHERE name = ?";
@@ -113,8 +113,8 @@ fn files_are_clean(what: &str, folder: &Path) {
     }
 }
 
-/// Does something while one connection holds a row and each odd statement waits for it.
-fn held_up(which: Which, look: impl FnOnce(&Server)) {
+/// Does something while one connection holds a row and each odd statement waits for it; so many there are.
+pub(super) fn held_up(which: Which, look: impl FnOnce(&Server, usize)) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
@@ -148,7 +148,7 @@ fn held_up(which: Which, look: impl FnOnce(&Server)) {
         while server.ask(waits).await.expect("an answer") != Some(odd.len().to_string()) {
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
         }
-        tokio::task::block_in_place(|| look(&server));
+        tokio::task::block_in_place(|| look(&server, odd.len()));
         holder.query_drop("ROLLBACK").await.expect("it works");
         for waiter in waiting {
             waiter.await.expect("it ends").expect("it got the row");
@@ -157,7 +157,7 @@ fn held_up(which: Which, look: impl FnOnce(&Server)) {
 }
 
 fn no_command_shows_one(which: Which) {
-    held_up(which, |server| {
+    held_up(which, |server, _| {
         let folder = tempfile::tempdir().expect("a folder");
         let connection = format!("-u root -S {} --no-defaults", server.socket().display());
         let looked = |line: &str, names: Option<&str>| {
@@ -244,7 +244,7 @@ fn no_command_shows_a_literal_of_mariadbs_statements() {
 
 #[test]
 fn neither_a_recording_nor_what_is_made_of_it_has_one() {
-    held_up(Which::Mysql, |server| {
+    held_up(Which::Mysql, |server, _| {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("a.sdrec");
         let connection = format!("-u root -S {} --no-defaults", server.socket().display());
@@ -259,6 +259,7 @@ fn neither_a_recording_nor_what_is_made_of_it_has_one() {
             format!("workload --recording {name} --json"),
             format!("top --once --size 250x60 --screen threads --replay {name}"),
             format!("top --once --size 250x60 --screen locks --replay {name}"),
+            format!("top --once --size 250x60 --screen load --replay {name}"),
             format!("report {name} --from -1h --html {} --json", folder.path().join("r.html").display()),
             format!("export {name} --format csv --out {}", out.display()),
         ] {

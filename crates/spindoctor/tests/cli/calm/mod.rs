@@ -4,6 +4,7 @@
 mod bad_days;
 mod literals;
 pub(crate) mod live;
+mod load;
 mod locks;
 mod logins;
 mod matrix;

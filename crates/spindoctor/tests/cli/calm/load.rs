@@ -1,0 +1,79 @@
+//! Waits over time on real servers: who waited for a row, second by second, in every form.
+
+use serde_json::Value;
+use spindoctor_lab::Which;
+
+use super::literals::{SHAPE, held_up};
+use crate::program::printed;
+
+/// Sessions wait for a row while a recorder runs and somebody looks: in each second that is the largest class, and theirs the
+/// first statement.
+fn is_shown_over_time(which: Which) {
+    held_up(which, |server, waiters| {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (file, out) = (folder.path().join("a.spindoctor"), folder.path().join("out.csv"));
+        let connection = format!("-u root -S {} --no-defaults", server.socket().display());
+        let (_, code) =
+            printed(&format!("record -o {} --duration 5s --no-stacks {connection}", file.display()));
+        assert_eq!(code, 0);
+        let name = file.display();
+        let page = folder.path().join("r.html");
+
+        let (json, code) = printed(&format!("report {name} --from -1h --html {} --json", page.display()));
+        assert_eq!(code, 0, "{json}");
+        let json: Value = serde_json::from_str(&json).expect("JSON");
+        let load = &json["sessions_at_work"];
+        let seconds = load["over_time"].as_array().expect("a list");
+        assert!(seconds.len() >= 3, "{load:#}");
+        for second in seconds {
+            let classes = second["sessions"].as_object().expect("classes");
+            let number = |class: &str| classes.get(class).and_then(Value::as_f64).unwrap_or(0.0);
+            assert_eq!(number("row-lock"), waiters as f64, "{second:#}");
+            assert!(classes.keys().all(|class| number(class) <= number("row-lock")), "{second:#}");
+        }
+        let first = &load["during"]["statements"][0];
+        assert!(first["digest_text"].as_str().is_some_and(|text| text.starts_with(SHAPE)), "{first:#}");
+        assert!(first["sessions"]["row-lock"].as_f64() > Some(0.0), "{first:#}");
+        assert_eq!(load["during"]["lists_without_transactions"], 0);
+        let page = std::fs::read_to_string(page).expect("the page");
+        for part in ["Sessions at work", "row lock", "By statement and class", "class=\"layer\""] {
+            assert!(page.contains(part), "{part} is missing");
+        }
+        let (text, _) =
+            printed(&format!("report {name} --from -1h --html {}", folder.path().join("b.html").display()));
+        assert!(text.contains("sessions at work, during: ") && text.contains("row lock"), "{text}");
+
+        let (_, code) = printed(&format!("export {name} --table sessions_at_work --out {}", out.display()));
+        assert_eq!(code, 0);
+        let rows = std::fs::read_to_string(&out).expect("a table");
+        assert!(
+            rows.starts_with("server,segment,time,seconds,class,digest_text,sessions,state,known_by"),
+            "{rows}"
+        );
+        let waiting: f64 = rows
+            .lines()
+            .filter(|row| row.contains(",row-lock,") && row.contains(SHAPE))
+            .filter_map(|row| row.rsplit(',').nth(2)?.parse::<f64>().ok())
+            .sum();
+        assert!(waiting >= 3.0, "{rows}");
+
+        for line in [
+            format!("top --once --screen load --replay {name}"),
+            format!("top --once --screen load --duration 2s {connection}"),
+        ] {
+            let (text, code) = printed(&line);
+            assert!(code == 0 && text.contains(&format!("row lock {waiters}.0")), "{line}: {text}");
+            assert!(text.contains("UPDATE customers"), "{line}: {text}");
+        }
+    });
+}
+
+#[test]
+fn who_waits_for_a_row_is_shown_second_by_second_on_mysql() {
+    is_shown_over_time(Which::Mysql);
+}
+
+#[test]
+fn who_waits_for_a_row_is_shown_second_by_second_on_mariadb() {
+    is_shown_over_time(Which::Mariadb);
+}
