@@ -13,6 +13,9 @@ pub const SHOWN: usize = 6;
 /// A class with a smaller part of the sessions is folded into the rest.
 const SMALLEST: f64 = 0.01;
 
+/// Fewer that sleep on purpose are not worth a word.
+const LEAST_ASLEEP: f64 = 0.05;
+
 /// A class that is shown, or the rest of them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Layer {
@@ -53,7 +56,7 @@ pub fn layers(load: &Load, most: usize) -> Vec<Layer> {
     }
     // The sort keeps the order of the others.
     shown.sort_by_key(|layer| layer.class != Some(TimeClass::Running));
-    if rest > 0.0 {
+    if rest > 0.0 && rest >= SMALLEST * all {
         shown.push(Layer { class: None, sessions: rest });
     }
     shown
@@ -73,7 +76,9 @@ pub fn in_layer(layers: &[Layer], layer: &Layer, in_class: impl Fn(TimeClass) ->
 /// How many sessions, on average: `0.25`, `4.1`, `212`; an empty text for none.
 pub fn sessions(sessions: f64) -> String {
     match sessions {
-        none if none < 0.005 => String::new(),
+        // What is left of sums is none.
+        none if none < 1e-6 => String::new(),
+        hardly if hardly < 0.005 => "<0.01".to_owned(),
         few if few < 1.0 => format!("{few:.2}"),
         some if some < 100.0 => format!("{some:.1}"),
         many => number::plain(many.round()),
@@ -83,9 +88,9 @@ pub fn sessions(sessions: f64) -> String {
 /// `12.1 on average, 1.4 of 2 CPUs used`: sessions at work.
 pub fn averages(load: &Load) -> String {
     let at_work = load.sessions();
-    let sleeping = match sessions(load.sleeping()) {
-        none if none.is_empty() => String::new(),
-        some => format!(", {some} more in SLEEP()"),
+    let sleeping = match load.sleeping() {
+        none if none < LEAST_ASLEEP => String::new(),
+        some => format!(", {} more in SLEEP()", sessions(some)),
     };
     let cpus = match (load.cpus_used(), load.cpus_granted()) {
         (Some(used), Some(granted)) => {
@@ -94,7 +99,7 @@ pub fn averages(load: &Load) -> String {
         (Some(used), None) => format!(", {used:.1} CPUs used"),
         (None, _) => String::new(),
     };
-    format!("{at_work:.1} on average{sleeping}{cpus}")
+    format!("{at_work:.1} on average{cpus}{sleeping}")
 }
 
 /// What it stands on, and what it cannot say.
@@ -180,6 +185,7 @@ mod tests {
             labels,
             [("running", "2.0".into()), ("row lock", "8.0".into()), ("other classes", "0.50".into())]
         );
+        assert_eq!([0.0, 0.001, 0.25, 4.08, 212.4].map(sessions), ["", "<0.01", "0.25", "4.1", "212"]);
         assert_eq!(averages(&load), "10.5 on average, 1.5 of 2 CPUs used");
         let text = stands_on(&load);
         assert!(text.starts_with("4 lists of sessions in 4 s, 42 sightings. Running: on"), "{text}");

@@ -92,8 +92,12 @@ fn colour(style: anstyle::Style) -> Color {
     }
 }
 
-fn pattern(at: usize) -> &'static str {
-    PATTERNS[at % PATTERNS.len()]
+/// What a full cell of a layer is: where there is no colour each has a pattern of its own; else those have one whose colour a
+/// layer before them has, too.
+fn pattern(canvas: &Canvas<'_>, layers: &[Layer], at: usize) -> &'static str {
+    let is_same = |layer: &&Layer| colour(layer.style()) == colour(layers[at].style());
+    let place = if canvas.theme.colour { layers[..at].iter().filter(is_same).count() } else { at };
+    PATTERNS[place % PATTERNS.len()]
 }
 
 fn chart(canvas: &mut Canvas<'_>, area: Rect, over: &LoadOver) {
@@ -148,10 +152,16 @@ fn column(canvas: &mut Canvas<'_>, area: Rect, over: &LoadOver, bar: &Bar, ceili
         let (from, to) = (foot / rows * ceiling, (foot + part) / rows * ceiling);
         let at = largest(&heights, from, to);
         let style = style(canvas, &over.layers[at]);
-        let cell = match canvas.theme.colour {
-            true => EIGHTHS[((part * 8.0).round() as usize).clamp(1, 8)],
-            false if part >= 0.5 || foot == 0.0 => pattern(at),
-            false => continue,
+        let full = pattern(canvas, &over.layers, at);
+        let cell = match part {
+            // The eighths are parts of the first pattern.
+            part if canvas.theme.colour && full == PATTERNS[0] => {
+                EIGHTHS[((part * 8.0).round() as usize).clamp(1, 8)]
+            }
+            part if part >= 0.5 => full,
+            // A few sessions below many are seen, and do not look like more.
+            _ if foot == 0.0 => EIGHTHS[1],
+            _ => continue,
         };
         canvas.styled(area, 0, y, cell, style);
     }
@@ -179,7 +189,7 @@ fn legend(canvas: &mut Canvas<'_>, area: Rect, layers: &[Layer]) {
             break;
         }
         let style = style(canvas, layer);
-        let key = if canvas.theme.colour { "█" } else { pattern(at) };
+        let key = pattern(canvas, layers, at);
         x += canvas.styled(area, x, 0, key, style);
         x += canvas.text(area, x, 0, &text, Mood::Plain) + 2;
     }
@@ -236,6 +246,18 @@ fn table(canvas: &mut Canvas<'_>, area: Rect, over: &LoadOver, first: usize) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn layers_of_the_same_colour_have_patterns_of_their_own() {
+        use spindoctor_model::TimeClass::{Commit, MetadataLock, RowLock};
+        let layers = [RowLock, Commit, MetadataLock].map(|class| Layer { class: Some(class), sessions: 1.0 });
+        let patterns = |colour| {
+            let mut buffer = ratatui::buffer::Buffer::empty(Rect::new(0, 0, 1, 1));
+            let canvas = Canvas::new(&mut buffer, super::super::Theme { colour });
+            [0, 1, 2].map(|at| pattern(&canvas, &layers, at))
+        };
+        assert_eq!((patterns(true), patterns(false)), (["█", "█", "▒"], ["█", "▒", "▓"]));
+    }
 
     #[test]
     fn a_cell_shows_the_layer_that_has_the_most_of_it() {
