@@ -45,6 +45,7 @@ const BENCHMARKS: &[&Benchmark] = &[
     &throughput::BENCHMARK,
     &workload::BENCHMARK,
     &recorder::cost::BENCHMARK,
+    &recorder::connections::BENCHMARK,
     &recorder::throughput::BENCHMARK,
     &recorder::stalls::BENCHMARK,
     &recorded_scenarios::BENCHMARK,

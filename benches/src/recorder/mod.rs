@@ -4,6 +4,7 @@ mod ground;
 mod looker;
 mod process;
 
+pub(crate) mod connections;
 pub(crate) mod cost;
 pub(crate) mod replay;
 pub(crate) mod stalls;

@@ -1,0 +1,187 @@
+//! The recorder alone, where connections multiply: what it and its statements take of a core, and which statement how much.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use spindoctor_lab::Which;
+use spindoctor_lab::load::Workload;
+
+use super::ground::{BUSY, Ground};
+use super::looker::Looker;
+use crate::page::Row;
+use crate::paired::{Spread, short};
+use crate::{Bench, Benchmark, progress};
+
+/// Transactions a second of all clients: each of twenty statements.
+const RATE: u32 = 50;
+/// Its first minute, in which it asks everything, is over.
+const WARM_UP: Duration = Duration::from_secs(75);
+const MINUTE: Duration = Duration::from_secs(60);
+/// Connections in all.
+const CONNECTIONS: [usize; 2] = [1_000, 5_000];
+/// Its own CPU time and the server's for it.
+const MOST_OF_A_CORE: f64 = 1.0;
+/// With five times the connections.
+const MOST_TIMES: f64 = 1.5;
+/// Statements that are listed.
+const STATEMENTS: usize = 12;
+/// Of the text of each so much.
+const TEXT: usize = 90;
+
+pub(crate) const BENCHMARK: Benchmark = Benchmark {
+    name: "recorder-connections",
+    story: "`spindoctor record` alone beside 1,000 and 5,000 connections of MySQL and MariaDB, of which 256 are sysbench's \
+            oltp_read_write with 1,000 statements a second in all and all others do nothing. From 75 s after its start on, by \
+            the minute: its CPU time, and that of the server's threads that serve its sessions. Of MySQL the statements, as the \
+            server's summary of digests counts them: how often, what each takes of the server's CPU, and their share of a core.",
+    run: |bench| Box::pin(run(bench)),
+};
+
+async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
+    // Each connection is a file here, and one of the server, which this program starts.
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })?;
+    let mut rows = Vec::new();
+    for (which, server) in [(Which::Mysql, "MySQL"), (Which::Mariadb, "MariaDB")] {
+        let mut in_all = Vec::new();
+        for connections in CONNECTIONS {
+            progress(&format!("recorder-connections: {server} with {connections}"));
+            let seen = measure(bench, which.clone(), connections).await?;
+            let sum = Spread::from_values(&seen.sums());
+            let what = |what: &str| format!("{server}, {connections} connections: {what}");
+            rows.push(Row::plain(what("CPU"), Spread::from_values(&seen.own).text("% of a core")));
+            let of_server = Spread::from_values(&seen.server).text("% of a core");
+            rows.push(Row::plain(what("the server's CPU for it"), of_server));
+            let text = sum.text("% of a core");
+            rows.push(match in_all.is_empty() {
+                true => Row::goal(what("both"), text, "<= 1 %", sum.median <= MOST_OF_A_CORE),
+                false => Row::plain(what("both"), text),
+            });
+            rows.push(Row::plain(what("resident memory"), format!("{} MiB", short(seen.resident_mib))));
+            in_all.push(sum.median);
+            rows.extend(seen.statements.iter().map(|statement| statement.row(&what)));
+        }
+        if let [few, many] = in_all[..] {
+            let times = many / few;
+            rows.push(Row::goal(
+                format!("{server}: five times the connections"),
+                format!("{} times the CPU", short(times)),
+                "<= 1.5 times",
+                times <= MOST_TIMES,
+            ));
+        }
+    }
+    Ok(rows)
+}
+
+/// What was seen of one server.
+struct Measured {
+    /// Percent of a core, by the minute.
+    own: Vec<f64>,
+    server: Vec<f64>,
+    resident_mib: f64,
+    statements: Vec<Statement>,
+}
+
+impl Measured {
+    fn sums(&self) -> Vec<f64> {
+        self.own.iter().zip(&self.server).map(|(own, server)| own + server).collect()
+    }
+}
+
+/// A statement of the recorder's.
+struct Statement {
+    text: String,
+    a_second: f64,
+    each_ms: f64,
+    /// Percent of a core.
+    core: f64,
+}
+
+impl Statement {
+    fn row(&self, what: &dyn Fn(&str) -> String) -> Row {
+        let Self { text, a_second, each_ms, core } = self;
+        let short_text: String = text.chars().take(TEXT).collect();
+        let measured =
+            format!("{} a second, {} ms each, {} %", short(*a_second), short(*each_ms), short(*core));
+        // A bar would end the cell of the table.
+        Row::plain(what(&format!("`{}`", short_text.replace('`', "").replace('|', "/"))), measured)
+    }
+}
+
+async fn measure(bench: &Bench, which: Which, connections: usize) -> anyhow::Result<Measured> {
+    let idle = connections - BUSY as usize;
+    let mut ground = Ground::with(bench, which, idle, Workload::OltpReadWrite, Some(RATE)).await?;
+    let folder = tempfile::Builder::new().prefix("spindoctor-connections-").tempdir()?;
+    let user = Looker::Record.user();
+    ground.admit(user).await?;
+    let mut looking = Looker::Record.start(bench, ground.server.socket(), folder.path())?;
+    tokio::time::sleep(WARM_UP).await;
+    let (mut own, mut server, mut resident_mib) = (Vec::new(), Vec::new(), 0.0_f64);
+    let (begun, statements) = (Instant::now(), ground.statements().await?);
+    for _ in 0..bench.runs.div_ceil(4) {
+        let (from, own_s, sessions) =
+            (Instant::now(), looking.taken()?.cpu_s, ground.sessions_cpu_s(user).await?);
+        tokio::time::sleep(MINUTE).await;
+        ground.load.check()?;
+        let taken = looking.taken()?;
+        // What a thread took before it served a session that came meanwhile is not known: such a session is left out.
+        let of_server: f64 = ground
+            .sessions_cpu_s(user)
+            .await?
+            .iter()
+            .map(|(id, cpu_s)| (cpu_s - sessions.get(id).unwrap_or(cpu_s)).max(0.0))
+            .sum();
+        let seconds = from.elapsed().as_secs_f64();
+        own.push(100.0 * (taken.cpu_s - own_s) / seconds);
+        server.push(100.0 * of_server / seconds);
+        resident_mib = resident_mib.max(taken.resident_mib);
+    }
+    let statements = statements_between(&statements, &ground.statements().await?, begun.elapsed());
+    looking.end()?;
+    ground.stop().await?;
+    Ok(Measured { own, server, resident_mib, statements })
+}
+
+/// The costliest, by what they took of the server in this time.
+fn statements_between(
+    before: &BTreeMap<String, (u64, f64)>,
+    after: &BTreeMap<String, (u64, f64)>,
+    lasted: Duration,
+) -> Vec<Statement> {
+    let seconds = lasted.as_secs_f64();
+    let grown = |(text, (count, cpu_s)): (&String, &(u64, f64))| {
+        let (count_before, cpu_s_before) = before.get(text).copied().unwrap_or_default();
+        let count = count.checked_sub(count_before).filter(|count| *count > 0)? as f64;
+        let cpu_s = cpu_s - cpu_s_before;
+        Some(Statement {
+            text: text.clone(),
+            a_second: count / seconds,
+            each_ms: 1e3 * cpu_s / count,
+            core: 100.0 * cpu_s / seconds,
+        })
+    };
+    let mut grown: Vec<Statement> = after.iter().filter_map(grown).collect();
+    grown.sort_by(|a, b| b.core.total_cmp(&a.core));
+    grown.truncate(STATEMENTS);
+    grown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statements_are_counted_between_two_looks_the_costliest_first() {
+        let of = |pairs: &[(&str, u64, f64)]| -> BTreeMap<String, (u64, f64)> {
+            pairs.iter().map(|(text, count, cpu_s)| ((*text).to_owned(), (*count, *cpu_s))).collect()
+        };
+        let before = of(&[("DO ?", 100, 1.0), ("SHOW STATUS", 7, 1.0), ("SELECT ?", 3, 1.0)]);
+        let after = of(&[("DO ?", 200, 1.02), ("SHOW STATUS", 17, 1.5), ("SELECT ?", 3, 1.0)]);
+        let seen = statements_between(&before, &after, Duration::from_secs(10));
+        let texts: Vec<&str> = seen.iter().map(|statement| statement.text.as_str()).collect();
+        assert_eq!(texts, ["SHOW STATUS", "DO ?"]);
+        assert_eq!((seen[0].a_second, seen[0].each_ms.round(), seen[0].core.round()), (1.0, 50.0, 5.0));
+    }
+}
