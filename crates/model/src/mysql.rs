@@ -105,11 +105,13 @@ impl NamedValues {
 
 impl<N: AsRef<str>, V: Into<String>> FromIterator<(N, V)> for NamedValues {
     fn from_iter<I: IntoIterator<Item = (N, V)>>(pairs: I) -> Self {
-        let mut values = Self::default();
-        for (name, value) in pairs {
-            values.insert(name.as_ref(), value);
-        }
-        values
+        // Sorted first, the tree is made at once; of two of a name the last one counts.
+        Self(
+            pairs
+                .into_iter()
+                .map(|(name, value)| (name.as_ref().to_ascii_lowercase(), value.into()))
+                .collect(),
+        )
     }
 }
 

@@ -17,7 +17,8 @@ const MOST_ANSWER_BYTES: usize = 64 << 20;
 /// Rows of one answer. The longest that are read whole are lists of threads, digests (10,000 by default) and files (as
 /// many as there are tables).
 const MOST_ROWS: usize = 1 << 19;
-/// What a cell takes beside its text: three words in the row, and the allocator's share of a small allocation.
+/// What a cell takes beside its text, here and in what is made of it: three words, and the allocator's share of a small
+/// allocation.
 const CELL_BYTES: usize = 24 + 16;
 
 /// Why there is no answer.
@@ -77,10 +78,9 @@ async fn read(conn: &mut Connection) -> Result<Rows, Stopped> {
 /// An answer on its way into memory: what [`Session::query`](super::Session::query) makes of a server's packets.
 #[derive(Debug, Default)]
 pub struct Reading {
-    columns: Option<Vec<String>>,
+    rows: Option<Rows>,
     /// True once the first result set is over.
     is_over: bool,
-    rows: Vec<Vec<Option<String>>>,
     bytes: usize,
     too_much: Option<&'static str>,
     error: Option<ServerError>,
@@ -90,14 +90,14 @@ impl Reading {
     /// Takes the next item of the answer. What is beyond the bounds is not kept.
     pub fn item(&mut self, item: Item<'_>) {
         match item {
-            Item::Columns(columns) if self.columns.is_none() => {
-                self.columns = Some(columns.into_iter().map(|column| column.name).collect());
+            Item::Columns(columns) if self.rows.is_none() => {
+                self.rows = Some(Rows::of_columns(columns.into_iter().map(|column| column.name).collect()));
             }
             Item::Columns(_) => self.is_over = true,
             Item::Row(packet) => self.row(WireRow::of_packet(packet)),
             Item::Rows(run, _) => WireRows::in_run(run).for_each(|row| self.row(row)),
             Item::Description => {}
-            Item::End(_) => self.is_over = self.columns.is_some(),
+            Item::End(_) => self.is_over = self.rows.is_some(),
             Item::Error(error) => self.error = Some(error),
         }
     }
@@ -106,34 +106,29 @@ impl Reading {
         if self.is_over || self.too_much.is_some() {
             return;
         }
-        let columns = self.columns.as_ref().map_or(0, Vec::len);
-        self.bytes += row.packet().len() + columns * CELL_BYTES + CELL_BYTES;
+        let rows = self.rows.get_or_insert_default();
+        self.bytes += row.packet().len() + rows.columns() * CELL_BYTES + CELL_BYTES;
         if self.bytes > MOST_ANSWER_BYTES {
             self.too_much = Some("an answer larger than 64 MiB");
-        } else if self.rows.len() >= MOST_ROWS {
+        } else if rows.len() >= MOST_ROWS {
             self.too_much = Some("an answer of more than 524,288 rows");
         } else {
-            self.rows.push(row.cells().map(|cell| cell.map(text)).collect());
+            rows.push(row.cells());
         }
     }
 
     /// What there is at the end; the server's error stands for the whole answer.
-    pub(crate) fn finish(self) -> Result<Rows, Stopped> {
-        match self.error {
+    pub(crate) fn finish(mut self) -> Result<Rows, Stopped> {
+        match self.error.take() {
             Some(error) => Err(Stopped::Server(error)),
-            None => Ok(Rows::new(self.columns.unwrap_or_default(), self.rows)),
+            None => Ok(self.into_rows()),
         }
     }
 
     /// The rows so far, for who feeds packets without a connection.
     pub fn into_rows(self) -> Rows {
-        Rows::new(self.columns.unwrap_or_default(), self.rows)
+        self.rows.unwrap_or_default()
     }
-}
-
-/// A cell of the text protocol; bytes that are not UTF-8 are shown as the replacement character.
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 #[cfg(test)]
@@ -165,18 +160,19 @@ mod tests {
         while wide.too_much.is_none() {
             wide.item(Item::Row(&nulls));
         }
-        assert!(wide.rows.len() < MOST_ANSWER_BYTES / (4000 * CELL_BYTES), "{}", wide.rows.len());
+        let rows = wide.into_rows().len();
+        assert!(rows < MOST_ANSWER_BYTES / (4000 * CELL_BYTES), "{rows}");
         let mut long = reading(1);
         for _ in 0..=MOST_ROWS {
             long.item(Item::Row(b"\xfb"));
         }
         assert_eq!(long.too_much, Some("an answer of more than 524,288 rows"));
-        assert_eq!(long.rows.len(), MOST_ROWS);
+        assert_eq!(long.into_rows().len(), MOST_ROWS);
         let (mut large, megabyte) = (reading(1), [b"\xfd\0\0\x10".as_slice(), &[b'x'; 1 << 20]].concat());
         while large.too_much.is_none() {
             large.item(Item::Row(&megabyte));
         }
-        assert_eq!(large.rows.len(), 63);
+        assert_eq!(large.into_rows().len(), 63);
     }
 
     #[test]
