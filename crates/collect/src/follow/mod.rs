@@ -30,7 +30,7 @@
 //!    more than a second begins a new segment (`clock.rs`, pure), and so does another server process: after each login its start
 //!    and its name are compared (`identity.rs`).
 //! 4. **The probe** (`probe.rs`) has a thread and a connection of its own, so that nothing that happens here is taken for the
-//!    server's slowness. A server without a free connection is entered by its administrators' port (`door.rs`).
+//!    server's slowness. Of a MySQL on this host it reads its counters in the server's memory (`counters.rs`). A server without a free connection is entered by its administrators' port (`door.rs`).
 //! 5. **A connection that is given up stays with a server that hangs in it.** So each reconnect waits longer that none
 //!    of it was answered (`backoff.rs`), and a source over which sessions were lost rests, over new sessions too.
 //! 6. **The ring of stacks** (`crates/stacks/src/profiler/ring.rs`) is a profiler that drops what is too old, looks
@@ -40,6 +40,7 @@
 mod backoff;
 mod clock;
 mod costs;
+mod counters;
 mod door;
 mod identity;
 mod note;

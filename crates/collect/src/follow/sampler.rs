@@ -491,7 +491,9 @@ impl Sampler {
 
 /// The server's process, as far as it is on this host.
 fn find_host(options: &FollowOptions, shared: &Shared) -> ServerHost {
-    ServerHost::find(&options.host, shared.door.target(), &options.proc, &options.sys)
+    let host = ServerHost::find(&options.host, shared.door.target(), &options.proc, &options.sys);
+    shared.set_process(host.target());
+    host
 }
 
 /// What is known of a server's process.

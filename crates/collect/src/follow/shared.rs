@@ -15,6 +15,7 @@ use super::costs::{Costs, PROBE};
 use super::door::Door;
 use super::note::Note;
 use super::{FollowOptions, Followed};
+use crate::host;
 use crate::mysql::Target;
 use crate::pace::Period;
 
@@ -34,6 +35,8 @@ pub(super) struct Shared {
     left_out: Arc<AtomicU64>,
     /// A stall is looked at.
     hurry: Arc<AtomicBool>,
+    /// The server's process, where it is on this host.
+    process: Arc<Mutex<Option<host::Target>>>,
     stopped: watch::Sender<bool>,
 }
 
@@ -57,6 +60,7 @@ impl Shared {
             asking: Arc::default(),
             left_out: Arc::default(),
             hurry: Arc::default(),
+            process: Arc::default(),
             stopped: watch::Sender::new(false),
         }
     }
@@ -126,6 +130,16 @@ impl Shared {
 
     pub(super) fn is_hurry(&self) -> bool {
         self.hurry.load(Ordering::Relaxed)
+    }
+
+    /// The server's process is this one from now on, or is not on this host.
+    pub(super) fn set_process(&self, process: Option<&host::Target>) {
+        *lock(&self.process) = process.cloned();
+    }
+
+    /// The server's process, where it is on this host.
+    pub(super) fn process(&self) -> Option<host::Target> {
+        lock(&self.process).clone()
     }
 
     /// A connection is spindoctor's own.

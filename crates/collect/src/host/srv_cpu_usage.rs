@@ -80,16 +80,32 @@ fn cached_address(target: &Target) -> Result<u64, Unavailable> {
 /// Where a data symbol of the process's binary is in its memory; None where the binary has none of
 /// that name and size.
 fn address_of(target: &Target, symbol: &str, size: u64) -> Result<Option<u64>, Unavailable> {
+    addresses_of(target, [(symbol, size)]).map(|[address]| address)
+}
+
+/// Where data symbols of the process's binary, each of a name and a size, are in its memory; None for
+/// each that the binary does not have.
+///
+/// # Errors
+/// Why the binary cannot be read.
+pub(crate) fn addresses_of<const SYMBOLS: usize>(
+    target: &Target,
+    symbols: [(&str, u64); SYMBOLS],
+) -> Result<[Option<u64>; SYMBOLS], Unavailable> {
     let path = target.process("exe");
     let file = of_proc(&path).map_err(|error| kernel_file::because(&path, &error))?;
     let elf = Elf::open(file, &Arc::default()).map_err(|error| {
         Unavailable::because(format!("{} is no 64-bit ELF program: {error}", path.display()))
     })?;
-    let Some(value) = elf.data_symbol(symbol, size) else { return Ok(None) };
+    let values = symbols.map(|(name, size)| elf.data_symbol(name, size));
+    if values.iter().all(Option::is_none) {
+        return Ok([None; SYMBOLS]);
+    }
     let path = target.process("auxv");
     let auxv = kernel_file::read_bytes(&path).map_err(|error| kernel_file::because(&path, &error))?;
-    let loaded = parse_auxv_entry(&auxv).ok_or_else(|| kernel_file::unknown_form(&path))?;
-    Ok(Some(loaded.wrapping_sub(elf.entry()).wrapping_add(value)))
+    let entry = parse_auxv_entry(&auxv).ok_or_else(|| kernel_file::unknown_form(&path))?;
+    let loaded = entry.wrapping_sub(elf.entry());
+    Ok(values.map(|value| Some(loaded.wrapping_add(value?))))
 }
 
 /// `AT_ENTRY` of `/proc/PID/auxv`: pairs of 64-bit words, kind and value (getauxval(3)).

@@ -1,6 +1,7 @@
 //! [`StallKind::Asked`](spindoctor_model::StallKind): what the user asked for with `--when`.
 //!
-//! The probe's few readings of the server are checked ten times per second, and all others with each sample.
+//! The probe's few readings of the server are checked ten times per second, and all others with each sample: commits, too,
+//! which not every probe has.
 
 use spindoctor_model::mysql::NamedValues;
 use spindoctor_model::{Probe, RecordedSample};
@@ -116,7 +117,7 @@ const EVERY_READING: Probe = Probe {
     threads_running: Some(0),
     threads_connected: Some(0),
     questions: Some(0),
-    commits: Some(0),
+    commits: None,
     checkpoint_age_bytes: Some(0),
 };
 
@@ -126,7 +127,6 @@ fn of_probe(probe: &Probe) -> NamedValues {
         ("Threads_running", probe.threads_running),
         ("Threads_connected", probe.threads_connected),
         ("Questions", probe.questions),
-        ("Handler_commit", probe.commits),
     ];
     readings.into_iter().filter_map(|(name, value)| Some((name, value?.to_string()))).collect()
 }

@@ -17,6 +17,9 @@ use super::threads_running::Crowd;
 const USUAL_OVER_S: f64 = 60.0;
 /// And from this many intervals at least: ten seconds.
 const ENOUGH_INTERVALS: usize = 100;
+/// Of a counter that is read once a second, from this much time, and from this many intervals.
+const SLOW_USUAL_OVER_S: f64 = 300.0;
+const ENOUGH_SLOW_INTERVALS: usize = 60;
 /// The usual value is computed again this often.
 const USUAL_EVERY_S: f64 = 1.0;
 /// The counter's pace just now is taken from this many intervals: the load of a shared machine drifts within seconds.
@@ -78,6 +81,8 @@ const BEYOND_HABIT: f64 = 3.0;
 pub(super) struct Collapse {
     /// That there was none, and many: `no commit`, `commits`.
     names: [&'static str; 2],
+    over_s: f64,
+    enough: usize,
     rates: Recent,
     ratios: Recent,
     running: Recent,
@@ -126,12 +131,24 @@ struct SeenStall {
 }
 
 impl Collapse {
+    /// Of a counter that is read ten times a second.
     pub(super) fn new(names: [&'static str; 2]) -> Self {
+        Self::over(names, USUAL_OVER_S, ENOUGH_INTERVALS)
+    }
+
+    /// Of one that is read once a second.
+    pub(super) fn slow(names: [&'static str; 2]) -> Self {
+        Self::over(names, SLOW_USUAL_OVER_S, ENOUGH_SLOW_INTERVALS)
+    }
+
+    fn over(names: [&'static str; 2], over_s: f64, enough: usize) -> Self {
         Self {
             names,
-            rates: Recent::over(USUAL_OVER_S),
-            ratios: Recent::over(USUAL_OVER_S),
-            running: Recent::over(USUAL_OVER_S),
+            over_s,
+            enough,
+            rates: Recent::over(over_s),
+            ratios: Recent::over(over_s),
+            running: Recent::over(over_s),
             pace: VecDeque::new(),
             usual: None,
             before: (0.0, 0.0),
@@ -236,7 +253,7 @@ impl Collapse {
         let is_over = seen.recovered >= RECOVERED_INTERVALS;
         let sight = (!is_usual_now && !is_over).then(|| seen.sight.clone());
         if is_usual_now {
-            *self = Self::new(self.names);
+            *self = Self::over(self.names, self.over_s, self.enough);
         } else if is_over && let Some(run) = self.run.take() {
             self.note_stop(&run, interval.from_s);
         }
@@ -279,7 +296,7 @@ impl Collapse {
         }
         let is_due = self.usual.is_none_or(|usual| at_s - usual.computed_s >= USUAL_EVERY_S);
         if is_due
-            && self.rates.len() >= ENOUGH_INTERVALS
+            && self.rates.len() >= self.enough
             && let Some(per_s) = self.rates.median()
         {
             self.usual = Some(Usual {
@@ -294,7 +311,7 @@ impl Collapse {
 
     /// How long stops last here as a habit; 0 where they are none.
     fn habit_s(&self, at_s: f64, every_s: f64) -> f64 {
-        let lately = self.stops.iter().filter(|&(ended_s, _)| ended_s >= at_s - USUAL_OVER_S);
+        let lately = self.stops.iter().filter(|&(ended_s, _)| ended_s >= at_s - self.over_s);
         let stopped_s: f64 = lately.map(|(_, length_s)| length_s.min(HABIT_COUNTS_S)).sum();
         let with_load_s = self.rates.len() as f64 * every_s;
         if self.stops.len() < HABIT_STOPS || stopped_s < HABIT_RATIO * with_load_s {

@@ -77,6 +77,8 @@ use throughput::Throughput;
 
 /// Commits go on so soon after all other statements do.
 const COMMITS_FOLLOW_S: f64 = 0.5;
+/// And in samples it is known so long after: two of them must show it.
+const SAMPLES_FOLLOW_S: f64 = 4.0;
 
 /// What changed with a reading.
 #[derive(Debug, Clone, PartialEq)]
@@ -165,6 +167,8 @@ impl Stalls {
         let collapsed = self.throughput.look(probe, interval.as_ref(), crowd);
         let stopped = self.commits.look(interval.as_ref(), crowd);
         let stopped = self.unless_all_stopped(stopped, collapsed.is_some(), now_s);
+        let stopped =
+            stopped.or_else(|| self.commits.sampled().filter(|_| self.lasts(StallKind::CommitsStopped)));
         for (kind, sight) in [
             (StallKind::ThroughputCollapsed, collapsed),
             (StallKind::CommitsStopped, stopped),
@@ -197,6 +201,12 @@ impl Stalls {
         self.note(StallKind::Asked, sight, now_s, &mut changes);
         let sight = self.lock_waits.sample(sample);
         self.note(StallKind::LockWaits, sight, now_s, &mut changes);
+        let stopped = self.commits.sample(sample);
+        let all_stopped = now_s <= self.all_stopped_until_s + SAMPLES_FOLLOW_S;
+        // That it is over the next probe says.
+        if let Some(sight) = stopped.filter(|_| !all_stopped || self.lasts(StallKind::CommitsStopped)) {
+            self.note(StallKind::CommitsStopped, Some(sight), now_s, &mut changes);
+        }
         changes
     }
 
@@ -239,8 +249,12 @@ impl Stalls {
         if collapsed || self.throughput.is_unsure() {
             self.all_stopped_until_s = now_s + COMMITS_FOLLOW_S;
         }
-        let is_known = self.lasting.iter().any(|stall| stall.kind == StallKind::CommitsStopped);
+        let is_known = self.lasts(StallKind::CommitsStopped);
         stopped.filter(|_| is_known || now_s > self.all_stopped_until_s)
+    }
+
+    fn lasts(&self, kind: StallKind) -> bool {
+        self.lasting.iter().any(|stall| stall.kind == kind)
     }
 
     fn note(&mut self, kind: StallKind, sight: Option<Sight>, now_s: f64, changes: &mut Vec<StallChange>) {

@@ -74,14 +74,13 @@ impl Point {
         })
     }
 
-    /// Without the probe's readings, too.
-    fn without_probed(self) -> Self {
-        Self { at: self.at, segment: self.segment, cpu_us: self.cpu_us, ..Self::default() }
+    /// Without the readings of the probe; commits stay where it has none of them.
+    fn without_probed(self, has_commits: bool) -> Self {
+        let commits = self.commits.filter(|_| !has_commits);
+        Self { at: self.at, segment: self.segment, cpu_us: self.cpu_us, commits, ..Self::default() }
     }
 }
 
-/// MariaDB and Percona Server count the age themselves; MySQL 8.0.30 and later give both ends; else the InnoDB status
-/// text does.
 fn checkpoint_age_bytes(sample: &Sample, status: Option<&NamedValues>) -> Option<f64> {
     let number = |name: &str| status?.number(name);
     let of_ends = || {
@@ -110,10 +109,13 @@ pub fn merged(
         event.probes.iter().filter_map(|probe| Point::of_probe(probe, segment.began, segment.id)).collect();
     let (Some(first), Some(last)) = (probes.first(), probes.last()) else { return points };
     let probed = Span::new(first.at, last.at);
+    let has_commits = probes.iter().any(|probe| probe.commits.is_some());
+    let apart = points.iter().find_map(|point| apart(point, &probes)).unwrap_or_default();
+    probes.iter_mut().for_each(|probe| probe.questions = probe.questions.map(|count| count + apart));
     for point in &mut points {
         let answer_ms = point.answer_ms.filter(|_| is_stretch);
         if probed.contains(point.at) {
-            *point = point.without_probed();
+            *point = point.without_probed(has_commits);
         }
         point.answer_ms = answer_ms;
     }
@@ -123,6 +125,18 @@ pub fn merged(
     points.extend(probes);
     points.sort_by_key(|point| point.at);
     points
+}
+
+/// What the probes' counter of statements is short of that of a sample between two of them: the probe may count statements
+/// within routines, too, from when its session began. 0 where the sample's lies between theirs, or as near to them as they
+/// are to each other; none where no two probes are around it.
+fn apart(sample: &Point, probes: &[Point]) -> Option<f64> {
+    let count = sample.questions?;
+    let counted = || probes.iter().filter_map(|probe| Some((probe.at, probe.questions?)));
+    let (_, before) = counted().take_while(|(at, _)| *at <= sample.at).last()?;
+    let (_, after) = counted().find(|(at, _)| *at >= sample.at)?;
+    let (middle, near) = ((before + after) / 2.0, 2.0 * (after - before).abs());
+    Some(if (count - middle).abs() <= near { 0.0 } else { count - middle })
 }
 
 #[cfg(test)]
@@ -200,6 +214,47 @@ mod tests {
                 (3.0, sample),
                 (4.0, sample)
             ]
+        );
+    }
+
+    #[test]
+    fn a_counter_of_the_probe_goes_on_from_that_of_the_samples_and_commits_stay_where_it_has_none() {
+        let values =
+            |count: u32| [("Questions", (count * 100).to_string()), ("Handler_commit", "4".to_owned())];
+        let points = |probe_counts: &dyn Fn(f64) -> u64, commits| {
+            let points = (0..6).map(|at| {
+                let values = values(at.try_into().unwrap());
+                Point::of_sample(&recorded(
+                    at,
+                    &values.each_ref().map(|(name, value)| (*name, value.as_str())),
+                ))
+            });
+            let probe = |tenth: u32| {
+                let at_s = f64::from(tenth) / 10.0 + 0.05;
+                let questions = Some(probe_counts(at_s));
+                Probe { at_s, took_ms: 0.2, answered: true, questions, commits, ..Probe::default() }
+            };
+            let event = Event {
+                head: EventHead { segment: 1, ..EventHead::default() },
+                probes: (10..30).map(probe).collect(),
+                ..Event::default()
+            };
+            merged(points.collect(), Some(&event), &[Segment { id: 1, ..Segment::default() }], false)
+        };
+        let counts =
+            |points: &[Point]| -> Vec<f64> { points.iter().filter_map(|point| point.questions).collect() };
+        let same = counts(&points(&|at_s| (at_s * 100.0) as u64, Some(3)));
+        let others = counts(&points(&|at_s| (at_s * 100.0) as u64 + 5_000, None));
+        assert_eq!(same[..4], [0.0, 100.0, 105.0, 115.0]);
+        for (same, other) in same.iter().zip(&others) {
+            assert!((same - other).abs() <= 10.0, "{same} {other}");
+        }
+        let commits = |points: &[Point]| points.iter().filter_map(|point| point.commits).collect::<Vec<_>>();
+        assert_eq!(commits(&points(&|_| 1, None)), [4.0; 6]);
+        assert_eq!(
+            commits(&points(&|_| 1, Some(3))).len(),
+            24,
+            "those of 20 probes, and of the samples around them"
         );
     }
 }

@@ -148,12 +148,42 @@ async fn samples_and_probes_come_by_themselves(which: Which) {
     let threads = listed.sample.server.threads.value().unwrap();
     assert!(threads.iter().all(|thread| thread.user != "root"), "{threads:#?}");
 
+    if !server.version().is_mariadb() {
+        counters_are_read_in_the_servers_memory(&server, &mut watched).await;
+    }
     let costs = watched.follower.costs();
     let cost = |name: &str| costs.iter().find(|cost| cost.source == name).unwrap();
     assert!(cost("SHOW GLOBAL STATUS").asked >= 2 && cost("SHOW GLOBAL STATUS").rows > 200);
     assert!(cost(PROBE).asked >= 2 && cost("/proc/PID/stat").asked >= 2);
     watched.follower.finish().await;
     server.stop().unwrap();
+}
+
+/// Once it is known where they are. Only then commits are not among them.
+async fn counters_are_read_in_the_servers_memory(server: &Server, watched: &mut Watched) {
+    let is_of_memory = |probe: &Probe| probe.answered && probe.commits.is_none() && probe.questions.is_some();
+    let calm = watched.probe("a probe that read memory", is_of_memory).await;
+    assert!(calm.checkpoint_age_bytes.is_some(), "{calm:?}");
+    let mut busy = Vec::new();
+    for _ in 0..4 {
+        let mut connection = server.connect().await.unwrap();
+        busy.push(tokio::spawn(async move { connection.query_drop("SELECT SLEEP(3)").await }));
+    }
+    let has_four = |probe: &Probe| is_of_memory(probe) && probe.threads_running >= Some(4);
+    let crowded = watched.probe("a probe that read of four who run", has_four).await;
+    assert_eq!(crowded.threads_connected, calm.threads_connected.map(|connected| connected + 4));
+    assert!(crowded.questions >= calm.questions.map(|questions| questions + 4), "{calm:?} {crowded:?}");
+    let said = server
+        .ask("SELECT VARIABLE_VALUE FROM performance_schema.global_status WHERE VARIABLE_NAME = 'Questions'");
+    let said: u64 = said.await.unwrap().unwrap().parse().unwrap();
+    let read = crowded.questions.unwrap();
+    // Some are sent between the two; nothing here calls routines, which only one of the two counts.
+    assert!(read.abs_diff(said) < 200, "{read} {said}");
+    let has_none = |probe: &Probe| is_of_memory(probe) && probe.threads_running == Some(0);
+    watched.probe("a probe that read of nobody who runs", has_none).await;
+    for sleeping in busy {
+        sleeping.await.unwrap().unwrap();
+    }
 }
 
 #[tokio::test]
