@@ -39,6 +39,8 @@ const BUSY_PART: u32 = 5;
 const CALM_PART: u32 = 10;
 /// So many times the usual time lies between two probes at most.
 const MOST_TIMES: u32 = 4;
+/// An answer that comes sooner shows how many threads ran when it was asked for.
+const SOON: Duration = Duration::from_millis(10);
 /// To the mean of late no answer counts more than this: a stall alone makes no probe rare.
 const MOST_COUNTED: Duration = Duration::from_millis(100);
 
@@ -189,6 +191,8 @@ impl Connection {
             Self::Open { session, statement, memory, lately, reconnect } => {
                 let is_enough = memory.is_enough(Instant::now());
                 let before = if is_enough { None } else { memory.before(|| shared.process()) };
+                let asking = || shared.asking.load(std::sync::atomic::Ordering::Relaxed);
+                let ran = if is_enough { memory.running(asking()) } else { None };
                 let asked = Instant::now();
                 let statement = if is_enough { QUESTION } else { *statement };
                 let overdue = lately.overdue();
@@ -218,11 +222,14 @@ impl Connection {
                 shared.costs.count(PROBE, took, answer.as_ref().map_or(0, Rows::len));
                 match answer {
                     Ok(rows) => {
-                        let asking = shared.asking.load(std::sync::atomic::Ordering::Relaxed);
                         // Whose question the rows answer is one of those that run.
-                        let mut probe = read(&rows, took, 1 + asking);
+                        let mut probe = read(&rows, took, 1 + asking());
                         if is_enough {
-                            memory.read(asking, &mut probe);
+                            memory.read(asking(), &mut probe);
+                            // The server may count the probe's own thread for a moment after its answer.
+                            if took < SOON && probe.threads_running.is_some() {
+                                probe.threads_running = ran;
+                            }
                         } else if let Some(before) = before {
                             memory.answered(&rows, &before, &mut probe);
                         }

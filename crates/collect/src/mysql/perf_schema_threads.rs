@@ -341,7 +341,7 @@ pub(super) const RUNNING_LIMIT: usize = 100;
 
 /// True where all threads that there may be find room: then they need not be put in order, which is 1.5 of the 3.6 ms that
 /// the server needs for 1,000 of them (MySQL 9.7.4, two CPUs with other work).
-fn find_room(variables: Option<&NamedValues>) -> bool {
+pub(super) fn find_room(variables: Option<&NamedValues>) -> bool {
     /// Threads that are no clients': a server at rest has 30, and appliers may have 1,024.
     const OTHERS: f64 = 1_100.0;
     let connections = variables.and_then(|variables| variables.number("max_connections"));

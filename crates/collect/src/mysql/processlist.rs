@@ -4,7 +4,7 @@ use spindoctor_model::ServerSample;
 use spindoctor_model::mysql::ServerThread;
 
 use super::perf_schema_threads;
-use super::perf_schema_threads::{RUNNING_LIMIT, SAMPLED_LIMIT, both_ends};
+use super::perf_schema_threads::{RUNNING_LIMIT, SAMPLED_LIMIT, both_ends, find_room};
 use super::rows::{Row, Rows};
 use super::source::{Plan, Source, note_if_cut, performance_schema_off, process_grant};
 use crate::pace::Pace;
@@ -24,6 +24,9 @@ const LIMIT: usize = 5000;
 /// join with INNODB_CMP (a handful of counters in memory) turns that silence into error 1227. It has
 /// to stand on the left: MariaDB 10.11 does not read it where the process list is empty. The price
 /// is a row of NULLs where nobody else is connected.
+///
+/// In order it takes MariaDB 10.11 4.9 ms of its CPU time for 1,000 connections, and 3.6 without: where all find room, no
+/// order is asked for.
 pub const SOURCE: Source = Source {
     name: "information_schema.PROCESSLIST",
     help: "every connection: state, statement, and on MariaDB the kernel's thread id",
@@ -33,7 +36,13 @@ pub const SOURCE: Source = Source {
     cadence: Cadence::EverySample,
     pace: Pace::server(1, 15).hurrying().instead_of(perf_schema_threads::SOURCE.name),
     plan: |version, variables| {
-        if version.mariadb_at_least(10, 2, 0) {
+        if version.mariadb_at_least(10, 2, 0) && find_room(variables) {
+            Plan::Ask(
+                "SELECT ID, USER, HOST, DB, COMMAND, TIME, TIME_MS, STATE, LEFT(INFO, 1024) AS INFO, TID, QUERY_ID \
+                 FROM (SELECT COUNT(*) AS n FROM information_schema.INNODB_CMP) AS needs_process \
+                 LEFT JOIN information_schema.PROCESSLIST ON ID <> CONNECTION_ID() LIMIT 5000",
+            )
+        } else if version.mariadb_at_least(10, 2, 0) {
             Plan::Ask(
                 "SELECT ID, USER, HOST, DB, COMMAND, TIME, TIME_MS, STATE, LEFT(INFO, 1024) AS INFO, TID, QUERY_ID \
                  FROM (SELECT COUNT(*) AS n FROM information_schema.INNODB_CMP) AS needs_process \

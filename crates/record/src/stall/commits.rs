@@ -84,7 +84,8 @@ impl Commits {
             questions: None,
             commits: Some(grown),
             redo_blocks: None,
-            running: [before.running, now.running],
+            // At its beginning, a second ago, others may have run.
+            running: [now.running; 2],
             late: false,
         };
         self.sampled.look_at(Some(&interval), |interval| interval.commits, Crowd::Usual)

@@ -253,7 +253,7 @@ mod tests {
         assert_eq!(commits(&points(&|_| 1, None)), [4.0; 6]);
         assert_eq!(
             commits(&points(&|_| 1, Some(3))).len(),
-            24,
+            25,
             "those of 20 probes, and of the samples around them"
         );
     }

@@ -133,7 +133,8 @@ async fn samples_and_probes_come_by_themselves(which: Which) {
     let probe = watched.probe("a probe that is answered", |probe| probe.questions.is_some()).await;
     assert!(probe.answered && probe.took_ms > 0.0);
     assert!(probe.threads_connected.unwrap() >= 2, "{probe:?}");
-    assert!(probe.commits.is_some() && probe.checkpoint_age_bytes.is_some(), "{probe:?}");
+    assert!(probe.checkpoint_age_bytes.is_some(), "{probe:?}");
+    assert!(probe.commits.is_some() || !server.version().is_mariadb(), "{probe:?}");
     let later =
         watched.probe("a later probe", |later| later.questions > probe.questions && later.at_s > probe.at_s);
     assert!(later.await.checkpoint_age_bytes.is_some());
