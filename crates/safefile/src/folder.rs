@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
@@ -15,7 +15,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use crate::walk::{Missing, Parents, walk_into};
-use crate::{Refusal, expect_one_name, expect_owner, kind, link_refused, open_existing, own_uid};
+use crate::{Refusal, expect_one_name, expect_owner, kind, open_existing, own_uid, read_below};
 
 /// A folder of this account, 0700, on a way on which nobody but root and this account can exchange anything. Files in it are
 /// named without `/`.
@@ -93,34 +93,14 @@ impl Folder {
     pub fn read(&self, name: impl AsRef<OsStr>, most_bytes: u64) -> io::Result<Option<Vec<u8>>> {
         let name = plain(name.as_ref())?;
         let path = self.path.join(name);
-        // Never blocks: a FIFO is opened at once, and refused.
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let file: File = match openat(&self.fd, name, flags, Mode::empty()) {
-            Err(Errno::NOENT) => return Ok(None),
-            Err(Errno::LOOP) => return Err(link_refused(self.fd.as_fd(), name, &path)),
-            Err(Errno::NXIO) => return Err(Refusal::Kind { path, kind: "socket" }.into()),
-            outcome => outcome?.into(),
-        };
-        let found = file.metadata()?;
-        let is = FileType::from_raw_mode(found.mode());
-        if is != FileType::RegularFile {
-            return Err(Refusal::Kind { path, kind: kind(is) }.into());
+        let read = read_below(self.fd.as_fd(), name, &path, most_bytes, |found| {
+            expect_owner(&path, found)?;
+            expect_one_name(&path, found)
+        });
+        match read {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            outcome => outcome.map(Some),
         }
-        expect_owner(&path, &found)?;
-        expect_one_name(&path, &found)?;
-        let mode = found.mode() & 0o7777;
-        if mode & 0o022 != 0 {
-            return Err(Refusal::Writable { path, mode }.into());
-        }
-        if found.len() > most_bytes {
-            return Err(Refusal::Size { path, most_bytes }.into());
-        }
-        let mut bytes = Vec::new();
-        file.take(most_bytes.saturating_add(1)).read_to_end(&mut bytes)?;
-        if bytes.len() as u64 > most_bytes {
-            return Err(Refusal::Size { path, most_bytes }.into());
-        }
-        Ok(Some(bytes))
     }
 
     /// Gives a file this content, in the place of what was there: a reader, also after a power cut, finds all of the

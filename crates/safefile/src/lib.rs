@@ -7,6 +7,8 @@
 //! * [`create`], [`write()`], [`append`] and [`read_write`] are for what the user named: a page, a table, a recording. A new file
 //!   is 0600 and made with `O_EXCL`. A file that is there must be ours, with one name. A symbolic link is followed only
 //!   where it and the folder that it lies in belong to us or to root.
+//! * [`read_trusted`] is for what decides what spindoctor does: a configuration file. Nobody but us and root may be able to
+//!   change it, a link on the way to it, or a folder that it lies in.
 //!
 //! A path is walked one component at a time, each opened below the one before and without following links, so that what
 //! was checked is what is used: nobody can exchange a component between the check and its use. It is `openat2` with
@@ -21,8 +23,8 @@ mod walk;
 
 use std::ffi::OsStr;
 use std::fs::{File, Metadata};
-use std::io::{self, Write as _};
-use std::os::fd::AsFd;
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -145,13 +147,77 @@ pub fn read_write(path: &Path) -> io::Result<File> {
     open(path, OFlags::RDWR)
 }
 
+/// All of a file that decides what this program does. It belongs to this account or to root, and so does all that leads to it:
+/// nobody else can write or replace it. Links of ours and of root's are followed.
+///
+/// # Errors
+/// Another account can change it, it is no regular file, or it has more bytes ([`Refusal`]); or the system's error, `NotFound`
+/// where there is none.
+pub fn read_trusted(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
+    let end = walk(path, Parents::Trusted).map_err(|refused| match std::fs::symlink_metadata(path) {
+        // Of a way that is not trusted nothing is wanted where nothing is there.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => error,
+        _ => refused,
+    })?;
+    match end {
+        walk::End::Below { folder, name, path } => {
+            read_below(folder.as_fd(), &name, &path, most_bytes, |found| {
+                match [own_uid(), 0].contains(&found.uid()) {
+                    true => Ok(()),
+                    false => Err(Refusal::Owner { path: path.clone(), uid: found.uid() }),
+                }
+            })
+        }
+        walk::End::Special(_) => {
+            Err(Refusal::Kind { path: path.to_owned(), kind: "link to an open file" }.into())
+        }
+    }
+}
+
+/// All of a regular file that nobody but its owner can write; `expect` says whose it must be.
+fn read_below(
+    folder: BorrowedFd<'_>,
+    name: &OsStr,
+    path: &Path,
+    most_bytes: u64,
+    expect: impl Fn(&Metadata) -> Result<(), Refusal>,
+) -> io::Result<Vec<u8>> {
+    let shown = || path.to_owned();
+    // Never blocks: a FIFO is opened at once, and refused.
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file: File = match openat(folder, name, flags, Mode::empty()) {
+        Err(Errno::LOOP) => return Err(link_refused(folder, name, path)),
+        Err(Errno::NXIO) => return Err(Refusal::Kind { path: shown(), kind: "socket" }.into()),
+        outcome => outcome?.into(),
+    };
+    let found = file.metadata()?;
+    let is = FileType::from_raw_mode(found.mode());
+    if is != FileType::RegularFile {
+        return Err(Refusal::Kind { path: shown(), kind: kind(is) }.into());
+    }
+    expect(&found)?;
+    let mode = found.mode() & 0o7777;
+    if mode & 0o022 != 0 {
+        return Err(Refusal::Writable { path: shown(), mode }.into());
+    }
+    if found.len() > most_bytes {
+        return Err(Refusal::Size { path: shown(), most_bytes }.into());
+    }
+    let mut bytes = Vec::new();
+    file.take(most_bytes.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most_bytes {
+        return Err(Refusal::Size { path: shown(), most_bytes }.into());
+    }
+    Ok(bytes)
+}
+
 /// Fails where [`create`] would, without touching anything. The file is not opened for reading or writing: closing such a
 /// descriptor would take away every lock that this process has on the file (fcntl(2)), and SQLite's are such locks.
 ///
 /// # Errors
 /// As [`create`].
 pub fn expect_writable(path: &Path) -> io::Result<()> {
-    let (folder, name, shown) = match walk(path)? {
+    let (folder, name, shown) = match walk(path, Parents::Any)? {
         walk::End::Below { folder, name, path } => (folder, name, path),
         walk::End::Special(_) => return Ok(()),
     };
@@ -183,7 +249,7 @@ pub fn make_folder(path: &Path) -> io::Result<()> {
 fn open(path: &Path, access: OFlags) -> io::Result<File> {
     // Somebody may make or remove the file between two tries; nobody has a reason to do that again and again.
     for _ in 0..100 {
-        let (folder, name, shown) = match walk(path)? {
+        let (folder, name, shown) = match walk(path, Parents::Any)? {
             walk::End::Below { folder, name, path } => (folder, name, path),
             walk::End::Special(link) => return link.open(access),
         };
@@ -219,7 +285,7 @@ fn expect_ours(shown: &Path, found: &Metadata) -> io::Result<()> {
     match FileType::from_raw_mode(found.mode()) {
         FileType::RegularFile => {
             expect_owner(shown, found)?;
-            expect_one_name(shown, found)
+            Ok(expect_one_name(shown, found)?)
         }
         // `/dev/null`, a terminal, a pipe that the user made.
         FileType::CharacterDevice | FileType::Fifo if [own_uid(), 0].contains(&found.uid()) => Ok(()),
@@ -232,19 +298,19 @@ fn own_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-fn expect_owner(path: &Path, found: &Metadata) -> io::Result<()> {
+fn expect_owner(path: &Path, found: &Metadata) -> Result<(), Refusal> {
     if found.uid() == own_uid() {
         Ok(())
     } else {
-        Err(Refusal::Owner { path: path.to_owned(), uid: found.uid() }.into())
+        Err(Refusal::Owner { path: path.to_owned(), uid: found.uid() })
     }
 }
 
-fn expect_one_name(path: &Path, found: &Metadata) -> io::Result<()> {
+fn expect_one_name(path: &Path, found: &Metadata) -> Result<(), Refusal> {
     // None at all: it was removed a moment ago.
     match found.nlink() {
         ..=1 => Ok(()),
-        names => Err(Refusal::Names { path: path.to_owned(), names }.into()),
+        names => Err(Refusal::Names { path: path.to_owned(), names }),
     }
 }
 

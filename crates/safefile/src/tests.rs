@@ -228,3 +228,45 @@ fn in_a_private_folder_nothing_but_regular_files_of_ours_is_read_or_added_to() {
     assert!(refused(private.read("open", 100)).contains("belongs to uid 65534"));
     assert!(refused(private.append("open")).contains("belongs to uid 65534"));
 }
+
+#[test]
+fn what_decides_is_read_only_where_nobody_else_can_change_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let permit = |name: &str, bits| fs::set_permissions(at(name), fs::Permissions::from_mode(bits)).unwrap();
+    fs::write(at("file"), "text").unwrap();
+    assert_eq!(read_trusted(&at("file"), 4).unwrap(), b"text");
+    assert!(refused(read_trusted(&at("file"), 3)).contains("more than 3 bytes"));
+    assert_eq!(read_trusted(&at("none"), 4).unwrap_err().kind(), io::ErrorKind::NotFound);
+    assert_eq!(read_trusted(&at("no/folder"), 4).unwrap_err().kind(), io::ErrorKind::NotFound);
+    symlink("file", at("link")).unwrap();
+    fs::create_dir(at("dir")).unwrap();
+    symlink("../file", at("dir/link")).unwrap();
+    assert_eq!(read_trusted(&at("dir/link"), 4).unwrap(), b"text", "links of ours are followed");
+    assert!(refused(read_trusted(&at("dir"), 4)).contains("is a folder"));
+    assert!(Command::new("mkfifo").arg(at("pipe")).status().unwrap().success());
+    assert!(refused(read_trusted(&at("pipe"), 4)).contains("is a FIFO"));
+    for bits in [0o620, 0o602, 0o666] {
+        permit("file", bits);
+        assert!(refused(read_trusted(&at("link"), 4)).contains("run chmod go-w"), "{bits:o}");
+    }
+    permit("file", 0o644);
+    permit("dir", 0o777);
+    assert!(
+        refused(read_trusted(&at("dir/link"), 4)).contains("dir"),
+        "somebody could exchange what is in it"
+    );
+    permit("dir", 0o1777);
+    assert_eq!(read_trusted(&at("dir/link"), 4).unwrap(), b"text", "in a sticky one what is ours stays");
+    if !can_attack() {
+        return;
+    }
+    std::os::unix::fs::chown(at("file"), Some(OTHER), None).unwrap();
+    assert!(refused(read_trusted(&at("link"), 4)).contains("belongs to uid 65534"));
+    let public = public();
+    as_other(&format!("cd {} && mkdir theirs && echo x >theirs/file", public.path().display()));
+    std::os::unix::fs::chown(public.path().join("theirs/file"), Some(0), None).unwrap();
+    assert!(
+        refused(read_trusted(&public.path().join("theirs/file"), 4)).contains("theirs belongs to uid 65534")
+    );
+}

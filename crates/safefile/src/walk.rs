@@ -65,8 +65,8 @@ enum Found {
 }
 
 /// Walks to the folder of the last component; a link there is followed, if it is ours.
-pub(crate) fn walk(path: &Path) -> io::Result<End> {
-    let mut on_the_way = OnTheWay::begin(path, Parents::Any)?;
+pub(crate) fn walk(path: &Path, parents: Parents) -> io::Result<End> {
+    let mut on_the_way = OnTheWay::begin(path, parents)?;
     loop {
         let Some(name) = on_the_way.left.pop_front() else {
             // `..` or `/` at the end: a folder.
