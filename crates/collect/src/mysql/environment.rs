@@ -3,7 +3,16 @@
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
+use super::resolve::ConnectFlags;
 use super::secret::Secret;
+
+/// What the program's configuration files say of connecting.
+static CONFIGURED: OnceLock<ConnectFlags> = OnceLock::new();
+
+/// Remembers what the program's configuration files say of connecting: it counts after the command line. Counts once.
+pub fn keep_configured(flags: ConnectFlags) {
+    let _ = CONFIGURED.set(flags);
+}
 
 /// `MYSQL_PWD` as the process was started with it, once it is no longer in its environment.
 static TAKEN_PASSWORD: OnceLock<Option<Secret>> = OnceLock::new();
@@ -41,6 +50,8 @@ pub struct Environment {
     pub login_file: Option<PathBuf>,
     /// `MYSQL_GROUP_SUFFIX`
     pub group_suffix: Option<String>,
+    /// What the program's configuration files say, by the names of the flags.
+    pub configured: ConnectFlags,
     /// Stands for `/` before `/etc`, in `!include` and before the default sockets.
     pub root: PathBuf,
 }
@@ -58,6 +69,7 @@ impl Default for Environment {
             mysql_home: None,
             login_file: None,
             group_suffix: None,
+            configured: ConnectFlags::default(),
             root: PathBuf::from("/"),
         }
     }
@@ -86,6 +98,7 @@ impl Environment {
             mysql_home: path("MYSQL_HOME"),
             login_file: path("MYSQL_TEST_LOGIN_FILE"),
             group_suffix: text("MYSQL_GROUP_SUFFIX"),
+            configured: CONFIGURED.get().cloned().unwrap_or_default(),
             root: PathBuf::from("/"),
         }
     }

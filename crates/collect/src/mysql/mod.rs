@@ -19,6 +19,7 @@ pub mod logins;
 pub mod metadata_lock_info;
 pub mod optimizer_trace;
 pub mod option_file;
+pub mod origins;
 pub mod perf_schema_accounts;
 pub mod perf_schema_data_lock_waits;
 pub mod perf_schema_file_summary;

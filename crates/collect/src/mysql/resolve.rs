@@ -1,9 +1,10 @@
 //! The server and account to connect to, put together as MySQL's clients do.
 //!
 //! In: [`ConnectFlags`] (the command line) and an [`Environment`] (variables, folders). Out: a
-//! [`Target`]. What counts, from strongest to weakest: a flag; the DSN or URL; `.mylogin.cnf`; the
-//! option files, a later one before an earlier one; `MYSQL_HOST`, `MYSQL_TCP_PORT`,
-//! `MYSQL_UNIX_PORT`, `MYSQL_PWD`; the default. Nothing but the option files is read.
+//! [`Target`]. What counts, from strongest to weakest: a flag; the DSN or URL; what the program's own
+//! configuration says; `.mylogin.cnf`; the option files, a later one before an earlier one; `MYSQL_HOST`,
+//! `MYSQL_TCP_PORT`, `MYSQL_UNIX_PORT`, `MYSQL_PWD`; the default. Where a flag names an option file, a group or a
+//! login path, these count before the configuration. Nothing but the option files is read.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -196,13 +197,15 @@ fn is_on(value: Option<&str>) -> bool {
 
 /// Puts together whom to connect to. Reads the option files; connects to nothing.
 pub fn resolve(flags: &ConnectFlags, environment: &Environment) -> Result<Target, ConnectError> {
-    let given = command_line(flags)?;
+    let Layers { flags: given, target, settings, configured, environment: of_environment, named, mut notes } =
+        Layers::read(flags, environment)?;
+    let given = given.over(target);
     let explicit_port = given.port.is_some();
     // What is given with a port or host on the command line does not mean the option file's socket.
     let explicit_socket = given.socket.is_some();
-    let Settings { settings, mut notes } = read_option_files(flags, &given, environment)?;
     let from_files = settings_layer(&settings, &mut notes)?;
-    let all = given.over(from_files).over(environment_layer(environment, &mut notes));
+    let stored = if named { from_files.over(configured) } else { configured.over(from_files) };
+    let all = given.over(stored).over(of_environment);
 
     let mode = all.ssl_mode.unwrap_or(if all.ssl_ca.is_some() {
         SslMode::VerifyCa // include/sslopt-case.h: --ssl-ca without --ssl-mode means VERIFY_CA
@@ -234,7 +237,7 @@ pub fn resolve(flags: &ConnectFlags, environment: &Environment) -> Result<Target
     let default = Limits::default();
     let limits = Limits {
         connect: all.connect_timeout.filter(|limit| !limit.is_zero()).unwrap_or(default.connect),
-        query: flags.query_timeout.filter(|limit| !limit.is_zero()).unwrap_or(default.query),
+        query: query_timeout(flags, environment).filter(|limit| !limit.is_zero()).unwrap_or(default.query),
     };
     Ok(Target {
         endpoint,
@@ -255,17 +258,56 @@ pub fn resolve(flags: &ConnectFlags, environment: &Environment) -> Result<Target
     })
 }
 
-/// The flags over the DSN.
-fn command_line(flags: &ConnectFlags) -> Result<Layer, ConnectError> {
-    let short = flags.dsn.as_ref().map(|text| dsn::parse(text.expose())).transpose()?.unwrap_or_default();
-    let flags = Layer {
+/// `--query-timeout`, which no option file has.
+pub(crate) fn query_timeout(flags: &ConnectFlags, environment: &Environment) -> Option<Duration> {
+    flags.query_timeout.or(environment.configured.query_timeout)
+}
+
+/// Everything that says something of a connection, in the order in which it counts: the flags, the DSN or URL, the
+/// configuration, the option files, the environment.
+pub(crate) struct Layers {
+    pub(crate) flags: Layer,
+    pub(crate) target: Layer,
+    pub(crate) configured: Layer,
+    /// Of the option files: a later one counts before an earlier one.
+    pub(crate) settings: Vec<Setting>,
+    pub(crate) environment: Layer,
+    /// True where a flag names what of the option files is read: they count before the configuration then.
+    pub(crate) named: bool,
+    pub(crate) notes: Vec<String>,
+}
+
+impl Layers {
+    /// Reads the option files.
+    pub(crate) fn read(flags: &ConnectFlags, environment: &Environment) -> Result<Self, ConnectError> {
+        let target =
+            flags.dsn.as_ref().map(|text| dsn::parse(text.expose())).transpose()?.unwrap_or_default();
+        let only = flags.defaults_file.as_ref().or(target.defaults_file.as_ref());
+        let named = only.is_some()
+            || flags.defaults_extra_file.is_some()
+            || flags.defaults_group_suffix.is_some()
+            || flags.login_path.is_some();
+        let Settings { settings, mut notes } = read_option_files(flags, only, environment)?;
+        Ok(Self {
+            flags: flags_layer(flags),
+            configured: flags_layer(&environment.configured),
+            settings,
+            environment: environment_layer(environment, &mut notes),
+            target,
+            named,
+            notes,
+        })
+    }
+}
+
+fn flags_layer(flags: &ConnectFlags) -> Layer {
+    Layer {
         host: flags.host.clone(),
         port: flags.port,
         socket: flags.socket.clone(),
         user: flags.user.clone(),
         password: flags.password.clone(),
         database: flags.database.clone(),
-        defaults_file: flags.defaults_file.clone(),
         ssl_mode: flags.ssl_mode,
         ssl_ca: flags.ssl_ca.clone(),
         ssl_cert: flags.ssl_cert.clone(),
@@ -275,18 +317,22 @@ fn command_line(flags: &ConnectFlags) -> Result<Layer, ConnectError> {
         trust_unverified_server: flags.trust_unverified_server.then_some(true),
         connect_timeout: flags.connect_timeout,
         ..Layer::default()
-    };
-    Ok(flags.over(short))
+    }
 }
 
 /// `/etc/my.cnf`, `/etc/mysql/my.cnf`, `/usr/etc/my.cnf`, `$MYSQL_HOME/my.cnf`, the extra file,
 /// `~/.my.cnf` (mysys/my_default.cc, `init_default_directories`); `~/.mylogin.cnf` last and always.
 fn read_option_files(
     flags: &ConnectFlags,
-    given: &Layer,
+    only: Option<&PathBuf>,
     environment: &Environment,
 ) -> Result<Settings, ConnectError> {
-    let suffix = flags.defaults_group_suffix.as_ref().or(environment.group_suffix.as_ref());
+    let configured = &environment.configured;
+    let suffix = flags.defaults_group_suffix.as_ref().or(configured.defaults_group_suffix.as_ref());
+    let suffix = suffix.or(environment.group_suffix.as_ref());
+    let only = only.or(configured.defaults_file.as_ref().filter(|_| !flags.no_defaults));
+    let extra = flags.defaults_extra_file.as_ref().or(configured.defaults_extra_file.as_ref());
+    let login_path = flags.login_path.as_ref().or(configured.login_path.as_ref());
     let with_suffix = |names: &[&str]| -> Vec<String> {
         let plain = names.iter().map(|&name| name.to_owned());
         let suffixed = names.iter().filter_map(|name| suffix.map(|suffix| format!("{name}{suffix}")));
@@ -299,16 +345,16 @@ fn read_option_files(
             .read(path)
             .map_err(|error| ConnectError::OptionFile { path: path.to_path_buf(), reason: error.to_string() })
     };
-    if let Some(only) = &given.defaults_file {
+    if let Some(only) = only {
         must(&mut reader, only)?;
-    } else if !flags.no_defaults {
+    } else if !flags.no_defaults && !configured.no_defaults {
         for folder in ["etc", "etc/mysql", "usr/etc"] {
             reader.read_if_there(&environment.root.join(folder).join("my.cnf"));
         }
         if let Some(home) = &environment.mysql_home {
             reader.read_if_there(&home.join("my.cnf"));
         }
-        if let Some(extra) = &flags.defaults_extra_file {
+        if let Some(extra) = extra {
             must(&mut reader, extra)?;
         }
         if let Some(home) = &environment.home {
@@ -320,7 +366,7 @@ fn read_option_files(
     let default = environment.home.as_ref().map(|home| home.join(".mylogin.cnf"));
     if let Some(path) = environment.login_file.clone().or(default) {
         let mut names = GROUPS.to_vec();
-        names.extend(flags.login_path.as_deref());
+        names.extend(login_path.map(String::as_str));
         let groups = with_suffix(&names);
         match login_path::read(&path) {
             Ok(Some(text)) => {
@@ -383,206 +429,4 @@ fn default_socket(root: &Path) -> PathBuf {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::fs;
-    use std::os::unix::fs::PermissionsExt;
-
-    use super::*;
-
-    /// An empty host with a home.
-    struct Host {
-        root: tempfile::TempDir,
-    }
-
-    impl Host {
-        fn new() -> Self {
-            Self { root: tempfile::tempdir().unwrap() }
-        }
-
-        fn write(&self, path: &str, text: impl AsRef<[u8]>, mode: u32) -> PathBuf {
-            let path = self.root.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(&path, text).unwrap();
-            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
-            path
-        }
-
-        fn environment(&self) -> Environment {
-            Environment {
-                home: Some(self.root.path().join("home")),
-                login_name: Some("me".to_owned()),
-                root: self.root.path().to_path_buf(),
-                ..Environment::default()
-            }
-        }
-
-        fn resolve(&self, flags: &ConnectFlags) -> Target {
-            resolve(flags, &self.environment()).unwrap()
-        }
-    }
-
-    fn tcp(host: &str, port: u16) -> Endpoint {
-        Endpoint::Tcp { host: host.to_owned(), port }
-    }
-
-    #[test]
-    fn without_anything_it_is_the_login_name_at_the_first_socket_that_exists() {
-        let host = Host::new();
-        let target = host.resolve(&ConnectFlags::default());
-        assert_eq!(target.user, "me");
-        assert_eq!(target.endpoint, Endpoint::Socket(host.root.path().join("run/mysqld/mysqld.sock")));
-        assert_eq!(target.tls.mode, SslMode::Preferred);
-        assert!(target.password.is_none() && !target.needs_password());
-        let there = host.write("tmp/mysql.sock", "", 0o600);
-        assert_eq!(host.resolve(&ConnectFlags::default()).endpoint, Endpoint::Socket(there));
-    }
-
-    #[test]
-    fn an_empty_socket_is_the_default_socket() {
-        let host = Host::new();
-        let flags = ConnectFlags { dsn: Some("S=".into()), ..ConnectFlags::default() };
-        let default = Endpoint::Socket(host.root.path().join("run/mysqld/mysqld.sock"));
-        assert_eq!(host.resolve(&flags).endpoint, default);
-    }
-
-    #[test]
-    fn later_files_win_and_the_login_path_wins_over_them() {
-        let host = Host::new();
-        host.write("etc/my.cnf", "[client]\nuser=1\nport=1\nhost=h1\npassword=p1\nsocket=/s1\n", 0o644);
-        host.write("etc/mysql/my.cnf", "[client]\nuser=2\nport=2\nhost=h2\npassword=p2\n", 0o644);
-        let extra = host.write("extra.cnf", "[spindoctor]\nuser=3\nport=3\nhost=h3\n", 0o600);
-        host.write("home/.my.cnf", "[client]\nuser=4\nport=4\n", 0o600);
-        let login = "[client]\nuser = \"5\"\n[db17]\nuser = \"6\"\npassword = \"p#6\"\n";
-        let login = login_path::tests::encode(login, *b"abcdefghijklmnopqrst");
-        host.write("home/.mylogin.cnf", login, 0o600);
-
-        let mut flags = ConnectFlags { defaults_extra_file: Some(extra), ..ConnectFlags::default() };
-        let target = host.resolve(&flags);
-        assert_eq!((target.user.as_str(), &target.endpoint), ("5", &tcp("h3", 4)));
-        assert_eq!(target.password, Some("p2".into()));
-        flags.login_path = Some("db17".to_owned());
-        let target = host.resolve(&flags);
-        assert_eq!((target.user.as_str(), target.password), ("6", Some("p#6".into())));
-        flags.user = Some("7".to_owned());
-        assert_eq!(host.resolve(&flags).user, "7");
-        flags.no_defaults = true;
-        let target = host.resolve(&flags);
-        assert!(matches!(target.endpoint, Endpoint::Socket(_)));
-        assert_eq!(target.password, Some("p#6".into()), "the login path is read all the same");
-    }
-
-    #[test]
-    fn a_defaults_file_is_read_alone_and_must_be_there() {
-        let host = Host::new();
-        host.write("etc/my.cnf", "[client]\nuser=1\nport=1\n", 0o644);
-        let only = host.write("only.cnf", "[client]\nuser=2\n", 0o600);
-        let flags = ConnectFlags { defaults_file: Some(only), ..ConnectFlags::default() };
-        assert_eq!(host.resolve(&flags).user, "2");
-        let absent = ConnectFlags { defaults_file: Some("/no/such.cnf".into()), ..ConnectFlags::default() };
-        let error = resolve(&absent, &host.environment()).unwrap_err();
-        assert!(error.to_string().contains("/no/such.cnf"), "{error}");
-    }
-
-    #[test]
-    fn groups_have_suffixes_and_mariadbs_are_read() {
-        let host = Host::new();
-        host.write(
-            "etc/my.cnf",
-            "[client-server]\nsocket=/s\n[client-mariadb]\nuser=m\n[client_x]\nuser=x\n[mysqld]\nuser=mysql\n",
-            0o644,
-        );
-        let target = host.resolve(&ConnectFlags::default());
-        assert_eq!((target.user.as_str(), target.endpoint), ("m", Endpoint::Socket("/s".into())));
-        let flags = ConnectFlags { defaults_group_suffix: Some("_X".to_owned()), ..ConnectFlags::default() };
-        assert_eq!(host.resolve(&flags).user, "x");
-        let environment = Environment { group_suffix: Some("_x".to_owned()), ..host.environment() };
-        assert_eq!(resolve(&ConnectFlags::default(), &environment).unwrap().user, "x");
-    }
-
-    #[test]
-    fn mysql_pwd_counts_only_where_no_other_password_is_given() {
-        let host = Host::new();
-        let environment = Environment { mysql_pwd: Some("env".into()), ..host.environment() };
-        let password = |flags: &ConnectFlags| resolve(flags, &environment).unwrap().password;
-        assert_eq!(password(&ConnectFlags::default()), Some("env".into()));
-        host.write("etc/my.cnf", "[client]\npassword=file\n", 0o644);
-        assert_eq!(password(&ConnectFlags::default()), Some("file".into()));
-        let dsn = ConnectFlags { dsn: Some("p=dsn".into()), ..ConnectFlags::default() };
-        assert_eq!(password(&dsn), Some("dsn".into()));
-        let flag = ConnectFlags { password: Some(Some("flag".into())), ..dsn };
-        assert_eq!(password(&flag), Some("flag".into()));
-    }
-
-    #[test]
-    fn a_password_flag_without_a_value_asks_for_it_even_when_a_file_has_one() {
-        let host = Host::new();
-        host.write("etc/my.cnf", "[client]\npassword=file\n", 0o644);
-        let target = host.resolve(&ConnectFlags { password: Some(None), ..ConnectFlags::default() });
-        assert!(target.needs_password() && target.password.is_none());
-        assert!(!target.with_password("typed".into()).needs_password());
-    }
-
-    #[test]
-    fn localhost_is_the_socket_unless_a_port_or_protocol_asks_for_tcp() {
-        let host = Host::new();
-        host.write("etc/my.cnf", "[client]\nport=3399\nsocket=/s\n", 0o644);
-        let flags = ConnectFlags { host: Some("localhost".to_owned()), ..ConnectFlags::default() };
-        assert_eq!(host.resolve(&flags).endpoint, Endpoint::Socket("/s".into()));
-        let ported = ConnectFlags { port: Some(3307), ..flags.clone() };
-        assert_eq!(host.resolve(&ported).endpoint, tcp("localhost", 3307));
-        let both = ConnectFlags { socket: Some("/t".into()), ..ported };
-        assert_eq!(host.resolve(&both).endpoint, Endpoint::Socket("/t".into()));
-        let address = ConnectFlags { host: Some("127.0.0.1".to_owned()), ..flags };
-        assert_eq!(host.resolve(&address).endpoint, tcp("127.0.0.1", 3399));
-        host.write("home/.my.cnf", "[client]\nprotocol=tcp\n", 0o600);
-        assert_eq!(host.resolve(&ConnectFlags::default()).endpoint, tcp("localhost", 3399));
-    }
-
-    #[test]
-    fn an_authority_alone_means_verify_ca_and_mariadbs_names_are_known() {
-        let host = Host::new();
-        host.write("etc/my.cnf", "[client]\nssl-ca=/ca.pem\n", 0o644);
-        assert_eq!(host.resolve(&ConnectFlags::default()).tls.mode, SslMode::VerifyCa);
-        host.write("etc/my.cnf", "[client]\nssl-verify-server-cert\n", 0o644);
-        assert_eq!(host.resolve(&ConnectFlags::default()).tls.mode, SslMode::VerifyIdentity);
-        host.write("etc/my.cnf", "[client]\nskip-ssl\n", 0o644);
-        assert_eq!(host.resolve(&ConnectFlags::default()).tls.mode, SslMode::Disabled);
-        host.write("etc/my.cnf", "[client]\nssl_mode=sometimes\n", 0o644);
-        let error = resolve(&ConnectFlags::default(), &host.environment()).unwrap_err().to_string();
-        assert!(error.contains("ssl-mode in") && error.contains("line 2"), "{error}");
-        host.write("etc/my.cnf", "[client]\nloose-ssl_mode=sometimes\n", 0o644);
-        assert_eq!(host.resolve(&ConnectFlags::default()).notes.len(), 1);
-    }
-
-    #[test]
-    fn what_other_programs_need_is_left_to_them_and_a_typo_in_the_own_group_is_shown() {
-        let host = Host::new();
-        host.write("etc/my.cnf", "[client]\ndefault-character-set=utf8\n[spindoctor]\npasword=x\n", 0o644);
-        let notes = host.resolve(&ConnectFlags::default()).notes;
-        assert_eq!(notes.len(), 1);
-        assert!(notes[0].contains("unknown option pasword"), "{notes:?}");
-    }
-
-    #[test]
-    fn nothing_that_is_printed_holds_the_password() {
-        let host = Host::new();
-        let flags = ConnectFlags {
-            dsn: Some("mysql://app:topsecret@db17/".into()),
-            password: Some(Some("topsecret".into())),
-            ..ConnectFlags::default()
-        };
-        let environment = Environment { mysql_pwd: Some("topsecret".into()), ..host.environment() };
-        let target = resolve(&flags, &environment).unwrap();
-        assert_eq!(target.password.as_ref().map(Secret::expose), Some("topsecret"));
-        let printed = format!("{flags:?} {environment:?} {target:?}");
-        assert!(!printed.contains("topsecret"), "{printed}");
-    }
-
-    #[test]
-    fn loopback_is_local_and_a_documentation_address_is_not() {
-        assert!(Target::new(tcp("127.0.0.1", 1), "u").is_local());
-        assert!(Target::new(tcp("::1", 1), "u").is_local());
-        assert!(!Target::new(tcp("192.0.2.1", 1), "u").is_local());
-        assert_eq!(Target::new(tcp("::1", 3306), "u").address(), "[::1]:3306");
-    }
-}
+mod tests;
