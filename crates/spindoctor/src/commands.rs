@@ -2,28 +2,39 @@
 //! and a line here.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
-use clap::{ArgAction, CommandFactory as _, Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{ArgAction, ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use spindoctor_collect::mysql::environment;
 
 use crate::common::exit::ExitStatus;
 use crate::common::flags::Connection;
 use crate::common::output;
+use crate::config::{Places, Refused, Settings};
+use crate::help::{self, Page};
 use crate::{
-    cache, connections, doctor, explain, export, fleet, host, incident, indexes, lab, locks, manual, mcp,
-    predict, record, stacks, sweep, top, tune, workload,
+    cache, config, connections, doctor, explain, export, fleet, host, incident, indexes, lab, locks, manual,
+    mcp, predict, record, stacks, sweep, top, tune, workload,
 };
 
-/// Finds where a running MySQL or MariaDB server loses time, shows who blocks whom, and says what to do.
+/// Finds where a MySQL or MariaDB server loses time, and says what to do.
 #[derive(Debug, Parser)]
 #[command(name = "spindoctor", version, disable_help_flag = true, disable_help_subcommand = true)]
 #[command(arg_required_else_help = true, max_term_width = 90)]
-#[command(after_help = "Exit codes: 0 done, 1 findings at or above --fail-on, 2 error.")]
+#[command(help_template = "{about}\n\n{usage-heading} {usage}\n\nCommands:\n{subcommands}{after-help}")]
+#[command(after_help = "`spindoctor help COMMAND`: its flags. `spindoctor help connection`: the server.\n\
+    Exit codes: 0 done, 1 findings at or above --fail-on, 2 error.")]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
 
-    /// Print help (-h means the server's host, as with any MySQL client)
+    /// Read this configuration file instead of the usual ones
+    #[arg(long, value_name = "FILE", global = true, display_order = 999, hide_short_help = true)]
+    config: Option<PathBuf>,
+
+    /// Print help (-h HOST is the server's host)
     #[arg(long, action = ArgAction::HelpShort, global = true, display_order = 1000)]
     help: Option<bool>,
 }
@@ -47,46 +58,49 @@ macro_rules! commands {
 }
 
 commands! {
-    /// Diagnose a server: ranked findings, their evidence, what to do, what was not examined
+    /// Diagnose a server: ranked findings, evidence, what to do
     Doctor(doctor::Doctor) => doctor::run,
-    /// Show what the server's host gives it: effective CPUs, throttling, PAUSE, memory, disks
+    /// Show what the host grants the server: CPUs, PAUSE, memory, disks
     Host(host::Host) => host::run,
-    /// Show what every thread does, without stopping one: stacks, spin share, flame graphs
+    /// Show what every thread does, without stopping one; flame graphs
     Stacks(stacks::Stacks) => stacks::run,
-    /// Show who blocks whom, now: the root of each pile-up, who waits behind it, what would free them
+    /// Show who blocks whom, now, and what would free them
     Locks(locks::Locks) => locks::run,
-    /// Show who fills the page cache: data, redo, binary and relay logs; take the logs out and keep them out
+    /// Show who fills the page cache; take logs out and keep them out
     Cache(cache::Cache) => cache::run,
-    /// Show what accepting connections costs: the accepting thread's time, threads, queues, who connects
+    /// Show what accepting connections costs, and who connects
     Connections(connections::Connections) => connections::run,
-    /// Record every second of a server, and of each stall what it was like before and during it
+    /// Record every second of a server, and each stall from before it
     Record(record::Record) => record::run,
-    /// Look at a server as it runs, or at any second of a recording: is it slow, since when, why
+    /// Watch a server, or look at any second of a recording
     Top(top::Top) => top::run,
-    /// Show what statements spend their time on: by digest, table, user, tag; what is read; what a replica applies
+    /// Show what statements spend their time on; compare two times
     Workload(workload::Workload) => workload::run,
-    /// Show what the optimizer's index dives cost, per statement, and try what would spare them, reading only
+    /// Show what index dives cost, per statement; try what spares them
     Indexes(indexes::Indexes) => indexes::run,
-    /// Find better settings by trials on this server, and put them back or keep them
+    /// Find better settings by trials on this server; keep or undo them
     Tune(tune::Tune) => tune::run,
     /// What `tune` starts beside itself: it puts the old values back when `tune` is killed
     #[command(hide = true)]
     TuneGuardian(tune::Guardian) => tune::guard,
-    /// Measure a grid of settings and client counts with sysbench: tables, charts, scalability
+    /// Measure a grid of settings and client counts with sysbench
     Sweep(sweep::Sweep) => sweep::run,
-    /// Predict what other settings would do, also on hardware that is not at hand, by a model fitted to measurements
+    /// Predict what other settings or hardware would do, by a model
     Predict(predict::Predict) => predict::run,
-    /// Write an incident report from a recording: one HTML page with its timeline, cause, wait graph, flame graph
+    /// Write an incident report from a recording: one HTML page
     Report(incident::Report) => incident::run,
-    /// Write tables of a recording as Parquet or CSV, for DuckDB, ClickHouse, Spark
+    /// Write tables of a recording as Parquet or CSV
     Export(export::Export) => export::run,
-    /// Many servers at once: one statement to all, who of them is in trouble, what they all run
+    /// Ask, diagnose and watch many servers at once
     #[command(subcommand)]
     Fleet(fleet::Fleet) => fleet::run,
-    /// Answer an assistant's questions by the Model Context Protocol, over standard input and output; reads only
+    /// Answer an assistant's questions (MCP, on standard input)
     Mcp(mcp::Mcp) => mcp,
-    /// Explain a cause: the problem, its evidence and what to do; without a name, list all causes
+    /// Explain a cause: problem, evidence, what to do; or list all
     Explain(explain::Explain) => explain::run,
+    /// Show the configuration: each value and where it comes from
+    #[command(subcommand)]
+    Config(config::Config) => configuration,
     /// Start throw-away servers and make them suffer a known cause
     #[command(subcommand)]
     Lab(lab::Lab) => lab::run,
@@ -97,7 +111,12 @@ commands! {
 
 /// Writes what packages have beside the program, made from the commands of this list.
 fn package_files(asked: &manual::PackageFiles) -> anyhow::Result<ExitStatus> {
-    manual::run(asked, &Cli::command())
+    manual::run(asked, &help::program(Cli::command(), Page::All))
+}
+
+/// Shows the configuration of the commands of this list.
+fn configuration(asked: &config::Config) -> anyhow::Result<ExitStatus> {
+    config::run(asked, &help::program(Cli::command(), Page::Short))
 }
 
 /// Serves an assistant with what the other commands print.
@@ -122,23 +141,48 @@ fn printed(line: Vec<String>, connection: Connection) -> anyhow::Result<String> 
 
 /// The command line as the user typed it.
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
-    Cli::try_parse_from(with_long_password(with_help(arguments)))
+    let (page, line) = help::asked(arguments);
+    from_matches(&help::program(Cli::command(), page).try_get_matches_from(with_long_password(line))?)
 }
 
-/// `help COMMAND` and a `-h` that nothing follows as `--help`: people type both. A `-h` with a value is the server's host, as
-/// with any MySQL client.
-fn with_help(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
-    let mut arguments: Vec<OsString> = arguments.into_iter().collect();
-    if arguments.get(1).is_some_and(|first| first == "help") {
-        arguments.remove(1);
-        arguments.push("--help".into());
+/// The same, with what configuration files say where the user typed nothing.
+pub fn parse_configured(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, Refused> {
+    let (page, line) = help::asked(arguments);
+    let line = with_long_password(line);
+    let program = help::program(Cli::command(), page);
+    let typed = program.clone().try_get_matches_from(&line);
+    // Help needs no file, and nothing that a file says makes an unknown flag one that is known.
+    let is_final = typed.as_ref().is_err_and(|error| {
+        !matches!(error.kind(), ErrorKind::MissingRequiredArgument | ErrorKind::TooManyValues)
+    });
+    if is_final || !config::is_configured(&program, &line) {
+        return Ok(from_matches(&typed?)?);
     }
-    let is_last_of_ours = !arguments.iter().any(|argument| argument == "--");
-    match arguments.last_mut() {
-        Some(last) if is_last_of_ours && last == "-h" => *last = "--help".into(),
-        _ => {}
+    let places = Places::from_process(config::config_flag(&line));
+    let settings = Settings::load(&places, &program).map_err(Refused::Configuration)?;
+    if settings.is_empty() {
+        return Ok(from_matches(&typed?)?);
     }
-    arguments
+    let configured = config::configured(&program, &line, &settings)?;
+    environment::keep_configured(configured.connection);
+    Ok(from_matches(&configured.matches)?)
+}
+
+/// Whether a configuration file of this text has nothing that the program does not take, with this command line.
+pub fn takes_configuration(text: &[u8], line: &[&str]) -> bool {
+    let program = Cli::command();
+    let line: Vec<OsString> = line.iter().map(OsString::from).collect();
+    Settings::from_text(text, &program)
+        .is_ok_and(|settings| config::configured(&program, &line, &settings).is_ok())
+}
+
+fn from_matches(matches: &ArgMatches) -> Result<Cli, clap::Error> {
+    let mut cli = Cli::from_arg_matches(matches)?;
+    if let Command::Config(asked) = &mut cli.command {
+        let config::Config::Show(show) = asked.as_mut();
+        show.file = cli.config.take().map(PathBuf::into_os_string);
+    }
+    Ok(cli)
 }
 
 /// `-pSECRET` as `--password=SECRET` and `-p` as `--password`: MySQL's clients take the value attached or

@@ -54,3 +54,9 @@ pub fn arguments(text: &str) {
     let words = text.split_whitespace().map(std::ffi::OsString::from);
     let _ = commands::parse(std::iter::once("spindoctor".into()).chain(words));
 }
+
+/// A configuration file, held against the program's flags, and its values against those of two commands; whether all of it holds.
+pub fn configuration(text: &[u8]) -> bool {
+    let lines = [&["spindoctor", "record"][..], &["spindoctor", "fleet", "doctor"]];
+    lines.iter().all(|line| commands::takes_configuration(text, line))
+}

@@ -8,9 +8,11 @@
 #![allow(unreachable_pub, reason = "a binary's items: what is public, the rooms say")]
 
 mod commands;
+mod help;
 mod secrecy;
 
 mod cache;
+mod config;
 mod connections;
 mod doctor;
 mod explain;
@@ -46,6 +48,7 @@ use std::process::{ExitCode, Termination as _};
 
 use common::exit::{self, ExitStatus};
 use common::output;
+use config::Refused;
 use spindoctor_page::safe::safe;
 
 /// Runs the program as its command line says.
@@ -59,9 +62,13 @@ fn program() -> ExitStatus {
     if let Some(seen) = secrecy::hide() {
         output::note(&format!("spindoctor: {seen}"));
     }
-    let parsed = match commands::parse(arguments) {
+    let parsed = match commands::parse_configured(arguments) {
         Ok(parsed) => parsed,
-        Err(usage) => return exit::of_usage(&usage),
+        Err(Refused::Usage(usage)) => return exit::of_usage(&usage),
+        Err(Refused::Configuration(error)) => {
+            output::note(&format!("spindoctor: {}", safe(&format!("{error:#}"))));
+            return ExitStatus::Failed;
+        }
     };
     match commands::run(parsed) {
         Ok(status) => status,

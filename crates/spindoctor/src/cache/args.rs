@@ -22,11 +22,11 @@ pub struct Cache {
     pub follow: bool,
 
     /// With --follow, how often
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration, requires = "follow")]
+    #[arg(long, hide_short_help = true, value_name = "TIME", default_value = "10s", value_parser = duration, requires = "follow")]
     pub interval: Duration,
 
     /// With --follow, take out no more than this a second
-    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = size, requires = "follow")]
+    #[arg(long, hide_short_help = true, value_name = "SIZE", default_value = "256M", value_parser = size, requires = "follow")]
     pub max_rate: u64,
 
     /// How long to watch for the rates

@@ -90,7 +90,7 @@ async fn interrupted_twice(stop: &Sender<bool>) -> anyhow::Error {
 
 /// Whom to connect to, with the password that the user typed where one is to be asked for.
 pub fn target(connection: &Connection) -> anyhow::Result<Target> {
-    let target = resolve(&flags(connection), &Environment::from_process())?;
+    let target = resolve(&connect_flags(connection), &Environment::from_process())?;
     for passed_over in &target.notes {
         note(passed_over);
     }
@@ -100,7 +100,7 @@ pub fn target(connection: &Connection) -> anyhow::Result<Target> {
 /// The same, read again while a command runs: where a password was typed nobody is there to type it again, and what was
 /// known before holds.
 pub fn target_again(connection: &Connection, before: &Target) -> anyhow::Result<Target> {
-    let target = resolve(&flags(connection), &Environment::from_process())?;
+    let target = resolve(&connect_flags(connection), &Environment::from_process())?;
     Ok(if target.needs_password() { before.clone() } else { target })
 }
 
@@ -132,7 +132,8 @@ pub fn process(connection: &Connection, target: &Target) -> anyhow::Result<(u32,
     }
 }
 
-fn flags(connection: &Connection) -> ConnectFlags {
+/// What the flags of a connection say.
+pub fn connect_flags(connection: &Connection) -> ConnectFlags {
     let Connection { target, host, port, socket, login, connect_timeout, query_timeout, pid: _, remote: _ } =
         connection.clone();
     ConnectFlags { host, port, socket, dsn: target, connect_timeout, query_timeout, ..login_flags(&login) }

@@ -27,11 +27,11 @@ pub struct Doctor {
     pub from: Vec<PathBuf>,
 
     /// Save what was read, for `--window`; compressed when the name ends in .gz
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, hide_short_help = true, value_name = "FILE")]
     pub save_window: Option<PathBuf>,
 
     /// Keep statements in the saved window as they were sent, with their literals
-    #[arg(long, requires = "save_window")]
+    #[arg(long, hide_short_help = true, requires = "save_window")]
     pub literals: bool,
 
     /// Print JSON (schema spindoctor.diagnosis/1)

@@ -23,11 +23,11 @@ pub struct Export {
     pub format: Option<FileFormat>,
 
     /// CSV with each byte as it is, for programs: without it, what a spreadsheet would run or a terminal obey is made harmless
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub raw_csv: bool,
 
     /// Where in the folder each table goes
-    #[arg(long, value_name = "LAYOUT", default_value = "flat")]
+    #[arg(long, hide_short_help = true, value_name = "LAYOUT", default_value = "flat")]
     pub layout: Layout,
 
     /// Only this table; may be given more than once [default: all; for a file, samples]

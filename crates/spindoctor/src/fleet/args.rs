@@ -28,13 +28,13 @@ pub enum Fleet {
 #[command(next_help_heading = "Servers")]
 #[group(skip)]
 pub struct Which {
-    /// A list: a host, host:port, socket, DSN or URL a line, tags behind it: `db17 role=replica dc=ams`; - is standard
+    /// Servers, one a line: a host, host:port, socket, DSN or URL, tags behind it: `db17 role=replica dc=ams`; - is standard
     /// input; may be given more than once
     #[arg(long, value_name = "FILE", group = "list")]
     pub servers: Vec<PathBuf>,
 
     /// Run this command in a shell and take its output as a list
-    #[arg(long, value_name = "COMMAND", group = "list")]
+    #[arg(long, hide_short_help = true, value_name = "COMMAND", group = "list")]
     pub servers_from: Vec<String>,
 
     /// This server (host:port, DSN or URL), its replicas and theirs, the members of its group or Galera cluster
@@ -57,33 +57,34 @@ pub struct FleetLogin {
     pub login: Login,
 
     /// How long a login may take, tries included
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration, help_heading = "Limits")]
+    #[arg(long, hide_short_help = true, value_name = "TIME", default_value = "5s", value_parser = duration, help_heading = "Limits")]
     pub connect_timeout: Duration,
 
     /// How long a server may take to answer
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration, help_heading = "Limits")]
+    #[arg(long, hide_short_help = true, value_name = "TIME", default_value = "10s", value_parser = duration, help_heading = "Limits")]
     pub query_timeout: Duration,
 
     /// Connections at once
-    #[arg(long, value_name = "COUNT", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=100_000), help_heading = "Limits")]
+    #[arg(long, hide_short_help = true, value_name = "COUNT", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=100_000), help_heading = "Limits")]
     pub connections: u32,
 
     /// Connections at once to one host
-    #[arg(long, value_name = "COUNT", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Limits")]
+    #[arg(long, hide_short_help = true, value_name = "COUNT", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Limits")]
     pub per_host: u32,
 
     /// New connections a second [default: no limit]
-    #[arg(long, value_name = "COUNT", value_parser = per_second, help_heading = "Limits")]
+    #[arg(long, hide_short_help = true, value_name = "COUNT", value_parser = per_second, help_heading = "Limits")]
     pub per_second: Option<f64>,
 
     /// How often to try again where no connection came about; a statement is never sent twice
-    #[arg(long, value_name = "COUNT", default_value_t = 1, help_heading = "Limits")]
+    #[arg(long, hide_short_help = true, value_name = "COUNT", default_value_t = 1, help_heading = "Limits")]
     pub retries: u32,
 }
 
 /// `spindoctor fleet query`.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("list").required(true).multiple(true))]
+#[command(override_usage = "spindoctor fleet query [OPTIONS] --servers <FILE> <SQL>")]
 #[command(
     after_help = "Exit codes: 0 all servers answered, 1 some did not, 2 none did or it could not be done.\n\
     Without --write a statement must be seen to read only, and each session is made read only."
@@ -100,7 +101,7 @@ pub struct FleetQuery {
     pub format: FleetFormat,
 
     /// The same as --format json
-    #[arg(long, conflicts_with = "format", help_heading = "Answers")]
+    #[arg(long, hide_short_help = true, conflicts_with = "format", help_heading = "Answers")]
     pub json: bool,
 
     /// Write the answers to this file
@@ -108,11 +109,11 @@ pub struct FleetQuery {
     pub out: Option<PathBuf>,
 
     /// CSV with each byte as it is, as in a pipe: else what a spreadsheet would run or a terminal obey is made harmless
-    #[arg(long, help_heading = "Answers")]
+    #[arg(long, hide_short_help = true, help_heading = "Answers")]
     pub raw_csv: bool,
 
     /// Answers in the order of the list, not as they come
-    #[arg(long, help_heading = "Answers")]
+    #[arg(long, hide_short_help = true, help_heading = "Answers")]
     pub ordered: bool,
 
     /// Fold equal answers: how many servers say what, the odd ones by name
@@ -128,11 +129,12 @@ pub struct FleetQuery {
     pub write: bool,
 
     /// Do not ask
-    #[arg(long, requires = "write", help_heading = "Writing")]
+    #[arg(long, hide_short_help = true, requires = "write", help_heading = "Writing")]
     pub yes: bool,
 
     /// How many servers at a time, or percents of all; the last number again and again
     #[arg(
+        hide_short_help = true,
         long,
         value_name = "SIZES",
         default_value = "1,10,100%",
@@ -142,11 +144,18 @@ pub struct FleetQuery {
     pub wave: Plan,
 
     /// Begin no other wave after more failures than this
-    #[arg(long, value_name = "COUNT", default_value_t = 0, requires = "write", help_heading = "Writing")]
+    #[arg(
+        hide_short_help = true,
+        long,
+        value_name = "COUNT",
+        default_value_t = 0,
+        requires = "write",
+        help_heading = "Writing"
+    )]
     pub max_failures: usize,
 
     /// Where to log it [default: fleet-writes.jsonl in the folder of `tune`'s journal]
-    #[arg(long, value_name = "FILE", requires = "write", help_heading = "Writing")]
+    #[arg(long, hide_short_help = true, value_name = "FILE", requires = "write", help_heading = "Writing")]
     pub log: Option<PathBuf>,
 
     #[command(flatten)]
@@ -161,6 +170,7 @@ pub struct FleetQuery {
 /// `spindoctor fleet doctor`.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("list").required(true).multiple(true))]
+#[command(override_usage = "spindoctor fleet doctor [OPTIONS] --servers <FILE>")]
 #[command(
     after_help = "Exit codes: 0 all servers answered, 1 some did not, 2 none did or it could not be done.\n\
     Each session is read only. A tag cpus=16 (or 0.5) says how many CPUs a server is granted, pause_ns=66 how long one\n\
@@ -176,7 +186,7 @@ pub struct FleetDoctor {
     pub interval: Duration,
 
     /// CPUs and PAUSE of the hosts, as recorders wrote them down: the folder of record --parquet
-    #[arg(long, value_name = "FOLDER", help_heading = "Diagnosis")]
+    #[arg(long, hide_short_help = true, value_name = "FOLDER", help_heading = "Diagnosis")]
     pub history: Option<PathBuf>,
 
     /// Print JSON (schema spindoctor.fleet-diagnosis/1)
@@ -190,6 +200,7 @@ pub struct FleetDoctor {
 /// `spindoctor fleet top`.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("list").required(true).multiple(true))]
+#[command(override_usage = "spindoctor fleet top [OPTIONS] --servers <FILE>")]
 #[command(
     after_help = "Keys: ? shows them. Each session is read only, and stays open: one connection to each server;\n\
     --per-host and --per-second bound the logins.\n\
@@ -228,6 +239,7 @@ pub struct FleetTop {
 /// `spindoctor fleet servers`.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("list").required(true).multiple(true))]
+#[command(override_usage = "spindoctor fleet servers [OPTIONS] --servers <FILE>")]
 pub struct FleetServers {
     #[command(flatten)]
     pub which: Which,

@@ -25,7 +25,7 @@ pub struct Indexes {
     pub statement: Vec<String>,
 
     /// The database of --statement
-    #[arg(long, value_name = "NAME", requires = "statement")]
+    #[arg(long, hide_short_help = true, value_name = "NAME", requires = "statement")]
     pub database: Option<String>,
 
     /// Only statements that match this regular expression, comments included
@@ -33,11 +33,11 @@ pub struct Indexes {
     pub grep: Option<Regex>,
 
     /// Statements that are examined, those first that are seen most
-    #[arg(long, value_name = "COUNT", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=100))]
+    #[arg(long, hide_short_help = true, value_name = "COUNT", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=100))]
     pub top: u16,
 
     /// Take no stacks: how much of the time goes into estimates is not known then
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub no_stacks: bool,
 
     /// Run each change that would save dives beside the unchanged statement, in pairs, reading only; show time and
@@ -50,11 +50,11 @@ pub struct Indexes {
     pub on: Option<Secret>,
 
     /// With --try, how long each candidate is tried, at most
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration, requires = "try_out")]
+    #[arg(long, hide_short_help = true, value_name = "TIME", default_value = "5s", value_parser = duration, requires = "try_out")]
     pub try_time: Duration,
 
     /// Show statements as they were sent, with their literals
-    #[arg(long, help_heading = "Output")]
+    #[arg(long, hide_short_help = true, help_heading = "Output")]
     pub literals: bool,
 
     /// Print JSON (schema spindoctor.indexes/1)

@@ -70,7 +70,7 @@ pub struct LabUp {
     pub quota: Option<f64>,
 
     /// CPUs it may run on: 0-1
-    #[arg(long, value_name = "LIST")]
+    #[arg(long, hide_short_help = true, value_name = "LIST")]
     pub cpuset: Option<String>,
 
     /// Tables of sysbench's, filled
@@ -112,15 +112,15 @@ pub struct LabRun {
     pub duration: Duration,
 
     /// How the clients send their statements; by default sysbench's prepare, and sessions of the lab's own send texts
-    #[arg(long, value_name = "PROTOCOL", conflicts_with = "command")]
+    #[arg(long, hide_short_help = true, value_name = "PROTOCOL", conflicts_with = "command")]
     pub protocol: Option<LabProtocol>,
 
     /// How long an experiment's trial or a storm may take
-    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = duration)]
+    #[arg(long, hide_short_help = true, value_name = "TIME", default_value = "10m", value_parser = duration)]
     pub max_time: Duration,
 
     /// Of connection-storm: this rate alone, connections a second, instead of the highest
-    #[arg(long, value_name = "RATE", value_parser = rate)]
+    #[arg(long, hide_short_help = true, value_name = "RATE", value_parser = rate)]
     pub rate: Option<f64>,
 
     /// Print JSON (schema spindoctor.lab-run/1; of an experiment spindoctor.trial/1; of a storm spindoctor.storm/1)
@@ -136,7 +136,7 @@ pub struct LabRun {
     pub save_window: Option<PathBuf>,
 
     /// Start with a calm server, which suffers so long after COMMAND began, for some seconds: for what records
-    #[arg(long, value_name = "TIME", requires = "command", value_parser = duration)]
+    #[arg(long, hide_short_help = true, value_name = "TIME", requires = "command", value_parser = duration)]
     pub calm_first: Option<Duration>,
 
     /// Run this command meanwhile instead (after --); {socket}, {port} and {pid} are the server's
@@ -163,7 +163,7 @@ pub struct LabScore {
     pub within: Option<Duration>,
 
     /// The seed of what is drawn: the same seed has the same runs
-    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    #[arg(long, hide_short_help = true, value_name = "NUMBER", default_value_t = 1)]
     pub seed: u64,
 
     /// How long to watch in each run
@@ -175,7 +175,7 @@ pub struct LabScore {
     pub markdown: Option<PathBuf>,
 
     /// The commit that this program was built from, for the page
-    #[arg(long, value_name = "COMMIT", requires = "markdown")]
+    #[arg(long, hide_short_help = true, value_name = "COMMIT", requires = "markdown")]
     pub commit: Option<String>,
 
     /// Print JSON (schema spindoctor.score/2)
@@ -191,7 +191,7 @@ pub struct LabCapture {
     pub into: PathBuf,
 
     /// Capture this server too, or all below this folder: a folder that has bin/mysqld or sbin/mysqld
-    #[arg(long, value_name = "FOLDER")]
+    #[arg(long, hide_short_help = true, value_name = "FOLDER")]
     pub basedir: Vec<PathBuf>,
 
     /// Capture this server of `lab list --servers` instead of mysql and mariadb; may be given several times
@@ -239,7 +239,7 @@ pub struct LabMatrix {
     pub markdown: Option<PathBuf>,
 
     /// The commit that this program was built from, for the page
-    #[arg(long, value_name = "COMMIT", requires = "markdown")]
+    #[arg(long, hide_short_help = true, value_name = "COMMIT", requires = "markdown")]
     pub commit: Option<String>,
 
     /// Print JSON (schema spindoctor.matrix/1)
@@ -254,7 +254,7 @@ pub struct LabServer {
     pub which: LabProgram,
 
     /// Where the data goes: tmpfs, disk, or a folder
-    #[arg(long, value_name = "PLACE", default_value = "tmpfs")]
+    #[arg(long, hide_short_help = true, value_name = "PLACE", default_value = "tmpfs")]
     pub data: PathBuf,
 }
 
@@ -267,7 +267,7 @@ pub struct LabProgram {
     pub server: Which,
 
     /// Any other server: the folder that has bin/mysqld or sbin/mysqld
-    #[arg(long, value_name = "FOLDER", conflicts_with = "server")]
+    #[arg(long, hide_short_help = true, value_name = "FOLDER", conflicts_with = "server")]
     pub basedir: Option<PathBuf>,
 }
 

@@ -27,11 +27,11 @@ pub struct Predict {
     pub workload: Option<Workload>,
 
     /// A setting that the server had while it was measured, where that is not the default or the sweep has several
-    #[arg(long, value_name = "VAR=VALUE", value_parser = setting)]
+    #[arg(long, hide_short_help = true, value_name = "VAR=VALUE", value_parser = setting)]
     pub was: Vec<(String, String)>,
 
     /// How long one write and sync of the redo log took
-    #[arg(long, value_name = "TIME", default_value = "100us", value_parser = time_ns)]
+    #[arg(long, hide_short_help = true, value_name = "TIME", default_value = "100us", value_parser = time_ns)]
     pub flush: f64,
 
     /// The machine that is asked about, as --measured-on; what is not named is as measured, quota=none is no quota
@@ -43,11 +43,11 @@ pub struct Predict {
     pub set: Vec<(String, String)>,
 
     /// What you take for granted of a machine beyond the measured one: cpus, numa, pause, quota
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = one_of(ASSUMPTIONS))]
+    #[arg(long, hide_short_help = true, value_name = "LIST", value_delimiter = ',', value_parser = one_of(ASSUMPTIONS))]
     pub assume: Vec<Assumption>,
 
     /// Numbers of connections whose measurements the fit does not get; they stand beside what the model says of them
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    #[arg(long, hide_short_help = true, value_name = "LIST", value_delimiter = ',')]
     pub hold_out: Vec<u32>,
 
     /// Numbers of connections [default: those that were measured]
@@ -55,7 +55,7 @@ pub struct Predict {
     pub threads: Vec<u32>,
 
     /// The same seed gives the same answer
-    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    #[arg(long, hide_short_help = true, value_name = "NUMBER", default_value_t = 1)]
     pub seed: u64,
 
     /// Print JSON (schema spindoctor.predict/1)

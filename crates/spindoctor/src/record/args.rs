@@ -33,7 +33,7 @@ pub struct Record {
     pub max_size: u64,
 
     /// Keep statements as they are, with their literals
-    #[arg(long, overrides_with = "no_literals")]
+    #[arg(long, hide_short_help = true, overrides_with = "no_literals")]
     pub literals: bool,
 
     /// Keep statements without their literals: the default
@@ -45,7 +45,7 @@ pub struct Record {
     pub when: Vec<Condition>,
 
     /// Take no stacks of the server's threads
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub no_stacks: bool,
 
     /// Serve metrics for Prometheus here: 127.0.0.1:19104, or 19104 alone for the loopback
@@ -53,7 +53,7 @@ pub struct Record {
     pub metrics: Option<SocketAddr>,
 
     /// Push metrics and events to this OpenTelemetry collector: http://127.0.0.1:4318
-    #[arg(long, value_name = "URL", value_parser = url)]
+    #[arg(long, hide_short_help = true, value_name = "URL", value_parser = url)]
     pub otlp: Option<String>,
 
     /// Write Parquet files into this folder, for DuckDB, ClickHouse, Spark: TABLE/date=.../server=.../...parquet
@@ -61,11 +61,11 @@ pub struct Record {
     pub parquet: Option<PathBuf>,
 
     /// From one Parquet file of a table to the next
-    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = every, requires = "parquet")]
+    #[arg(long, hide_short_help = true, value_name = "TIME", default_value = "5m", value_parser = every, requires = "parquet")]
     pub parquet_every: Duration,
 
     /// Write only this table; may be given more than once [default: all but session_time, sessions_at_work, threads and thread_cpu]
-    #[arg(long, value_name = "NAME", value_parser = table_names(), requires = "parquet")]
+    #[arg(long, hide_short_help = true, value_name = "NAME", value_parser = table_names(), requires = "parquet")]
     pub parquet_table: Vec<String>,
 
     /// Run this at each event, while it lasts and when it is over: JSON on its standard input, no shell, 30 s at most
@@ -77,7 +77,7 @@ pub struct Record {
     pub webhook: Option<String>,
 
     /// What is posted, with fields of the event: '{"text": "{hostname}: {headline}"}'
-    #[arg(long, value_name = "TEXT", requires = "webhook")]
+    #[arg(long, hide_short_help = true, value_name = "TEXT", requires = "webhook")]
     pub webhook_template: Option<Template>,
 
     /// Call the server this, where several run on one host [default: its host name]
@@ -85,7 +85,7 @@ pub struct Record {
     pub name: Option<String>,
 
     /// End after this time, instead of at SIGTERM or Ctrl-C
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(long, hide_short_help = true, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
 
     #[command(flatten)]

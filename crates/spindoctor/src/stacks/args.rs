@@ -26,19 +26,19 @@ pub struct Stacks {
 
     /// Fewer snapshots, where they would take more than this much of all CPUs [default: 0.025 for each of --hz, from
     /// 0.25 to 3]
-    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    #[arg(long, hide_short_help = true, value_name = "PERCENT", value_parser = percent)]
     pub max_cpu: Option<f64>,
 
     /// One snapshot, at once
-    #[arg(long, conflicts_with_all = ["duration", "hz", "max_cpu", "cpu", "when", "when_stalled", "when_inside", "when_slower"])]
+    #[arg(long, hide_short_help = true, conflicts_with_all = ["duration", "hz", "max_cpu", "cpu", "when", "when_stalled", "when_inside", "when_slower"])]
     pub once: bool,
 
-    /// What runs on CPUs, instead of what every thread does
+    /// What runs on CPUs; without it, what every thread does
     #[arg(long)]
     pub cpu: bool,
 
     /// How threads are looked at [default: the best that works here]
-    #[arg(long, value_name = "SOURCE", conflicts_with = "cpu")]
+    #[arg(long, hide_short_help = true, value_name = "SOURCE", conflicts_with = "cpu")]
     pub source: Option<Source>,
 
     /// Only threads of this name or id; may be given more than once
@@ -54,7 +54,7 @@ pub struct Stacks {
     pub by: By,
 
     /// Show functions with their arguments and template parameters
-    #[arg(long, help_heading = "What is shown")]
+    #[arg(long, hide_short_help = true, help_heading = "What is shown")]
     pub full_names: bool,
 
     /// How it is written [default: what the name of --output ends in, else text]
@@ -70,7 +70,7 @@ pub struct Stacks {
     pub json: bool,
 
     /// Save all that was seen, for --load and --diff
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["load", "diff"], help_heading = "Output")]
+    #[arg(long, hide_short_help = true, value_name = "FILE", conflicts_with_all = ["load", "diff"], help_heading = "Output")]
     pub save: Option<PathBuf>,
 
     /// Show a saved profile instead of a live process
@@ -86,19 +86,19 @@ pub struct Stacks {
     pub when: Vec<Condition>,
 
     /// Wait until statements or commits stop while threads run
-    #[arg(long, help_heading = "Triggers")]
+    #[arg(long, hide_short_help = true, help_heading = "Triggers")]
     pub when_stalled: bool,
 
     /// Wait until more than COUNT threads are in a function at once; probes stand in it meanwhile
-    #[arg(long, value_name = "FUNCTION:COUNT", value_parser = inside, help_heading = "Triggers")]
+    #[arg(long, hide_short_help = true, value_name = "FUNCTION:COUNT", value_parser = inside, help_heading = "Triggers")]
     pub when_inside: Vec<Watchpoint>,
 
     /// Wait until a thread is in a function for longer than TIME; probes stand in it meanwhile
-    #[arg(long, value_name = "FUNCTION:TIME", value_parser = slower, help_heading = "Triggers")]
+    #[arg(long, hide_short_help = true, value_name = "FUNCTION:TIME", value_parser = slower, help_heading = "Triggers")]
     pub when_slower: Vec<Watchpoint>,
 
     /// What is kept from before the trigger
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration, help_heading = "Triggers")]
+    #[arg(long, hide_short_help = true, value_name = "TIME", default_value = "5s", value_parser = duration, help_heading = "Triggers")]
     pub before: Duration,
 
     #[command(flatten)]

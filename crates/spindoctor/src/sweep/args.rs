@@ -33,23 +33,23 @@ pub struct Sweep {
     pub seconds: Duration,
 
     /// How long each run loads the server before it is measured
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = whole_seconds)]
+    #[arg(long, hide_short_help = true, value_name = "TIME", default_value = "2s", value_parser = whole_seconds)]
     pub warmup: Duration,
 
     /// Runs of each setting at each number of clients, in random order
-    #[arg(long, value_name = "COUNT", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    #[arg(long, hide_short_help = true, value_name = "COUNT", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub runs: u32,
 
     /// Tables of sysbench's
-    #[arg(long, value_name = "COUNT", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    #[arg(long, hide_short_help = true, value_name = "COUNT", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub tables: u32,
 
     /// Rows of each table
-    #[arg(long, value_name = "COUNT", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, hide_short_help = true, value_name = "COUNT", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     pub rows: u32,
 
     /// Keep finished runs in this file; the ones that it has are not made again
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, hide_short_help = true, value_name = "FILE")]
     pub resume: Option<PathBuf>,
 
     /// Compare two sweeps that --json wrote, of two machines or versions: ratios with intervals
@@ -57,7 +57,7 @@ pub struct Sweep {
     pub compare: Option<Vec<PathBuf>>,
 
     /// Print a table of comma-separated values
-    #[arg(long, conflicts_with = "json", help_heading = "Output")]
+    #[arg(long, hide_short_help = true, conflicts_with = "json", help_heading = "Output")]
     pub csv: bool,
 
     /// Print JSON (schema spindoctor.sweep/1; with --compare spindoctor.sweep-comparison/1)
@@ -65,11 +65,11 @@ pub struct Sweep {
     pub json: bool,
 
     /// Write the charts as SVG, too
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    #[arg(long, hide_short_help = true, value_name = "FILE", help_heading = "Output")]
     pub svg: Option<PathBuf>,
 
     /// Write the charts as PNG, too
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    #[arg(long, hide_short_help = true, value_name = "FILE", help_heading = "Output")]
     pub png: Option<PathBuf>,
 
     /// Write charts and tables as one HTML file, too
@@ -80,15 +80,22 @@ pub struct Sweep {
     pub lab: LabServer,
 
     /// CPU quota of the throw-away server, CPUs: 0.5
-    #[arg(long, value_name = "CPUS", value_parser = cpus, help_heading = "Throw-away server [default]")]
+    #[arg(long, hide_short_help = true, value_name = "CPUS", value_parser = cpus, help_heading = "Throw-away server [default]")]
     pub quota: Option<f64>,
 
     /// Sets of its CPUs, each with each setting: 0,0-1,0-3+8-11,node0
-    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "Throw-away server [default]")]
+    #[arg(
+        hide_short_help = true,
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        help_heading = "Throw-away server [default]"
+    )]
     pub cpusets: Vec<String>,
 
     /// CPU quotas, each with each setting: 0.5,1,none
     #[arg(
+        hide_short_help = true,
         long,
         value_name = "LIST",
         value_delimiter = ',',
@@ -102,14 +109,19 @@ pub struct Sweep {
     pub yes_this_server: bool,
 
     /// Create and fill sysbench's tables there first, in the database of the connection or sbtest
-    #[arg(long, requires = "yes_this_server", help_heading = "Another server")]
+    #[arg(long, hide_short_help = true, requires = "yes_this_server", help_heading = "Another server")]
     pub prepare: bool,
 
     #[command(flatten)]
     pub connection: Connection,
 
     /// Options of the throw-away server's own, after --
-    #[arg(last = true, value_name = "OPTION", help_heading = "Throw-away server [default]")]
+    #[arg(
+        hide_short_help = true,
+        last = true,
+        value_name = "OPTION",
+        help_heading = "Throw-away server [default]"
+    )]
     pub options: Vec<String>,
 }
 

@@ -33,11 +33,11 @@ pub struct Top {
     pub once: bool,
 
     /// With --once, how long to look at a live server
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration, requires = "once", conflicts_with = "replay")]
+    #[arg(long, hide_short_help = true, value_name = "TIME", default_value = "5s", value_parser = duration, requires = "once", conflicts_with = "replay")]
     pub duration: Duration,
 
     /// With --once, how large the screen is [default: as the terminal, else 80x24]
-    #[arg(long, value_name = "COLUMNSxROWS", value_parser = size, requires = "once")]
+    #[arg(long, hide_short_help = true, value_name = "COLUMNSxROWS", value_parser = size, requires = "once")]
     pub size: Option<(u16, u16)>,
 
     #[command(flatten)]

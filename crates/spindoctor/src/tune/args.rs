@@ -28,43 +28,43 @@ pub struct Tune {
 
     /// Only this variable, or undo_tablespaces, which makes files; with a value, that value. May be given more than once: they
     /// are tried together
-    #[arg(long, value_name = "VARIABLE[=VALUE]")]
+    #[arg(long, value_name = "VAR[=VALUE]")]
     pub only: Vec<String>,
 
     /// Keep what helps over a restart, too: SET PERSIST, or the lines for my.cnf on MariaDB
-    #[arg(long, requires = "apply")]
+    #[arg(long, hide_short_help = true, requires = "apply")]
     pub persist: bool,
 
     /// Put the old values back at the end, whatever the verdict
-    #[arg(long, requires = "apply", conflicts_with = "persist")]
+    #[arg(long, hide_short_help = true, requires = "apply", conflicts_with = "persist")]
     pub put_back: bool,
 
     /// How long all trials may take together
-    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = duration, requires = "apply")]
+    #[arg(long, hide_short_help = true, value_name = "TIME", default_value = "10m", value_parser = duration, requires = "apply")]
     pub max_time: Duration,
 
     /// How much worse throughput may get: a change that may cost more is not kept, one that does is undone
-    #[arg(long, value_name = "PERCENT", default_value = "2%", value_parser = part, requires = "apply")]
+    #[arg(long, hide_short_help = true, value_name = "PERCENT", default_value = "2%", value_parser = part, requires = "apply")]
     pub margin_throughput: f64,
 
     /// How much worse the 95th percentile of a statement's time may get
-    #[arg(long, value_name = "PERCENT", default_value = "10%", value_parser = part, requires = "apply")]
+    #[arg(long, hide_short_help = true, value_name = "PERCENT", default_value = "10%", value_parser = part, requires = "apply")]
     pub margin_p95: f64,
 
     /// How much worse the CPU time for each statement may get
-    #[arg(long, value_name = "PERCENT", default_value = "3%", value_parser = part, requires = "apply")]
+    #[arg(long, hide_short_help = true, value_name = "PERCENT", default_value = "3%", value_parser = part, requires = "apply")]
     pub margin_cpu: f64,
 
     /// After each change, before it is measured [default: from the measured autocorrelation, 3s at least]
-    #[arg(long, value_name = "TIME", value_parser = duration, requires = "apply")]
+    #[arg(long, hide_short_help = true, value_name = "TIME", value_parser = duration, requires = "apply")]
     pub settle: Option<Duration>,
 
     /// How long each block is measured [default: from the measured autocorrelation, 7s at least]
-    #[arg(long, value_name = "TIME", value_parser = duration, requires = "apply")]
+    #[arg(long, hide_short_help = true, value_name = "TIME", value_parser = duration, requires = "apply")]
     pub measure: Option<Duration>,
 
     /// How long the server is watched before a plan is made
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
+    #[arg(long, hide_short_help = true, value_name = "TIME", default_value = "10s", value_parser = duration)]
     pub duration: Duration,
 
     /// Plan for a saved window instead of a server

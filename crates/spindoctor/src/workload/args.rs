@@ -22,7 +22,7 @@ pub struct Workload {
     pub duration: Duration,
 
     /// Looks a second, at most; fewer where they would cost the server too much
-    #[arg(long, value_name = "HZ", default_value = "10", value_parser = hz)]
+    #[arg(long, hide_short_help = true, value_name = "HZ", default_value = "10", value_parser = hz)]
     pub hz: f64,
 
     /// Show what a replica applies, and how it keeps up
@@ -30,7 +30,7 @@ pub struct Workload {
     pub replica: bool,
 
     /// Take no stacks: what the time inside statements goes into is not known then
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub no_stacks: bool,
 
     /// Split the time by this; may be given more than once [default: everything, digests first]
@@ -42,11 +42,11 @@ pub struct Workload {
     pub grep: Option<Regex>,
 
     /// Rows of a table
-    #[arg(long, value_name = "COUNT", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1000), help_heading = "What is shown")]
+    #[arg(long, hide_short_help = true, value_name = "COUNT", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1000), help_heading = "What is shown")]
     pub top: u16,
 
     /// Show the slowest statements as they were sent, with their literals
-    #[arg(long, help_heading = "What is shown")]
+    #[arg(long, hide_short_help = true, help_heading = "What is shown")]
     pub literals: bool,
 
     /// Print JSON (schema spindoctor.workload/1)
@@ -60,6 +60,7 @@ pub struct Workload {
     /// From this time of the recording on: 2026-07-01T09:30:00Z, '2026-07-01 09:30' (UTC), 09:30, -10m
     #[arg(
         long,
+        hide_short_help = true,
         value_name = "TIME",
         requires = "recording",
         allow_hyphen_values = true,
@@ -70,6 +71,7 @@ pub struct Workload {
     /// Up to this time of the recording [default: the end]
     #[arg(
         long,
+        hide_short_help = true,
         value_name = "TIME",
         requires = "recording",
         allow_hyphen_values = true,
@@ -82,7 +84,7 @@ pub struct Workload {
     pub file: Option<PathBuf>,
 
     /// How far apart the looks of a captured file are
-    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = duration, requires = "file", help_heading = "Recordings and files")]
+    #[arg(long, hide_short_help = true, value_name = "TIME", default_value = "100ms", value_parser = duration, requires = "file", help_heading = "Recordings and files")]
     pub every: Duration,
 
     /// Compare two times, before and after: recordings or parts of them (FILE@09:00..09:10), captured files, what --save wrote;

@@ -83,6 +83,28 @@ fn help_is_where_people_look_for_it() {
 }
 
 #[test]
+fn the_help_of_connections_that_all_commands_share_is_this() {
+    let (help, code) = printed("help connection");
+    assert_eq!(code, 0);
+    insta::assert_snapshot!(help);
+}
+
+#[test]
+fn what_is_wanted_rarely_is_on_the_page_of_all_flags() {
+    let (short, all) = (printed("help record"), printed("help record --all"));
+    assert_eq!((short.1, all.1), (0, 0));
+    for flag in ["--parquet-every <TIME>", "--webhook-template <TEXT>", "--ssl-ca <FILE>"] {
+        assert!(!short.0.contains(flag) && all.0.contains(flag), "{flag}");
+    }
+    assert!(
+        short.0.contains("`spindoctor help record --all`")
+            && short.0.contains("`spindoctor help connection`")
+    );
+    let (message, code) = complained("help record --every");
+    assert_eq!((code, message.contains("--every")), (2, true));
+}
+
+#[test]
 fn the_version_is_a_result() {
     assert_eq!(printed("--version"), (format!("spindoctor {}\n", env!("CARGO_PKG_VERSION")), 0));
 }

@@ -4,6 +4,7 @@ mod attack;
 mod cache;
 mod calm;
 mod captured;
+mod config;
 mod connections;
 mod containers;
 mod doctor;

@@ -9,7 +9,7 @@ use spindoctor_collect::mysql::SOURCES;
 use spindoctor_collect::mysql::logins::LEFT_TO_OTHERS;
 use spindoctor_model::ServerVersion;
 
-use crate::program::complained;
+use crate::program::{complained, printed};
 
 fn packaged(file: &str) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging");
@@ -90,5 +90,26 @@ fn the_metadata_lock_plugin_is_installed_where_a_source_needs_it() {
     for source in SOURCES.iter().filter(|source| !source.install.is_empty()) {
         let statement = source.install.trim_end_matches(';');
         assert!(text.to_uppercase().contains(&statement.to_uppercase()), "{statement}");
+    }
+}
+
+#[test]
+fn the_example_of_a_configuration_has_only_keys_and_values_that_the_program_takes() {
+    let text = packaged("spindoctor.toml");
+    // As somebody has it who takes every # away that stands before a key.
+    let is_key = |line: &str| line.split_once(" = ").is_some_and(|(key, _)| !key.contains(' '));
+    let lines = text.lines().map(|line| line.strip_prefix("# ").filter(|rest| is_key(rest)).unwrap_or(line));
+    let all: Vec<&str> = lines.collect();
+    let keys = all.iter().filter(|line| !line.starts_with('#') && is_key(line)).count();
+    assert!(keys >= 30 && !text.lines().any(|line| !line.starts_with('#') && is_key(line)), "{keys} keys");
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    fs::write(file.path(), all.join("\n")).expect("it is written");
+    let (shown, code) = printed(&format!("config show --json --config {}", file.path().display()));
+    assert_eq!(code, 0);
+    let shown: serde_json::Value = serde_json::from_str(&shown).expect("JSON");
+    let values = shown["values"].as_array().expect("values");
+    for line in all.iter().filter(|line| !line.starts_with('#') && is_key(line)) {
+        let key = line.split_once(" = ").expect("a key").0;
+        assert!(values.iter().any(|value| value["name"] == key && value["from"] == "file"), "{key}");
     }
 }
