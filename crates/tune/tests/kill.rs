@@ -243,6 +243,8 @@ fn kill_once(scene: &Scene, chance: &mut Chance, run: u32) -> Duration {
         let took = scene.wait_for_values(Instant::now(), &what);
         until(&what, || scene.journals() == 0, || "a journal is left".to_owned());
         until(&what, || !scene.has_event(), || "an EVENT is left".to_owned());
+        // The server may not yet have seen that its connection is closed.
+        until(&what, || scene.is_free(), || "the lease is kept".to_owned());
         return took;
     }
     let mut tuner = scene.start("flip");

@@ -1,4 +1,4 @@
-//! Where each value of a connection comes from, in the order that [`super::resolve`] has.
+//! Where each value of a connection comes from, in the order that [`mod@super::resolve`] has.
 
 use std::path::Path;
 use std::time::Duration;
