@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use spindoctor_collect::mysql::Target;
+use spindoctor_collect::mysql::{Target, WHOLE_ANSWERS};
 use tokio::time::timeout;
 
 use crate::deadline::Budget;
@@ -125,7 +125,8 @@ impl Session {
         connectors: &Connectors,
     ) -> Result<Self, Failure> {
         let connection = connect(target, limits, connectors).await?;
-        let preparation = statement::read_only(connection.version(), limits.query);
+        let read_only = statement::read_only(connection.version(), limits.query);
+        let preparation = format!("{read_only}, {WHOLE_ANSWERS}");
         let begun = Instant::now();
         let connection = prepared(connection, &preparation, &mut Budget::new(limits.query)).await?;
         Ok(Self { connection, limit: limits.query, asked: 1, busy: begun.elapsed() })

@@ -16,6 +16,7 @@ use jiff::Timestamp;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Opts, OptsBuilder};
 use rustix::process::Signal;
+use spindoctor_collect::mysql::WHOLE_ANSWERS;
 use spindoctor_model::ServerVersion;
 
 use crate::cgroup::{Groups, Limits};
@@ -48,9 +49,6 @@ const BIRTH: &str = r#"cat /proc/$$/stat > "$1" || exit 1; shift
 while [ "$1" != -- ]; do echo $$ > "$1" || exit 1; shift; done; shift
 files=$(ulimit -Hn); [ "$files" -lt 65536 ] 2>/dev/null || files=65536; ulimit -n "$files"
 exec "$@""#;
-
-/// Answers are complete.
-const WHOLE_ANSWERS: &str = "SET SESSION sql_big_selects = 1, sql_select_limit = 18446744073709551615";
 
 /// A server that is wanted.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -394,7 +392,7 @@ impl Server {
             .user(Some(user))
             .db_name((user == "app").then_some("sbtest"))
             // Whatever the server has as default: the lab's own questions are short.
-            .init(if user == "root" { vec![WHOLE_ANSWERS] } else { Vec::new() })
+            .init(if user == "root" { vec![format!("SET SESSION {WHOLE_ANSWERS}")] } else { Vec::new() })
             // Known, so that the driver need not ask for them on each connect.
             .max_allowed_packet(Some(16 << 20))
             .wait_timeout(Some(28_800))

@@ -8,7 +8,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{CWD, FileType, Mode, OFlags, Stat, fstat, fstatfs, mkdirat, openat, readlinkat};
+use rustix::fs::{
+    CWD, FileType, Mode, OFlags, Stat, StatVfsMountFlags, fstat, fstatfs, fstatvfs, mkdirat, openat,
+    readlinkat,
+};
 use rustix::io::Errno;
 
 use crate::Refusal;
@@ -162,7 +165,7 @@ impl OnTheWay {
         if FileType::from_raw_mode(stat.st_mode) != FileType::Symlink {
             return Ok(Found::Other { fd, stat });
         }
-        if !is_ours(&stat) || !is_ours(&self.stat) || can_be_exchanged(&self.stat) {
+        if !is_ours(&stat) || !is_ours(&self.stat) || self.can_be_exchanged() {
             return Err(Refusal::Link { path: self.at.join(name), uid: stat.st_uid }.into());
         }
         let target = readlinkat(&fd, c"", Vec::new())?;
@@ -200,23 +203,26 @@ impl OnTheWay {
         if !is_ours(&self.stat) {
             return Err(Refusal::Owner { path: self.at.clone(), uid: self.stat.st_uid }.into());
         }
-        if can_be_exchanged(&self.stat) {
+        if self.can_be_exchanged() {
             let mode = self.stat.st_mode & 0o7777;
             return Err(Refusal::Writable { path: self.at.clone(), mode }.into());
         }
         Ok(())
+    }
+
+    /// True where others can exchange what lies in the folder. In a sticky one (`/tmp`) they can only add: what is ours stays. In
+    /// one that is mounted read-only nobody can: who may write it elsewhere, only who mounts decides. (Kubernetes mounts the
+    /// files of a ConfigMap so, in a folder of the mode 0777.)
+    fn can_be_exchanged(&self) -> bool {
+        let mode = Mode::from_raw_mode(self.stat.st_mode);
+        let is_open = mode.intersects(Mode::WGRP | Mode::WOTH) && !mode.contains(Mode::SVTX);
+        is_open && !fstatvfs(&self.folder).is_ok_and(|mount| mount.f_flag.contains(StatVfsMountFlags::RDONLY))
     }
 }
 
 /// True where the owner is this account or root.
 fn is_ours(stat: &Stat) -> bool {
     [crate::own_uid(), 0].contains(&stat.st_uid)
-}
-
-/// True where others can exchange what lies in a folder. In a sticky one (`/tmp`) they can only add: what is ours stays.
-fn can_be_exchanged(folder: &Stat) -> bool {
-    let mode = Mode::from_raw_mode(folder.st_mode);
-    mode.intersects(Mode::WGRP | Mode::WOTH) && !mode.contains(Mode::SVTX)
 }
 
 /// The error for a link that was found where none may be.

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::error::ErrorKind;
 use clap::{ArgAction, ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use spindoctor_collect::mysql::environment;
+use spindoctor_page::safe::safe;
 
 use crate::common::exit::ExitStatus;
 use crate::common::flags::Connection;
@@ -160,6 +161,12 @@ pub fn parse_configured(arguments: impl IntoIterator<Item = OsString>) -> Result
     }
     let places = Places::from_process(config::config_flag(&line));
     let settings = Settings::load(&places, &program).map_err(Refused::Configuration)?;
+    for path in settings.unreadable() {
+        let path = safe(&path.display().to_string());
+        output::note(&format!(
+            "spindoctor: this account cannot read {path}: what it says does not hold here"
+        ));
+    }
     if settings.is_empty() {
         return Ok(from_matches(&typed?)?);
     }

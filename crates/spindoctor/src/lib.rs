@@ -62,9 +62,16 @@ fn program() -> ExitStatus {
     if let Some(seen) = secrecy::hide() {
         output::note(&format!("spindoctor: {seen}"));
     }
+    // To what asks a plugin, an error is no critical server, whatever is wrong with the line or the configuration.
+    let is_plugin = arguments.iter().any(|argument| argument == "--nagios");
     let parsed = match commands::parse_configured(arguments) {
         Ok(parsed) => parsed,
+        Err(Refused::Usage(usage)) if is_plugin && usage.use_stderr() => {
+            let why = usage.to_string();
+            return doctor::unknown(why.lines().next().unwrap_or_default().trim_start_matches("error: "));
+        }
         Err(Refused::Usage(usage)) => return exit::of_usage(&usage),
+        Err(Refused::Configuration(error)) if is_plugin => return doctor::unknown(&format!("{error:#}")),
         Err(Refused::Configuration(error)) => {
             output::note(&format!("spindoctor: {}", safe(&format!("{error:#}"))));
             return ExitStatus::Failed;

@@ -46,7 +46,7 @@ pub use error::{ConnectError, QueryError};
 pub use resolve::{ConnectFlags, resolve};
 pub use rows::Rows;
 pub use secret::Secret;
-pub use session::{Limits, Session, SessionCost};
+pub use session::{Limits, Session, SessionCost, WHOLE_ANSWERS};
 pub use source::{Plan, Source};
 pub use target::{Endpoint, SslMode, Target, Tls, Trust};
 pub use writing::{Unanswered, Writing, connect_writer};

@@ -287,17 +287,30 @@ impl Layers {
             || flags.defaults_extra_file.is_some()
             || flags.defaults_group_suffix.is_some()
             || flags.login_path.is_some();
-        let Settings { settings, mut notes } = read_option_files(flags, only, environment)?;
-        Ok(Self {
-            flags: flags_layer(flags),
-            configured: flags_layer(&environment.configured),
-            settings,
-            environment: environment_layer(environment, &mut notes),
-            target,
-            named,
-            notes,
-        })
+        let Settings { mut settings, mut notes } = read_option_files(flags, only, environment)?;
+        let mut configured = flags_layer(&environment.configured);
+        let mut of_environment = environment_layer(environment, &mut notes);
+        let flags = flags_layer(flags);
+        if names_a_socket_alone(&flags, &target) {
+            // Another place's host would lead to another server than the one that was named.
+            settings.retain(|setting| !ELSEWHERE.contains(&setting.key.trim_start_matches("loose-")));
+            (configured.host, configured.port) = (None, None);
+            (of_environment.host, of_environment.port) = (None, None);
+        }
+        Ok(Self { flags, configured, settings, environment: of_environment, target, named, notes })
     }
+}
+
+/// What leads away from a socket.
+const ELSEWHERE: [&str; 3] = ["host", "port", "protocol"];
+
+/// True where the command line has a socket and nothing that leads elsewhere: then the socket it is, whatever is said below. As
+/// MariaDB's clients since 10.6.1; MySQL's go to a host that an option file has.
+fn names_a_socket_alone(flags: &Layer, target: &Layer) -> bool {
+    let is_named = |layer: &Layer| layer.socket.as_ref().is_some_and(|path| !path.as_os_str().is_empty());
+    let leads_elsewhere =
+        |layer: &Layer| layer.host.is_some() || layer.port.is_some() || layer.protocol == Some(Protocol::Tcp);
+    (is_named(flags) || is_named(target)) && ![flags, target].into_iter().any(leads_elsewhere)
 }
 
 fn flags_layer(flags: &ConnectFlags) -> Layer {
@@ -330,7 +343,11 @@ fn read_option_files(
     let configured = &environment.configured;
     let suffix = flags.defaults_group_suffix.as_ref().or(configured.defaults_group_suffix.as_ref());
     let suffix = suffix.or(environment.group_suffix.as_ref());
-    let only = only.or(configured.defaults_file.as_ref().filter(|_| !flags.no_defaults));
+    // A flag that names what of the usual files is read wants them read.
+    let wants_usual = flags.defaults_extra_file.is_some() || flags.defaults_group_suffix.is_some();
+    let is_usual = flags.no_defaults || flags.defaults_extra_file.is_some();
+    let only = only.or(configured.defaults_file.as_ref().filter(|_| !is_usual));
+    let none = flags.no_defaults || (configured.no_defaults && !wants_usual);
     let extra = flags.defaults_extra_file.as_ref().or(configured.defaults_extra_file.as_ref());
     let login_path = flags.login_path.as_ref().or(configured.login_path.as_ref());
     let with_suffix = |names: &[&str]| -> Vec<String> {
@@ -347,7 +364,7 @@ fn read_option_files(
     };
     if let Some(only) = only {
         must(&mut reader, only)?;
-    } else if !flags.no_defaults && !configured.no_defaults {
+    } else if !none {
         for folder in ["etc", "etc/mysql", "usr/etc"] {
             reader.read_if_there(&environment.root.join(folder).join("my.cnf"));
         }

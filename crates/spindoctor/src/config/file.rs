@@ -142,7 +142,11 @@ pub fn read(places: &Places) -> anyhow::Result<(Vec<Entry>, Files)> {
                 Outcome::Read
             }
             Err(error) if is_refusal(&error) => {
-                return Err(anyhow!("configuration file: {}", safe(&error.to_string())));
+                return Err(anyhow!(
+                    "the configuration file {} is not read: {}; --config {NO_FILE} goes without a file",
+                    safe(&path.display().to_string()),
+                    safe(&error.to_string())
+                ));
             }
             Err(error) if places.named_by.is_some() => {
                 let by = places.named_by.unwrap_or_default();

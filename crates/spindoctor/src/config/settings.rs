@@ -9,7 +9,7 @@ use clap::{Arg, Args as _, Command};
 use spindoctor_collect::mysql::Secret;
 use spindoctor_page::safe::safe;
 
-use super::file::{self, Entry, Files, Places};
+use super::file::{self, Entry, Files, Outcome, Places};
 use crate::common::flags::Connection;
 use crate::common::names::nearest;
 
@@ -17,9 +17,9 @@ use crate::common::names::nearest;
 pub const CONNECTION: &str = "connection";
 /// Flags that a command has besides its own: none of them is a key.
 const NO_KEYS: [&str; 3] = ["help", "version", "config"];
-/// Flags that make a command change a server or load it, which without them only reads: they are given each time. A file that
-/// was forgotten must not do it.
-const EACH_TIME: [(&[&str], &str); 10] = [
+/// Flags that make a command change a server, load it, or stop its threads, where without them it only reads: they are given each
+/// time. A file that was forgotten must not do it.
+const EACH_TIME: [(&[&str], &str); 13] = [
     (&["tune"], "apply"),
     (&["tune"], "watch"),
     (&["tune"], "recover"),
@@ -30,6 +30,9 @@ const EACH_TIME: [(&[&str], &str); 10] = [
     (&["fleet", "query"], "yes"),
     (&["sweep"], "yes-this-server"),
     (&["sweep"], "prepare"),
+    (&["stacks"], "source"),
+    (&["stacks"], "when-inside"),
+    (&["stacks"], "when-slower"),
 ];
 
 /// What the files say, each key one that the program knows.
@@ -74,7 +77,12 @@ impl Settings {
         chosen.into_values().collect()
     }
 
-    /// True where a file says nothing at all.
+    /// The files that are there and that this account cannot read.
+    pub fn unreadable(&self) -> impl Iterator<Item = &Path> {
+        self.files.iter().filter(|(_, outcome)| *outcome == Outcome::Unreadable).map(|(path, _)| &**path)
+    }
+
+    /// True where no file says anything.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -92,7 +100,8 @@ fn keys(command: &Command) -> impl Iterator<Item = &str> {
 
 /// True for a flag whose value is shown to nobody: a password, what may hold one, an address that is itself the permission.
 pub fn is_secret(arg: &Arg) -> bool {
-    arg.get_value_parser().type_id() == TypeId::of::<Secret>() || arg.get_long() == Some("webhook")
+    arg.get_value_parser().type_id() == TypeId::of::<Secret>()
+        || matches!(arg.get_long(), Some("webhook" | "otlp"))
 }
 
 /// The commands that people type.
@@ -158,8 +167,8 @@ fn expect_known(entry: &Entry, program: &Command) -> anyhow::Result<()> {
     };
     if below.iter().any(|(path, _)| is_each_time(path)) {
         return Err(anyhow!(
-            "{place}: {key} in {} is not taken from a file: it makes the command change or load a server; take the line out, \
-             and give --{key} each time",
+            "{place}: {key} in {} is not taken from a file: it makes the command change a server, load it, or stop its \
+             threads; take the line out, and give --{key} each time",
             entry.heading()
         ));
     }
@@ -219,6 +228,7 @@ mod tests {
             ("[export]\nfile = 'x'\n", "unknown key file in [export]"),
             ("[doctor.x]\ny = 1\n", "there is no command for the section [doctor.x]"),
             ("[tune]\napply = true\n", "/x.toml:2: apply in [tune] is not taken from a file"),
+            ("[stacks]\nsource = 'ptrace'\n", "/x.toml:2: source in [stacks] is not taken from a file"),
             ("[fleet]\nwrite = true\n", "write in [fleet] is not taken from a file"),
         ] {
             let why = settings(text).unwrap_err();

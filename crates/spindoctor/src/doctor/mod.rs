@@ -15,5 +15,5 @@ pub mod view;
 pub use args::Doctor;
 pub use finding_text::finding_text;
 pub use html::{acts, examined, finding, host, severity_class};
-pub use run::run;
+pub use run::{run, unknown};
 pub use view::explained_here;

@@ -18,12 +18,15 @@ use crate::locks;
 /// Diagnoses; with `--nagios`, a failure is a result too.
 pub fn run(asked: &Doctor) -> anyhow::Result<ExitStatus> {
     match diagnose(asked) {
-        Err(error) if asked.nagios && !error.is::<output::ClosedPipe>() => {
-            output::print(&nagios::unknown(&format!("{error:#}")))?;
-            Ok(ExitStatus::Nagios(NagiosState::Unknown))
-        }
+        Err(error) if asked.nagios && !error.is::<output::ClosedPipe>() => Ok(unknown(&format!("{error:#}"))),
         outcome => outcome,
     }
+}
+
+/// Says as a plugin why there is no diagnosis. Who cannot be shown it gets the state all the same.
+pub fn unknown(why: &str) -> ExitStatus {
+    drop(output::print(&nagios::unknown(why)));
+    ExitStatus::Nagios(NagiosState::Unknown)
 }
 
 fn diagnose(asked: &Doctor) -> anyhow::Result<ExitStatus> {

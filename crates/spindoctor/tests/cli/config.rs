@@ -61,7 +61,7 @@ fn what_the_file_says_is_done_and_what_is_typed_counts_first() {
 fn each_value_is_shown_with_where_it_comes_from_and_no_password_with_it() {
     let home = Home::new(
         "[connection]\nuser = \"own\"\npassword = \"topsecret\"\n\n[record]\nkeep = \"14d\"\nmax-size = \"2G\"\n\
-         webhook = \"https://hooks.example/topsecret\"\n",
+         webhook = \"https://hooks.example/topsecret\"\notlp = \"https://me:topsecret@collector.example\"\n",
     );
     home.write(".my.cnf", "[client]\nuser = other\nssl-ca = /ca.pem\n[spindoctor]\nport = 3307\n");
     let variables = [("MYSQL_HOST", "of.environment"), ("MYSQL_PWD", "topsecret")];
@@ -163,4 +163,32 @@ fn the_example_of_the_book_is_one_that_the_program_takes() {
     for part in ["14d", "Threads_running > 50, host.load > 8", "fleet query", "table"] {
         assert!(shown.contains(part), "{shown}");
     }
+}
+
+/// As Kubernetes mounts a ConfigMap: read-only, in a folder that everybody could write, behind links of its own.
+#[test]
+fn a_folder_that_everybody_may_write_is_trusted_where_it_is_mounted_read_only() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root can mount");
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let mounted = folder.path().display();
+    let made = format!(
+        "mount -t tmpfs -o mode=0777 none {mounted} && cd {mounted} && umask 022 && mkdir ..1 && ln -s ..1 ..data && \
+         ln -s ..data/spindoctor.toml . && printf '[explain]\\njson = true\\n' >..1/spindoctor.toml && cd /"
+    );
+    let ask = |remount: &str| {
+        let program = spindoctor(&format!("explain row-lock-pileup --config {mounted}/spindoctor.toml"));
+        let mut command = std::process::Command::new("unshare");
+        command.args(["-m", "sh", "-c", &format!("{made} {remount} && exec \"$@\""), "sh"]);
+        command.arg(program.get_program()).args(program.get_args()).env("HOME", "/nonexistent");
+        let output = command.output().expect("unshare runs");
+        let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+        (text(output.stdout), text(output.stderr))
+    };
+    let (json, why) = ask(&format!("&& mount -o remount,ro {mounted}"));
+    assert!(json.contains("spindoctor.causes/1"), "{why}");
+    let (nothing, why) = ask("");
+    assert!(nothing.is_empty() && why.contains("is not read: "), "{why}");
 }

@@ -92,6 +92,15 @@ fn nagios_gets_its_states_and_unknown_when_it_could_not_be_done() {
     let (line, code) = printed("doctor --nagios --window /nonexistent/window.json");
     assert!(line.starts_with("SPINDOCTOR UNKNOWN - could not read the window file"), "{line}");
     assert_eq!(code, 3);
+    let (line, code) = printed("doctor --nagios --no-such-flag");
+    assert!(line.starts_with("SPINDOCTOR UNKNOWN - unexpected argument '--no-such-flag'"), "{line}");
+    assert_eq!(code, 3);
+    let wrong = folder.path().join("wrong.toml");
+    std::fs::write(&wrong, "[doctor]\nno-such-key = 1\n").unwrap();
+    std::fs::set_permissions(&wrong, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    let (line, code) = printed(&format!("doctor --nagios --config {}", wrong.display()));
+    assert!(line.starts_with("SPINDOCTOR UNKNOWN - ") && line.contains("unknown key no-such-key"), "{line}");
+    assert_eq!(code, 3);
 }
 
 #[test]

@@ -137,8 +137,38 @@ fn the_configuration_counts_after_the_command_line_and_before_files_that_nobody_
     assert_eq!(of_configuration(&only, &ConnectFlags::default()).user, "extra");
     let none = ConnectFlags { no_defaults: true, ..ConnectFlags::default() };
     assert_eq!(of_configuration(&only, &none).user, "me");
+    let typed = host.write("typed.cnf", "[client]\nuser=typed\n", 0o600);
+    let typed = ConnectFlags { defaults_extra_file: Some(typed), ..ConnectFlags::default() };
+    assert_eq!(of_configuration(&only, &typed).user, "typed");
     let none = ConnectFlags { user: None, no_defaults: true, ..configured };
     assert_eq!(of_configuration(&none, &ConnectFlags::default()).user, "me");
+    assert_eq!(of_configuration(&none, &typed).user, "typed");
+    let suffix = ConnectFlags { defaults_group_suffix: Some("_x".to_owned()), ..ConnectFlags::default() };
+    assert_eq!(of_configuration(&none, &suffix).user, "suffix");
+}
+
+#[test]
+fn a_socket_that_is_typed_is_the_server_whatever_files_and_variables_say() {
+    let host = Host::new();
+    host.write("etc/my.cnf", "[client]\nhost=file\nport=1\nloose-protocol=tcp\n", 0o644);
+    let environment = Environment {
+        configured: ConnectFlags { host: Some("db17".to_owned()), port: Some(2), ..ConnectFlags::default() },
+        mysql_host: Some("of.environment".to_owned()),
+        mysql_tcp_port: Some("3".to_owned()),
+        ..host.environment()
+    };
+    let endpoint = |flags: &ConnectFlags| resolve(flags, &environment).unwrap().endpoint;
+    let socket = || Some(PathBuf::from("/tmp/test.sock"));
+    let there = Endpoint::Socket("/tmp/test.sock".into());
+    assert_eq!(endpoint(&ConnectFlags { socket: socket(), ..ConnectFlags::default() }), there);
+    assert_eq!(
+        endpoint(&ConnectFlags { dsn: Some("S=/tmp/test.sock".into()), ..ConnectFlags::default() }),
+        there
+    );
+    // With a host of the same line it is what MySQL's clients make of both.
+    let both = ConnectFlags { socket: socket(), host: Some("db18".to_owned()), ..ConnectFlags::default() };
+    assert_eq!(endpoint(&both), tcp("db18", 2));
+    assert_eq!(endpoint(&ConnectFlags::default()), tcp("db17", 2));
 }
 
 #[test]
