@@ -81,16 +81,6 @@ const NO_METADATA_LOCKS_IN_TEXT: Without = Without {
     ..NO_METADATA_LOCKS
 };
 
-const NO_ROW_LOCKS: Without = Without {
-    // MySQL 8.0 moved them there from information_schema.
-    is_lacking: |scene| {
-        scene.server().version().mysql_at_least(8, 0, 0) && scene.known("performance_schema") == "OFF"
-    },
-    expects: &["notes.* has who holds rows was not read: performance_schema is off"],
-    because: "the server lists row locks in performance_schema alone, which is off: `locks` says so, `doctor` names the holder by who \
-              was there before",
-};
-
 const NO_DIVE_LIMIT: Without = Without {
     is_lacking: |scene| scene.known("eq_range_index_dive_limit") == "null",
     expects: &["exit = 2", "stderr has eq_range_index_dive_limit"],
@@ -257,7 +247,6 @@ pub static CELLS: &[Cell] = &[
         "locks {on} --json",
         &["roots.0.holds.kind = row", "roots.0.connection_id = {holder}", "roots.0.waiting_in_all = 8"],
     )
-    .without(&[NO_ROW_LOCKS])
     .in_short(),
     cell(
         Row,

@@ -86,24 +86,27 @@ pub fn build(readings: &Readings<'_>) -> WaitGraph {
     builder.finish()
 }
 
-/// True where `SHOW ENGINE INNODB STATUS` may show what nothing else does: who waits for a latch, or for which row
-/// where that was not looked up. Stacks in which InnoDB's functions have names show that nobody waits for a latch.
+/// True where `SHOW ENGINE INNODB STATUS` may show what nothing else does: who waits for a latch, or for which row where that was
+/// not looked up, or where no list of row locks could be read (MySQL 8.0 and later keep it in performance_schema) and a transaction
+/// waits. Stacks in which InnoDB's functions have names show that nobody waits for a latch.
 pub fn is_text_of_use(server: &ServerSample, profile: Option<&Profile>) -> bool {
-    let waits = server.row_lock_waits.value().into_iter().flatten();
-    waits.into_iter().any(|wait| wait.table.is_empty()) || latch::may_be_waited_for(profile)
+    let row_locks = match server.row_lock_waits.value() {
+        Some(waits) => waits.iter().any(|wait| wait.table.is_empty()),
+        None => !in_lock_wait(server).is_empty(),
+    };
+    row_locks || latch::may_be_waited_for(profile)
+}
+
+/// The transactions that wait for a lock, by INNODB_TRX.
+fn in_lock_wait(server: &ServerSample) -> BTreeSet<&str> {
+    let transactions = server.transactions.value().into_iter().flatten();
+    transactions.filter(|one| one.state == "LOCK WAIT").map(|one| one.id.as_str()).collect()
 }
 
 /// Waits that the server counts and no list names: what a bound cut off, or what could not be read.
 fn left_out(builder: &mut Builder<'_>) {
     let server = builder.readings.server;
-    let in_lock_wait: BTreeSet<&str> = server
-        .transactions
-        .value()
-        .into_iter()
-        .flatten()
-        .filter(|transaction| transaction.state == "LOCK WAIT")
-        .map(|transaction| transaction.id.as_str())
-        .collect();
+    let in_lock_wait = in_lock_wait(server);
     let named: BTreeSet<&str> = server
         .row_lock_waits
         .value()

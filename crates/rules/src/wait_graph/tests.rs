@@ -461,4 +461,13 @@ fn the_text_of_innodb_is_asked_for_unless_the_stacks_show_that_nobody_waits_for_
     let wait = RowLockWait::default();
     let server = ServerSample { row_lock_waits: answer(0.0, vec![wait]), ..ServerSample::default() };
     assert!(is_text_of_use(&server, Some(&profile(&[master]))));
+
+    // Nobody could read who holds rows, and a transaction waits for one.
+    let unread = |state| ServerSample {
+        transactions: answer(0.0, vec![transaction(30, state, 5.0)]),
+        row_lock_waits: Reading::Unavailable(Unavailable::because("performance_schema is off")),
+        ..ServerSample::default()
+    };
+    assert!(is_text_of_use(&unread("LOCK WAIT"), Some(&profile(&[master]))));
+    assert!(!is_text_of_use(&unread("RUNNING"), Some(&profile(&[master]))));
 }
