@@ -134,6 +134,10 @@ impl Locks {
     /// # Errors
     /// As for [`Locks::read`].
     pub async fn read_text(&mut self, sample: &mut ServerSample) -> Result<(), QueryError> {
+        // With the list of transactions no text was asked for, and what stands there is the empty answer to that.
+        if sample.transactions.value().is_some() {
+            sample.innodb_status = Reading::NotAsked;
+        }
         self.ask(&[TEXT], sample).await
     }
 

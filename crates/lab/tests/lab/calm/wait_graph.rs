@@ -15,7 +15,7 @@ use spindoctor_collect::source::Answer;
 use spindoctor_lab::{Home, Server, ServerSpec, Which};
 use spindoctor_model::wait_graph::{LockKind, WaitRoot};
 use spindoctor_model::{ServerSample, WaitGraph};
-use spindoctor_rules::wait_graph::{Readings, build, cycles, roots};
+use spindoctor_rules::wait_graph::{Readings, build, cycles, is_text_of_use, roots};
 
 /// InnoDB copies its transactions for INNODB_TRX only where nobody has read that for 0.1 s: who asks again and again
 /// without a pause sees the first copy for ever (trx0i_s.cc, CACHE_MIN_IDLE_TIME).
@@ -314,6 +314,32 @@ async fn mariadb_names_the_root_of_every_pile_up() {
 #[tokio::test]
 async fn mariadb_as_it_is_installed_says_which_owners_are_not_visible() {
     pile_ups(&server(Which::Mariadb, &["--performance-schema=OFF"]).await, Lists::Nothing).await;
+}
+
+#[tokio::test]
+async fn mysql_without_performance_schema_has_the_root_of_its_row_locks_in_innodbs_text() {
+    let server = server(Which::Mysql, &["--performance-schema=OFF"]).await;
+    shop(&server).await;
+    let mut locks = locks(&server).await;
+    let (_conn, id) = holder(&server, &["BEGIN", "UPDATE shop.stock SET n = 1 WHERE id = 1"]).await;
+    for _ in 0..3 {
+        run(&server, "UPDATE shop.stock SET n = 2 WHERE id = 1").await;
+    }
+    let patience = Instant::now() + Duration::from_secs(60);
+    loop {
+        let mut sample = locks.read().await.unwrap();
+        assert!(is_text_of_use(&sample, None));
+        locks.read_text(&mut sample).await.unwrap();
+        let graph = build(&Readings::of_server(Some(locks.version()), &sample));
+        let found = roots(&graph);
+        let named = found.first().and_then(|root| graph.threads[root.thread? as usize].connection_id);
+        if named == Some(id) && found[0].waiting_in_all == 3 {
+            assert_eq!(found[0].kind, LockKind::Row);
+            return;
+        }
+        assert!(Instant::now() < patience, "{graph:#?}");
+        tokio::time::sleep(COPY_RESTS).await;
+    }
 }
 
 #[tokio::test]
