@@ -15,7 +15,7 @@ use crate::mysql::source::{Plan, Source};
 use crate::mysql::{
     ConnectError, QueryError, Session, SessionCost, Target, global_status, innodb_locks, innodb_status,
     innodb_trx, metadata_lock_info, perf_schema_data_lock_waits, perf_schema_last_statements,
-    perf_schema_metadata_locks, perf_schema_threads, processlist, xa_recover,
+    perf_schema_metadata_locks, perf_schema_threads, processlist, user_locks, xa_recover,
 };
 
 /// How many wait for rows, where listing them may cost too much: one line of `SHOW GLOBAL STATUS`.
@@ -63,6 +63,7 @@ pub const SOURCES: &[Source] = &[
     perf_schema_metadata_locks::SOURCE,
     metadata_lock_info::SOURCE,
     perf_schema_last_statements::SOURCE,
+    user_locks::SOURCE,
     TEXT_OF_TRANSACTIONS,
 ];
 

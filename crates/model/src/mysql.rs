@@ -38,6 +38,8 @@ readings! {
         /// The last statements of connections that rest, bounded; read where somebody waits for a lock that a session keeps without
         /// a transaction, and no list of metadata locks was read.
         last_statements: Vec<LastStatement> => [],
+        /// Who waits for whose lock of `GET_LOCK`, bounded; read where somebody waits for one and no list of metadata locks was read.
+        user_lock_waits: Vec<UserLockWait> => [],
         /// Who waits for whose row lock, bounded.
         row_lock_waits: Vec<RowLockWait> => [],
         /// Connections of each account since the server's start, those with the most first, bounded.
@@ -174,6 +176,18 @@ pub struct LastStatement {
     pub connection_id: Option<u64>,
     /// The statement, cut to 1,024 characters.
     pub statement: String,
+}
+
+/// A wait for a lock of `GET_LOCK`, of which the holder is known by its name.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct UserLockWait {
+    /// The connection that waits.
+    pub waiting_connection_id: u64,
+    /// The connection that holds the lock.
+    pub blocking_connection_id: u64,
+    /// The lock's name.
+    pub name: String,
 }
 
 impl ServerSample {

@@ -43,6 +43,9 @@ impl Literals {
         for lock in each(&mut server.metadata_locks).filter(|lock| lock.object_type == "USER LEVEL LOCK") {
             lock.name = self.record(&lock.name);
         }
+        for wait in each(&mut server.user_lock_waits) {
+            wait.name = self.record(&wait.name);
+        }
         for last in each(&mut server.last_statements) {
             last.statement = digest(&last.statement);
         }
@@ -161,7 +164,7 @@ fn keep_heads(event: &mut PrintedEvent) {
 #[cfg(test)]
 mod tests {
     use spindoctor_model::Reading;
-    use spindoctor_model::mysql::{MetadataLock, RowLockWait, ServerThread};
+    use spindoctor_model::mysql::{MetadataLock, RowLockWait, ServerThread, UserLockWait};
     use spindoctor_model::wait_graph::WaitingThread;
 
     use super::*;
@@ -231,9 +234,12 @@ mod tests {
         let mut sample = Sample::default();
         sample.server.metadata_locks =
             Reading::Available { at_s: 0.0, took_ms: 1.0, value: vec![lock, table] };
+        let wait = UserLockWait { name: "customer:4711".into(), ..UserLockWait::default() };
+        sample.server.user_lock_waits = Reading::Available { at_s: 0.0, took_ms: 1.0, value: vec![wait] };
         literals.take_out_of_sample(&mut sample);
         let locks = sample.server.metadata_locks.value().unwrap();
         assert!(is_masked(&locks[0].name), "{locks:?}");
+        assert_eq!(sample.server.user_lock_waits.value().unwrap()[0].name, locks[0].name);
         assert_eq!(locks[1].name, "t");
         let place = literals.place("user lock 'customer:4711'");
         assert_eq!(place, format!("user lock '{}'", locks[0].name));

@@ -2,6 +2,8 @@
 //!
 //! Sources leave spindoctor's own session out of every list of threads, so nothing here needs to.
 
+use std::collections::BTreeMap;
+
 use spindoctor_model::mysql::{ServerSample, ServerThread, Transaction};
 use spindoctor_model::window::Series;
 use spindoctor_model::{Remedy, Root, Unavailable, Window, number};
@@ -55,6 +57,9 @@ pub(crate) fn at_work(threads: &[ServerThread]) -> impl Iterator<Item = &ServerT
 /// Candidates that are named: of more, none is likelier than the others.
 const CANDIDATES: usize = 3;
 
+/// Accounts that are named of more candidates, those with the fewest.
+const USERS: usize = 4;
+
 /// The sessions that were there before the first began to wait, in a sentence: the holder is most likely one of them. Of a table's
 /// lock they are in the same schema.
 pub(crate) fn there_before(
@@ -85,7 +90,24 @@ pub(crate) fn there_before(
         2..=CANDIDATES => {
             format!(" One of these was there before, and is most likely the holder: {}.", named.join(", "))
         }
-        _ => String::new(),
+        0 => String::new(),
+        many => {
+            // A tool that locks the server often has an account of its own: the rarest stands first.
+            let mut users: BTreeMap<&str, usize> = BTreeMap::new();
+            for thread in &all {
+                *users.entry(&thread.user).or_default() += 1;
+            }
+            let mut users: Vec<(&str, usize)> = users.into_iter().collect();
+            users.sort_by_key(|&(_, sessions)| sessions);
+            let left: usize = users.iter().skip(USERS).map(|(_, sessions)| sessions).sum();
+            let rest = (left > 0).then(|| format!("{left} of others"));
+            let users = users.iter().take(USERS).map(|(user, sessions)| format!("{sessions} of {user}"));
+            let users: Vec<String> = users.chain(rest).collect();
+            format!(
+                " The holder is most likely one of the {many} that were there before: {}.",
+                users.join(", ")
+            )
+        }
     }
 }
 
@@ -152,6 +174,7 @@ pub(crate) fn doing(root: &Root) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing::{answer, session};
     use super::*;
 
     #[test]
@@ -166,6 +189,31 @@ mod tests {
         assert_eq!(words("idle in transaction"), "is idle in transaction");
         assert_eq!(words("idle, holding tables"), "is idle, holding tables");
         assert_eq!(words("rolling back"), "is rolling back");
+    }
+
+    #[test]
+    fn of_many_that_may_hold_a_lock_the_accounts_are_named_the_rarest_first() {
+        let of = |users: &[&str]| {
+            let rests = (1..).zip(users).map(|(id, user)| ServerThread {
+                user: (*user).into(),
+                time_s: 60.0,
+                ..session(id, "Sleep", "", "")
+            });
+            let waiter = session(90, "Query", "Waiting for backup lock", "CREATE TABLE t (a INT)");
+            let server = ServerSample {
+                threads: answer(0.0, rests.chain([waiter]).collect()),
+                ..ServerSample::default()
+            };
+            there_before(&server, |thread| thread.state == "Waiting for backup lock", false)
+        };
+        assert_eq!(
+            of(&["app", "app", "app", "backup"]),
+            " The holder is most likely one of the 4 that were there before: 1 of backup, 3 of app."
+        );
+        let many = of(&["a", "b", "c", "d", "e", "e"]);
+        assert!(many.ends_with("1 of a, 1 of b, 1 of c, 1 of d, 2 of others."), "{many}");
+        assert!(of(&["app", "backup"]).starts_with(" One of these was there before"));
+        assert_eq!(of(&[]), "");
     }
 
     #[test]

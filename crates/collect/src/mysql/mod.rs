@@ -37,6 +37,7 @@ pub mod session;
 pub mod source;
 pub mod target;
 mod tls;
+pub mod user_locks;
 pub mod user_statistics;
 mod writing;
 pub mod xa_recover;
@@ -68,6 +69,7 @@ pub const SOURCES: &[Source] = &[
     perf_schema_metadata_locks::SOURCE,
     metadata_lock_info::SOURCE,
     perf_schema_last_statements::SOURCE,
+    user_locks::SOURCE,
     innodb_metrics::SOURCE,
     perf_schema_statement_digests::SOURCE,
     perf_schema_waits::SOURCE,

@@ -1,6 +1,6 @@
 //! `performance_schema.events_statements_current` of connections that rest: what they did last.
 
-use spindoctor_model::mysql::LastStatement;
+use spindoctor_model::mysql::{LastStatement, ServerThread};
 use spindoctor_model::{Reading, ServerSample, Unavailable};
 
 use super::rows::Rows;
@@ -50,17 +50,21 @@ const WAITS: &[&str] = &[
     "waiting for user lock",
 ];
 
-fn asked(sample: &ServerSample) -> Result<Option<String>, Unavailable> {
-    if sample.metadata_locks.value().is_some() {
-        return Ok(None);
+/// The threads of a sample in which no metadata locks were read; none where they were, or where the threads were not due.
+///
+/// # Errors
+/// Who waits is not known without the list: what unlocks the one unlocks the other.
+pub(super) fn threads_without_locks(sample: &ServerSample) -> Result<&[ServerThread], Unavailable> {
+    match &sample.threads {
+        _ if sample.metadata_locks.value().is_some() => Ok(&[]),
+        Reading::Available { value, .. } => Ok(value),
+        Reading::Unavailable(why) => Err(why.clone()),
+        Reading::NotAsked => Ok(&[]),
     }
-    // Who waits is not known without the list: what unlocks the one unlocks the other.
-    let threads = match &sample.threads {
-        Reading::Available { value, .. } => value,
-        Reading::Unavailable(why) => return Err(why.clone()),
-        Reading::NotAsked => return Ok(None),
-    };
-    let waits = threads.iter().any(|thread| {
+}
+
+fn asked(sample: &ServerSample) -> Result<Option<String>, Unavailable> {
+    let waits = threads_without_locks(sample)?.iter().any(|thread| {
         let state = thread.state.to_ascii_lowercase();
         WAITS.iter().any(|wait| state.starts_with(wait))
     });
@@ -79,8 +83,6 @@ fn last_statements(rows: &Rows) -> Vec<LastStatement> {
 
 #[cfg(test)]
 mod tests {
-    use spindoctor_model::mysql::ServerThread;
-
     use super::super::fixture;
     use super::*;
 

@@ -16,7 +16,8 @@ pub const CAUSE: Cause = Cause {
                    holds the lock until it disconnects; in a pool of connections that can be never.",
     evidence: "Sessions in the state User lock, or in Item_func_get_lock by their stacks: from 5 % of the session time and \
                half a session on. The holder is the connection behind which most of them wait, by \
-               performance_schema.metadata_locks (USER LEVEL LOCK) or metadata_lock_info.",
+               performance_schema.metadata_locks (USER LEVEL LOCK) or metadata_lock_info; where neither is there by \
+               IS_USED_LOCK, for the names that stand in the statements that wait.",
     looks_alike: "Sessions that wait for a table's metadata lock stand in another state: metadata-lock-pileup. An application \
                   that queues jobs with GET_LOCK on purpose has such waits all day; then they cost connections and nothing \
                   else.",
@@ -65,8 +66,9 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
                 }
                 Some(_) => "The lock belongs to that session until it says RELEASE_LOCK or ends.",
                 None => {
-                    "Who holds the lock could not be read: performance_schema.metadata_locks (instrument \
-                     wait/lock/metadata/sql/mdl) or MariaDB's plugin metadata_lock_info names it."
+                    "Who holds the lock could not be read: its name is not written out in the statements that wait. \
+                     performance_schema.metadata_locks (instrument wait/lock/metadata/sql/mdl) or MariaDB's plugin metadata_lock_info \
+                     names the holder."
                 }
             })
             .remedy_if(blocker.as_ref().and_then(|blocker| blocker.remedy("Its locks of GET_LOCK are free when it ends.")))

@@ -1,7 +1,9 @@
 //! Graphs of hand-made readings: what real servers show is tested beside the lab.
 
 use spindoctor_model::innodb_status::ListedTransaction;
-use spindoctor_model::mysql::{LastStatement, MetadataLock, RowLockWait, ServerThread, Transaction};
+use spindoctor_model::mysql::{
+    LastStatement, MetadataLock, RowLockWait, ServerThread, Transaction, UserLockWait,
+};
 use spindoctor_model::stack::{
     Frame, Observation, ProfiledThread, SnapshotCost, Stack, StackEnd, ThreadState,
 };
@@ -272,6 +274,29 @@ fn without_a_list_of_locks_the_last_statement_of_who_rests_names_the_holder() {
     };
     assert_eq!(of(locked(), "User lock", "DO GET_LOCK(\"nightly\", 5)", unread()), [(Some(7), 1, 1)]);
     assert_eq!(of(locked(), "User lock", "DO GET_LOCK(?, 5)", unread()), [(None, 1, 1)]);
+}
+
+#[test]
+fn a_chain_of_user_locks_leads_to_the_first_holder_where_the_server_names_who_has_each() {
+    let waits = |waiting_connection_id, blocking_connection_id, name: &str| UserLockWait {
+        waiting_connection_id,
+        blocking_connection_id,
+        name: name.into(),
+    };
+    let rests = |id| ServerThread { time_s: 90.0, ..session(id, "Sleep", "", "") };
+    let wants = |id| session(id, "Query", "User lock", "SELECT GET_LOCK('a', 600)");
+    let server = ServerSample {
+        threads: answer(0.0, vec![rests(5), rests(6), rests(7), wants(20), wants(21), wants(22)]),
+        metadata_locks: Reading::Unavailable(Unavailable::because("the plugin is not there")),
+        user_lock_waits: answer(0.0, vec![waits(20, 6, "outer"), waits(21, 20, "inner")]),
+        ..ServerSample::default()
+    };
+    let graph = graph_of(&server);
+    // The third asks for a name that is not known: whom it waits for stays open.
+    assert_eq!(roots_of(&graph), [(Some(6), 1, 2), (None, 1, 1)]);
+    let named: Vec<(&str, bool)> =
+        graph.edges.iter().map(|edge| (edge.object.as_str(), edge.is_inferred)).collect();
+    assert_eq!(named, [("user lock 'outer'", false), ("user lock 'inner'", false), ("a user lock", true)]);
 }
 
 /// A snapshot of threads, each with its state and frames, innermost first.

@@ -1,6 +1,7 @@
 //! Metadata locks, the global read lock, backup locks and user-level locks: one mechanism of the server has them all.
 //!
 //! Where the server lists what is wanted (performance_schema.metadata_locks), each wait follows from the matrices.
+//! A waiter's statement names its user-level lock, and the server says who has a lock of that name.
 //! Where it lists only what is held (MariaDB's METADATA_LOCK_INFO) or nothing, `by_state` infers the rest.
 
 mod by_state;
@@ -21,7 +22,23 @@ const NAMED: usize = 20;
 /// Adds who waits for whose metadata lock.
 pub(super) fn add(builder: &mut Builder<'_>) {
     by_lists(builder);
+    by_names(builder);
     by_state::add(builder);
+}
+
+/// Locks of GET_LOCK of which the server named the holder.
+fn by_names(builder: &mut Builder<'_>) {
+    for wait in builder.readings.server.user_lock_waits.value().into_iter().flatten() {
+        let waiter = builder.connection(wait.waiting_connection_id);
+        let holder = builder.connection(wait.blocking_connection_id);
+        let edge = WaitEdge {
+            kind: LockKind::User,
+            object: format!("user lock '{}'", wait.name),
+            waited_s: builder.thread(&waiter).map(|thread| thread.time_s),
+            ..WaitEdge::default()
+        };
+        builder.add(waiter, Some(holder), edge);
+    }
 }
 
 type Object<'a> = (&'a str, &'a str, &'a str);
