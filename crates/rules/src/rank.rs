@@ -21,6 +21,9 @@ pub const WARNING_FROM: f64 = 0.05;
 /// throughput) must be critical.
 pub const CRITICAL_FROM: f64 = 0.20;
 
+/// What a finding scores at most that is to be a note, below [`WARNING_FROM`].
+pub(crate) const NOTE: f64 = 0.04;
+
 /// The severity that belongs to a score.
 pub fn severity(score: f64) -> Severity {
     if score >= CRITICAL_FROM {

@@ -5,6 +5,7 @@ use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, TroubleKind, Unavai
 
 use crate::draft::Draft;
 use crate::logged;
+use crate::rank::NOTE;
 use crate::sessions::shortened;
 use crate::since_start::SinceStart;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
@@ -89,9 +90,6 @@ fn of_log(window: &Window) -> Option<Finding> {
             .finding(),
     )
 }
-
-/// The estimate of what may be normal. By judgement.
-const NOTE: f64 = 0.04;
 
 /// The latest deadlock that the server's status or its log prints.
 fn latest(window: &Window) -> Rings {

@@ -8,7 +8,7 @@ use spindoctor_model::{Evidence, Finding, Remedy, ServerVersion, Unavailable, Wi
 use super::connection_churn;
 use crate::connections::{self, AccountRate};
 use crate::draft::Draft;
-use crate::rank::CRITICAL_FROM;
+use crate::rank::{CRITICAL_FROM, NOTE};
 use crate::sessions::{Waiting, mean};
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
@@ -74,9 +74,6 @@ const SILENT_EACH: f64 = 0.5;
 
 /// Sessions at work on average, from which on the server serves others.
 const SERVES: f64 = 0.5;
-
-/// The score of what may be no login at all.
-const NOTE: f64 = 0.04;
 
 /// Why they were refused, as far as it shows.
 enum Reason {

@@ -5,14 +5,15 @@ use std::collections::BTreeSet;
 use spindoctor_model::host::{CpuTimes, OtherProgram};
 use spindoctor_model::stack::ThreadState;
 use spindoctor_model::window::Change;
-use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, TroubleKind, Unavailable, Window};
+use spindoctor_model::{Evidence, Finding, Remedy, Severity, TimeClass, TroubleKind, Unavailable, Window};
 
 use crate::draft::Draft;
 use crate::logged;
-use crate::rank::WARNING_FROM;
+use crate::rank::{self, NOTE, WARNING_FROM};
 use crate::run_queue::{Neighbours, QueuedFor, RunQueue};
 use crate::throttled::throttled;
-use crate::{Cause, Costs, Outcome, Rule, Stacks};
+use crate::time_model::{FEW, SESSIONS};
+use crate::{Cause, Costs, Outcome, Rule, Stacks, session_time};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -27,7 +28,8 @@ pub const CAUSE: Cause = Cause {
                are not known, 60 % or more are not the server's own. schedstat of the server's threads: they wait for a CPU as long as they run, or longer, and a thread or \
                more on average; what a quota stopped is left out. The estimate is the part of their runnable time spent \
                waiting; where threads are seen in a sync most of the time, commits wait for storage and are not counted. Of it the score counts what they wait for others: these have that part of the busy CPUs that the \
-               server may use.",
+               server may use. It is a warning at most where fewer than two threads wait, and a note where less than half a \
+               session is at work: a server with nothing to do loses nothing.",
     looks_alike: "A server that fills the CPUs itself is cpu-saturated. A quota that stops the server while CPUs are idle is \
                   cpu-throttled. A neighbour at nice 19 takes what is left over, and the server's threads hardly wait.",
     remedies: "Find the neighbour (`top`, `systemd-cgtop`), and move it, stop it, or bound it: CPUWeight or cpu.shares of the two \
@@ -137,17 +139,26 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         Some(program) => format!("Other programs ({} {:.1}) have", program.name, program.cpus),
         None => "Other programs have".into(),
     };
+    // The server's own threads wait for a CPU where no session does.
+    let is_at_rest = session_time(window).is_some_and(|time| time.session_seconds_per_second < SESSIONS);
+    let score = match () {
+        // It then costs no more than the wait for a CPU that the account counts.
+        () if writes_are_slow(window) => 0.0,
+        () if is_at_rest => cost.min(NOTE),
+        () => cost,
+    };
+    let most = if queued < FEW { Severity::Warning } else { Severity::Critical };
     Ok(Some(
         Draft::new(
             &CAUSE,
-            // It then costs no more than the wait for a CPU that the account counts.
-            if writes_are_slow(window) { 0.0 } else { cost },
+            score,
             format!(
                 "{who} {:.1} CPUs while {:.1} threads of the server wait for one",
                 if is_steal { stolen } else { others },
                 queued
             ),
         )
+        .severity(rank::severity(score).min(most))
         .why(format!(
             "The server got {:.1} CPUs, and its threads waited for a CPU in {:.0} % of the time in which they could have run.",
             queue.running,
@@ -214,7 +225,7 @@ fn grown(change: &Change<'_, CpuTimes>, count: fn(&CpuTimes) -> u64) -> f64 {
 #[cfg(test)]
 pub(crate) mod examples {
     use super::*;
-    use crate::testing::Build;
+    use crate::testing::{Build, session};
 
     pub(crate) fn fires() -> Window {
         Build::busy("9.7.4").runs(1.0, 6.0).host_cpu(3.95, 0.05).window()
@@ -244,6 +255,32 @@ pub(crate) mod examples {
         };
         assert_eq!(of(ThreadState::Sync), 0.0);
         assert!(of(ThreadState::Runnable) > 0.8);
+    }
+
+    #[test]
+    fn it_is_as_severe_as_there_are_sessions_that_lose_something() {
+        // So many threads wait for a CPU, and so many sessions are at work.
+        let of = |queued, sessions: u64| {
+            let list = move |_| {
+                (0..sessions).map(|at| session(311 + at, "Query", "executing", "SELECT 1")).collect()
+            };
+            let build = Build::busy("9.7.4").sessions(list).runs(0.1, queued).host_cpu(3.95, 0.05);
+            let findings = crate::diagnose(&build.without_profile().window()).findings;
+            findings.into_iter().find(|finding| finding.cause == CAUSE.name).map(|finding| finding.severity)
+        };
+        // One long query beside builds, and a server at rest, whose own threads wake up in the queue.
+        assert_eq!(of(1.5, 1), Some(Severity::Warning));
+        assert_eq!(of(1.0, 0), Some(Severity::Note));
+        assert_eq!(of(9.0, 12), Some(Severity::Critical));
+        // Where no account says how many are at work.
+        let alone = |queued| {
+            let build = Build::busy("9.7.4").runs(0.1, queued).host_cpu(3.95, 0.05).without_profile();
+            let window =
+                build.each(|_, server, _| server.threads = spindoctor_model::Reading::NotAsked).window();
+            let Outcome::Fired(finding) = evaluate(&window) else { panic!() };
+            finding.severity
+        };
+        assert_eq!((alone(1.5), alone(6.0)), (Severity::Warning, Severity::Critical));
     }
 
     fn program(name: &str, cpus: f64, is_client: Option<bool>) -> OtherProgram {

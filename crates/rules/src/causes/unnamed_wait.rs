@@ -9,7 +9,7 @@ use spindoctor_model::{
 
 use crate::draft::Draft;
 use crate::own_answers::OwnAnswers;
-use crate::rank::WARNING_FROM;
+use crate::rank::{NOTE, WARNING_FROM};
 use crate::run_queue::host_busy;
 use crate::time_model::{ORDINARY, blocker, explained, is_worth_a_finding, severity, unnamed, waits};
 use crate::wait_graph::Verdict;
@@ -79,9 +79,6 @@ const COMMON: &[TimeClass] = &[TimeClass::Latch, TimeClass::Mutex];
 
 /// Up to this share of the session time they are a note.
 const COMMON_UP_TO: f64 = 0.15;
-
-/// A note's score, whatever the share: [`crate::rank::WARNING_FROM`] begins above it.
-const NOTE: f64 = 0.04;
 
 /// What is left when the other rules have had their say.
 pub(crate) fn evaluate(window: &Window, time: &SessionTime, findings: &[Finding]) -> Outcome {

@@ -23,7 +23,7 @@ use crate::run_queue::{QueuedFor, ran_and_queued_of};
 use account::Account;
 pub(crate) use explained::{ORDINARY, explained, unnamed, waits};
 pub(crate) use in_classes::{InClasses, blocker, is_worth_a_finding};
-pub(crate) use score::{set_scores, severity};
+pub(crate) use score::{FEW, SESSIONS, set_scores, severity};
 pub(crate) use stacks::wait_class;
 
 /// CPU samples of sessions below which spinning and the kernel are not distinguished from other work.

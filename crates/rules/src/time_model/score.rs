@@ -15,7 +15,7 @@ const SIGHTINGS: u64 = 50;
 const Z_95: f64 = 1.96;
 
 /// Sessions at work on average below which an account says nothing of a score: one session that now and then is in a statement.
-const SESSIONS: f64 = 0.5;
+pub(crate) const SESSIONS: f64 = 0.5;
 
 /// Classes that the server's own work on the CPUs makes longer: what a waste of CPU takes is gone from each of them. Who waits for
 /// others that have the CPUs waits for them all the same.
@@ -23,15 +23,17 @@ const RUNNABLE: &[TimeClass] =
     &[TimeClass::Cpu, TimeClass::Spin, TimeClass::Kernel, TimeClass::CpuQueue, TimeClass::CpuQuota];
 
 /// Sessions that wait for it, on average, below which a wait is no more than a warning: one client is blocked, not the server.
-const FEW: f64 = 2.0;
+pub(crate) const FEW: f64 = 2.0;
 
 /// Gives each finding its share of the session time as its score, and the severity that belongs to it.
 pub(crate) fn set_scores(time: &SessionTime, findings: &mut [Finding]) {
-    if time.session_seconds_per_second < SESSIONS {
-        return;
-    }
+    let says_nothing = time.session_seconds_per_second < SESSIONS;
     for finding in findings {
         if let Some(cause) = find(&finding.cause) {
+            if says_nothing {
+                finding.severity = finding.severity.min(severity(time, &cause.costs, finding.score));
+                continue;
+            }
             finding.score = share(time, &cause.costs, cause.explains_time, finding.score);
             finding.severity = severity(time, &cause.costs, finding.score);
         }
