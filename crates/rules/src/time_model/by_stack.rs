@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
+use spindoctor_model::mysql::ServerThread;
 use spindoctor_model::stack::{Observation, Profile, StackSource, ThreadState};
 use spindoctor_model::{KnownBy, TimeClass, Window};
 
 use super::account::Account;
 use super::by_list::{InnodbLocks, is_sleeping};
-use super::stacks::{Doing, StackWork};
+use super::stacks::{Doing, StackWork, of_state};
+use crate::sessions::at_work;
 
 /// Snapshots below which they give no account. On a server whose CPUs are full two a second are all that the profiler's budget
 /// allows; how far their shares differ is printed as the account's error. Of what somebody captured one is all that there is.
@@ -79,6 +81,9 @@ struct Sessions<'a> {
     page_waits: HashSet<(u32, u32, u32)>,
     /// What the process list says, by the kernel's thread id, in order of time.
     states: HashMap<u64, Vec<Listed<'a>>>,
+    /// Of each list, what most of those wait for that wait in the metadata locks' mechanism and whose thread it does not name
+    /// (MySQL to 5.6), with its time.
+    of_nobody: Vec<(f64, &'a str)>,
 }
 
 impl<'a> Sessions<'a> {
@@ -86,6 +91,8 @@ impl<'a> Sessions<'a> {
         let stacks = StackWork::from_profile(profile);
         let mut states: HashMap<u64, Vec<Listed<'_>>> = HashMap::new();
         let lists = window.all(|sample| &sample.server.threads);
+        let of_nobody = lists.iter().filter_map(|(at_s, threads)| Some((*at_s, most_waited_for(threads)?)));
+        let of_nobody = of_nobody.collect();
         for sample in &window.samples {
             let locks = InnodbLocks::from_sample(sample);
             for thread in
@@ -128,7 +135,7 @@ impl<'a> Sessions<'a> {
                 states.contains_key(&tid(*at)) || !always
             });
         }
-        Self { profile, stacks, clients, page_writes, page_waits, states }
+        Self { profile, stacks, clients, page_writes, page_waits, states, of_nobody }
     }
 
     /// True for a wait for the latch of a page that is being written, as far as it can be seen: pages are written in the same snapshot,
@@ -155,7 +162,9 @@ impl<'a> Sessions<'a> {
         if !is_at_work {
             return;
         }
-        match work.doing(seen.state, state) {
+        let of_lock =
+            || if work.waits_for_metadata_lock() { self.lock_state(seen.thread, at_s) } else { None };
+        match work.doing(seen.state, state.or_else(of_lock)) {
             Doing::Sleeps => account.sleeping += 1.0,
             Doing::Waits(_) if work.is_empty && state.is_some_and(is_sleeping) => account.sleeping += 1.0,
             Doing::Runs => account.see(TimeClass::Running, KnownBy::Stack, ""),
@@ -178,6 +187,22 @@ impl<'a> Sessions<'a> {
         }
     }
 
+    /// The state of a session that stands in the metadata locks' functions, from the nearest list however far: such a wait lasts, and
+    /// the stack alone does not say which of these locks it is.
+    fn lock_state(&self, thread: u32, at_s: f64) -> Option<&'a str> {
+        let tid = self.profile.threads.get(thread as usize)?.tid;
+        let far = |listed_at_s: f64| (listed_at_s - at_s).abs();
+        match self.states.get(&u64::from(tid)) {
+            Some(lists) => {
+                let waiting = lists.iter().filter(|listed| listed.state.is_some_and(is_of_metadata_locks));
+                waiting.min_by(|a, b| far(a.at_s).total_cmp(&far(b.at_s)))?.state
+            }
+            None => {
+                self.of_nobody.iter().min_by(|a, b| far(a.0).total_cmp(&far(b.0))).map(|(_, state)| *state)
+            }
+        }
+    }
+
     /// What the process list says of a session at about that time; none where it was not asked.
     fn listed(&self, thread: u32, at_s: f64) -> Option<&Listed<'a>> {
         let tid = self.profile.threads.get(thread as usize)?.tid;
@@ -185,4 +210,25 @@ impl<'a> Sessions<'a> {
         let nearest = lists.iter().min_by(|a, b| (a.at_s - at_s).abs().total_cmp(&(b.at_s - at_s).abs()))?;
         ((nearest.at_s - at_s).abs() <= NEAR_S).then_some(nearest)
     }
+}
+
+/// True for a state of who waits for one of the locks that are all one mechanism of the server.
+fn is_of_metadata_locks(state: &str) -> bool {
+    matches!(
+        of_state(state),
+        Some(
+            TimeClass::MetadataLock | TimeClass::GlobalLock | TimeClass::UserLock | TimeClass::PrivilegeCache
+        )
+    )
+}
+
+/// The commonest of the states of those in a list that wait for such a lock and whose thread the list does not name.
+fn most_waited_for(threads: &[ServerThread]) -> Option<&str> {
+    let mut waiting: BTreeMap<&str, usize> = BTreeMap::new();
+    for thread in at_work(threads).filter(|thread| thread.thread_os_id.is_none()) {
+        if is_of_metadata_locks(&thread.state) {
+            *waiting.entry(&thread.state).or_default() += 1;
+        }
+    }
+    waiting.into_iter().max_by_key(|&(_, sessions)| sessions).map(|(state, _)| state)
 }

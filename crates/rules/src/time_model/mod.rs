@@ -134,6 +134,7 @@ fn listed_threads(window: &Window) -> BTreeSet<u32> {
 #[cfg(test)]
 mod tests {
     use spindoctor_model::host::ThreadStat;
+    use spindoctor_model::mysql::ServerThread;
     use spindoctor_model::stack::ThreadState;
     use spindoctor_model::{Finding, Reading, Severity};
 
@@ -383,6 +384,37 @@ mod tests {
         assert_eq!(time.classes[0].class, TimeClass::TableLock);
         assert_eq!(time.classes[0].seen[0].0, "thr_lock < mysql_lock_tables < dispatch_command");
         assert!(time.classes[0].share > 0.9, "{time:?}");
+    }
+
+    #[test]
+    fn a_lock_of_the_whole_server_is_none_of_a_table_where_no_list_names_the_thread_or_is_near() {
+        const STANDS: &[&str] = &[
+            "MDL_wait::timed_wait",
+            "MDL_context::acquire_lock",
+            "open_table",
+            "dispatch_command",
+            "do_command",
+        ];
+        let classes = |states: &'static [&'static str], has_threads: bool, every: usize| {
+            let sessions = move |at: usize| {
+                let of = |(at, state): (u64, &&str)| ServerThread {
+                    // The threads of the snapshots are 4400 and those that follow.
+                    thread_os_id: has_threads.then_some(4400 + at),
+                    ..session(20 + at, "Query", state, "UPDATE t SET a = 1")
+                };
+                if at.is_multiple_of(every) { (0..).zip(states).map(of).collect() } else { Vec::new() }
+            };
+            let threads = [(states.len() as u32, ThreadState::Lock, STANDS)];
+            shares(&Build::busy("5.6.14").remote().sessions(sessions).only_snapshots(&threads).window())
+        };
+        const GLOBAL: &[&str] = &["Waiting for global read lock"; 4];
+        const TABLE: &[&str] = &["Waiting for table metadata lock"; 4];
+        assert_eq!(classes(GLOBAL, false, 1), [(TimeClass::GlobalLock, 100.0)]);
+        assert_eq!(classes(TABLE, false, 1), [(TimeClass::MetadataLock, 100.0)]);
+        // A list in three seconds.
+        assert_eq!(classes(GLOBAL, true, 3), [(TimeClass::GlobalLock, 100.0)]);
+        const MIXED: &[&str] = &["Waiting for commit lock", "Waiting for table metadata lock"];
+        assert_eq!(classes(MIXED, true, 3), [(TimeClass::MetadataLock, 50.0), (TimeClass::GlobalLock, 50.0)]);
     }
 
     #[test]

@@ -162,6 +162,11 @@ impl StackWork {
         }
     }
 
+    /// True where it stands in the functions of the metadata locks, and nothing on it says for which of the locks that are theirs.
+    pub(super) fn waits_for_metadata_lock(&self) -> bool {
+        self.waits == Some(TimeClass::MetadataLock)
+    }
+
     /// What its thread does in a state of the kernel's; `state` is the process list's word for it, where that is known.
     pub(super) fn doing(&self, thread: ThreadState, state: Option<&str>) -> Doing {
         if self.is_sleeping {
