@@ -161,6 +161,7 @@ impl Build {
         }
         build = build.metric("lock_deadlocks", 3.0, 0.0);
         build = build.gauge("Threads_connected", 17.0).gauge("Threads_running", 3.0);
+        build = build.gauge("Prepared_stmt_count", 64.0).variable("max_prepared_stmt_count", "16382");
         build = build.snapshots(&[
             (
                 2,

@@ -26,6 +26,9 @@ const DEADLOCK: u16 = 1213;
 /// `ER_UNSUPPORTED_PS`: a statement that cannot be prepared.
 const NOT_PREPARED: u16 = 1295;
 
+/// `ER_MAX_PREPARED_STMT_COUNT_REACHED`: the server holds as many prepared statements as it may.
+const TOO_MANY_PREPARED: u16 = 1461;
+
 const CHURN: &str = "CALL churn()";
 
 /// Makes the procedure that runs a statement over and over.
@@ -273,6 +276,28 @@ impl Sessions {
         });
     }
 
+    /// A client that prepares a statement with one parameter, runs it and closes it, again and again.
+    pub(crate) async fn prepare(&mut self, server: &Server, statement: &'static str) -> Result<()> {
+        let mut conn = server.connect_as("app").await.map_err(Error::statement("connect"))?;
+        let refused = Arc::clone(&self.refused);
+        self.busy.spawn(async move {
+            loop {
+                match conn.prep(statement).await {
+                    Ok(prepared) => {
+                        let _answer = conn.exec_drop(&prepared, (1,)).await;
+                        let _closed = conn.close(prepared).await;
+                    }
+                    Err(mysql_async::Error::Server(error)) if error.code == TOO_MANY_PREPARED => {
+                        refused.fetch_add(1, Ordering::Relaxed);
+                    }
+                    Err(_) => return,
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        });
+        Ok(())
+    }
+
     /// A client that comes, stays for so long, and comes again, whatever happens.
     pub(crate) fn come_and_go(&mut self, server: &Server, stay: Duration) {
         let options = server.options("app");
@@ -289,7 +314,7 @@ impl Sessions {
         });
     }
 
-    /// How many connections were refused so far for want of room, in the server or in the account's limit.
+    /// How many connections, or prepared statements, were refused so far for want of room, in the server or in the account's limit.
     pub(crate) fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }

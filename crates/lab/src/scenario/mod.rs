@@ -39,6 +39,7 @@ mod near_misses;
 mod noisy_neighbour;
 mod onset;
 mod plan_change;
+mod prepared_statements_exhausted;
 mod prepared_xa_left;
 mod purge_lag;
 mod query_cache_contention;
@@ -133,6 +134,7 @@ pub const SCENARIOS: &[&Scenario] = &[
     &thread_cache_miss::SCENARIO,
     &connection_churn::SCENARIO,
     &connections_exhausted::SCENARIO,
+    &prepared_statements_exhausted::SCENARIO,
     &logins_refused::SCENARIO,
     &index_dive_waste::SCENARIO,
     &rows_read_waste::SCENARIO,

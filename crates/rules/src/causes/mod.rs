@@ -35,6 +35,7 @@ pub mod monitoring_overload;
 pub mod noisy_neighbour;
 pub mod numa_imbalance;
 pub mod plan_change;
+pub mod prepared_statements_exhausted;
 pub mod prepared_xa_left;
 pub mod purge_lag;
 pub mod query_cache_contention;
@@ -113,6 +114,7 @@ pub const CAUSES: &[Cause] = &[
     thread_cache_miss::CAUSE,
     connection_churn::CAUSE,
     connections_exhausted::CAUSE,
+    prepared_statements_exhausted::CAUSE,
     logins_refused::CAUSE,
     index_dive_waste::CAUSE,
     rows_read_waste::CAUSE,
