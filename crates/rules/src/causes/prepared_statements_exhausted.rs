@@ -86,7 +86,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     Ok(Some(
         Draft::new(&CAUSE, score, format!("{cannot}: {} of {} are in use", whole(most), whole(limit)))
             .why(format!(
-                "Each further one is refused with error 1461, whoever asks, until one of them is closed or a connection ends.{}",
+                "Each further one is refused with error 1461 until one of them is closed or a connection ends.{}",
                 of_each.map_or_else(String::new, |each| format!(" Each connection holds {each:.1} on average."))
             ))
             .evidence(
