@@ -274,6 +274,47 @@ mod tests {
         assert_eq!(files(&twice.folder, &twice.folder), laid_out);
     }
 
+    #[test]
+    fn sessions_at_work_in_slices_stand_for_as_much_time_as_in_one_piece() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.rec");
+        let keep_for = Duration::from_secs(100 * 365 * 86_400);
+        let mut writer = Writer::open(&file, WriterOptions { keep_for, ..WriterOptions::default() }).unwrap();
+        let segment = writer.begin_segment(at(0), ServerIdentity::default());
+        // As rarely as threads are ever listed, some milliseconds early or late.
+        for (turn, late_ms) in [0, 4, 1, 9, 2, 0, 7, 3, 8, 1, 5, 6, 0, 2].into_iter().enumerate() {
+            let at_s = turn as f64 * 15.0;
+            let mut sample = Sample { at_s, ..Sample::default() };
+            sample.server.threads = Reading::Available { at_s, took_ms: 1.0, value: Vec::new() };
+            sample.server.transactions = Reading::Available { at_s, took_ms: 1.0, value: Vec::new() };
+            let at = at(15 * turn as u64) + Duration::from_millis(late_ms);
+            writer.write_sample(RecordedSample { at, segment, sample }).unwrap();
+        }
+        let recording = Recording::open(&file).unwrap();
+        let rows = |minutes: u64| -> Vec<String> {
+            let dated = Dated {
+                folder: folder.path().join(minutes.to_string()),
+                tables: vec![table::by_name("sessions_at_work").unwrap()],
+                format: FileFormat::Csv,
+                reader: Reader::People,
+                every: Duration::from_mins(minutes),
+            };
+            lay_out(&recording, &dated, Position::default(), usize::MAX);
+            let files = files(&dated.folder, &dated.folder).into_values();
+            let lines = files.flat_map(|bytes| {
+                let text = String::from_utf8(bytes).unwrap();
+                text.lines().skip(1).map(str::to_owned).collect::<Vec<_>>()
+            });
+            lines.collect()
+        };
+        let (slices, whole) = (rows(1), rows(600));
+        assert_eq!(slices.len(), 14);
+        assert_eq!(slices, whole, "each list is in one slice, and stands for the same");
+        let seconds = slices.iter().map(|row| row.split(',').nth(3).unwrap().parse::<f64>().unwrap());
+        // The first list has none before it.
+        assert!((seconds.sum::<f64>() - (13.0 * 15.0 + 1.0)).abs() < 0.01, "{slices:?}");
+    }
+
     fn lines(bytes: &[u8]) -> usize {
         bytes.iter().filter(|byte| **byte == b'\n').count()
     }

@@ -8,13 +8,11 @@ use spindoctor_record::Recording;
 
 use super::file::Writing;
 use super::table::{Account, Rows, Whose};
-use spindoctor_record::span::{Ends, Span, after};
-use spindoctor_sessions::Reader;
+use spindoctor_record::span::{Ends, ONE_MORE, Span, after, before};
+use spindoctor_sessions::{LONGEST_S, Reader};
 
 /// So many milliseconds of a recording are held in memory at once: one of its chunks, so that each is decoded once.
 const AT_ONCE_MS: i64 = 60_000;
-/// A recording keeps times to the millisecond: the next sample begins no earlier.
-pub const ONE_MORE: Duration = Duration::from_millis(1);
 
 /// Which part of a recording is wanted.
 pub trait Part {
@@ -132,6 +130,14 @@ fn samples(
     let span = part.span();
     let mut next = span.from;
     let mut sessions = Reader::default();
+    if with_sessions {
+        // The first list stands for the time since the one before it, which is a row of the slice before.
+        let lead = before(span.from, Duration::from_secs_f64(LONGEST_S));
+        let read = recording.samples(lead, before(span.from, ONE_MORE))?;
+        for sample in read.iter().filter(|sample| is_of(part, sample.segment)) {
+            sessions.read(sample);
+        }
+    }
     while next <= span.to {
         let to = end_of_chunk(next).min(span.to);
         let read = match with_threads {

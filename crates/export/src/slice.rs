@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use spindoctor_model::{EventHead, Gap, RecordedSetting, Segment};
 use spindoctor_record::Stretch;
 
-use super::part::{ONE_MORE, Part};
-use spindoctor_record::span::{Span, after};
+use super::part::Part;
+use spindoctor_record::span::{ONE_MORE, Span, after};
 
 const DAY_MS: i64 = 86_400_000;
 const MINUTE_MS: i64 = 60_000;

@@ -10,6 +10,11 @@ use serde::{Deserialize, Serialize};
 use crate::innodb_status::InnodbStatus;
 use crate::readings::readings;
 
+/// How rarely the threads are listed at most where sampling has no end, seconds: the pace of both lists of them in
+/// `crates/collect/src/mysql`, and how long a list stands for in `crates/sessions`. After a longer time a list says nothing of
+/// what was in between.
+pub const THREADS_LISTED_WITHIN_S: u32 = 15;
+
 readings! {
     /// Everything one sample holds about the server. A field is `NotAsked` where its source was not due.
     pub struct ServerSample, kept as "server.", exported as "" {

@@ -11,6 +11,9 @@ use crate::Stretch;
 /// A stall that nobody saw the end of is reported up to this long.
 pub const LONGEST_OPEN: Duration = Duration::from_secs(600);
 
+/// A recording keeps times to the millisecond: the next sample begins no earlier.
+pub const ONE_MORE: Duration = Duration::from_millis(1);
+
 /// From one instant to another, both included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {

@@ -3,15 +3,18 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use spindoctor_model::mysql::ServerThread;
+use spindoctor_model::mysql::{ServerThread, THREADS_LISTED_WITHIN_S};
 use spindoctor_model::{KnownBy, Reading, RecordedSample, Sample, TimeClass, Window};
 use spindoctor_rules::session_time;
 use spindoctor_sql::{comparable, digest};
 
-/// A list stands for no longer than this, seconds: so rarely is it read where it has become expensive (the pace of
-/// `performance_schema.threads` and of the process list in `crates/collect/src/mysql`). After a longer time nobody knows what
-/// was in between.
-pub const LONGEST_S: f64 = 15.0;
+/// A list stands for no longer than this, seconds: so rarely is it read where it has become expensive, and later by what the
+/// recorder's own clock is late. After a longer time nobody knows what was in between.
+pub const LONGEST_S: f64 = THREADS_LISTED_WITHIN_S as f64 + LATE_S;
+
+/// A list comes later than it is due by less than this, seconds: a recorder that had no CPU when a second of its grid began has
+/// its turn in the next one, and each sample is late by some milliseconds more or less than the one before.
+const LATE_S: f64 = 2.0;
 
 /// What a list stands for that has none before it, seconds: lists are read once a second.
 const ALONE_S: f64 = 1.0;
@@ -59,7 +62,8 @@ impl AtWork {
     }
 }
 
-/// Reads samples in order of time, of one segment after the other.
+/// Reads samples in order of time, of one segment after the other. The first list of a part of a recording stands for the time
+/// since the list before it: the samples of [`LONGEST_S`] before the part are read, too, and their lists left out.
 #[derive(Debug, Clone, Default)]
 pub struct Reader {
     segment: Option<u64>,
@@ -166,6 +170,7 @@ fn sightings(sample: &Sample, threads: &[ServerThread]) -> (Vec<Sightings>, f64)
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use spindoctor_model::Unavailable;
     use spindoctor_model::host::{EffectiveCpus, ProcessStat};
     use spindoctor_model::mysql::Transaction;
@@ -265,6 +270,27 @@ mod tests {
         assert_eq!(seconds(&of(60_000, 1)), Some(1.0), "after a minute without samples");
         assert_eq!(seconds(&of(63_000, 2)), Some(1.0), "the first of a segment");
         assert_eq!(seconds(&of(62_000, 2)), Some(1.0), "the clock was set back");
+    }
+
+    proptest! {
+        /// Lists at each pace that a source of them may have, some of them turns late, some lost for minutes.
+        #[test]
+        fn whatever_the_jitter_lists_stand_for_all_of_the_time_but_the_gaps(
+            pace_s in 1..=i64::from(THREADS_LISTED_WITHIN_S),
+            steps in prop::collection::vec((-400_i64..1_500, prop::option::weighted(0.1, 18_000_i64..300_000)), 1..80),
+        ) {
+            let (mut reader, mut ms, mut gaps_ms) = (Reader::default(), 0, 0);
+            let mut seconds = reader.read(&sample(0, 1, Vec::new())).unwrap().seconds;
+            prop_assert_eq!(seconds, ALONE_S);
+            for (jitter_ms, gap_ms) in steps {
+                let step_ms = gap_ms.unwrap_or((pace_s * 1_000 + jitter_ms).max(1));
+                ms += step_ms;
+                // The list after a gap stands for itself.
+                gaps_ms += gap_ms.map_or(0, |gap_ms| gap_ms - 1_000);
+                seconds += reader.read(&sample(ms, 1, Vec::new())).unwrap().seconds;
+            }
+            prop_assert!((seconds - ALONE_S - (ms - gaps_ms) as f64 / 1e3).abs() < 1e-6, "{} {}", seconds, ms);
+        }
     }
 
     #[test]

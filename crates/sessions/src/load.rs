@@ -15,15 +15,17 @@ const MOST_STATES: usize = 50;
 /// The statements that there was no room for.
 pub const OTHERS: &str = "(others)";
 
-/// Two lists whose times are further apart than this have something between them that nobody knows, seconds.
+/// Bars that are folded cover this at first, seconds: lists are read once a second, and more often in a stall.
+const SHORTEST_S: f64 = 1.0;
+/// A bar may cover so much more, seconds: a list is as long as it is, some milliseconds more or less than its second.
 const APART_S: f64 = 0.5;
 
 /// What sessions did in a span.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Load {
     most_bars: usize,
-    /// So many lists are in a bar.
-    lists_a_bar: u32,
+    /// Lists become one bar where it covers no more than this, seconds; 0 while each has a bar of its own.
+    bar_s: f64,
     bars: Vec<Bar>,
     statements: Vec<Statement>,
     /// Places of the statements, by text and by what texts have in common.
@@ -37,7 +39,7 @@ pub struct Load {
     sleeping_s: f64,
 }
 
-/// Lists that follow each other, as one bar.
+/// Lists that follow each other, as one bar. What nobody knows between them is part of it where it is shorter than the bar.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bar {
     /// Where it begins.
@@ -45,7 +47,6 @@ pub struct Bar {
     /// Where it ends.
     pub to: Timestamp,
     segment: u64,
-    lists: u32,
     /// What its lists stand for.
     seconds: f64,
     session_s: BTreeMap<TimeClass, f64>,
@@ -69,7 +70,6 @@ impl Bar {
             from: list.at.checked_sub(seconds).unwrap_or(list.at),
             to: list.at,
             segment: list.segment,
-            lists: 1,
             seconds: list.seconds,
             session_s: BTreeMap::new(),
             cpu_s: list.cpus_used.map_or((0.0, 0.0), |cpus| (cpus * list.seconds, list.seconds)),
@@ -107,19 +107,20 @@ impl Bar {
         self.cpus_granted
     }
 
-    /// True where another follows it without a gap.
-    fn goes_on_in(&self, next: &Self) -> bool {
-        self.is_near(next, APART_S)
-    }
-
     /// True where another of the same segment begins within so many seconds of its end.
     pub fn is_near(&self, next: &Self, seconds: f64) -> bool {
         self.segment == next.segment && next.from.duration_since(self.to).as_secs_f64().abs() <= seconds
     }
 
+    /// From the beginning of the earlier one to the end of the later one, seconds, with what is between them: the clock may have
+    /// been set back where another segment begins.
+    fn covers_with_s(&self, next: &Self) -> f64 {
+        self.to.max(next.to).duration_since(self.from.min(next.from)).as_secs_f64()
+    }
+
     fn add(&mut self, next: &Self) {
-        self.to = next.to;
-        self.lists += next.lists;
+        (self.from, self.to) = (self.from.min(next.from), self.to.max(next.to));
+        self.segment = next.segment;
         self.seconds += next.seconds;
         for (class, seconds) in &next.session_s {
             *self.session_s.entry(*class).or_default() += seconds;
@@ -135,14 +136,19 @@ impl Statement {
     }
 }
 
+/// True where two bars that follow each other become one of so many seconds.
+fn is_one(bar: &Bar, next: &Bar, bar_s: f64) -> bool {
+    bar_s > 0.0 && bar.covers_with_s(next) <= bar_s + APART_S
+}
+
 fn mean(session_s: f64, seconds: f64) -> f64 {
     if seconds > 0.0 { session_s / seconds } else { 0.0 }
 }
 
 impl Load {
-    /// Of nothing yet. Where there are more than twice so many bars, two and two become one.
+    /// Of nothing yet. There are never more than twice so many bars: where there would be, those that are shorter become one.
     pub fn new(most_bars: usize) -> Self {
-        Self { most_bars: most_bars.max(1), lists_a_bar: 1, ..Self::default() }
+        Self { most_bars: most_bars.max(1), ..Self::default() }
     }
 
     /// The load of some lists, one bar for each.
@@ -183,7 +189,7 @@ impl Load {
         }
         let bar = Bar::from_list(list);
         match self.bars.last_mut() {
-            Some(last) if last.lists < self.lists_a_bar && last.goes_on_in(&bar) => last.add(&bar),
+            Some(last) if is_one(last, &bar, self.bar_s) => last.add(&bar),
             _ => self.bars.push(bar),
         }
         if self.bars.len() > self.most_bars.saturating_mul(2) {
@@ -191,19 +197,21 @@ impl Load {
         }
     }
 
-    /// Makes one bar of each two that follow each other.
+    /// Makes one bar of those that follow each other, each time of twice as long, until a quarter of the room is free: however many
+    /// gaps there are, what is added takes next to nothing of this.
     fn fold(&mut self) {
-        self.lists_a_bar = self.lists_a_bar.saturating_mul(2);
-        let mut folded: Vec<Bar> = Vec::with_capacity(self.bars.len() / 2 + 1);
-        for bar in std::mem::take(&mut self.bars) {
-            match folded.last_mut() {
-                Some(last) if last.lists + bar.lists <= self.lists_a_bar && last.goes_on_in(&bar) => {
-                    last.add(&bar);
+        let most = self.most_bars.saturating_add(self.most_bars / 2);
+        while self.bars.len() > most {
+            self.bar_s = (self.bar_s * 2.0).max(SHORTEST_S);
+            let mut folded: Vec<Bar> = Vec::with_capacity(most);
+            for bar in std::mem::take(&mut self.bars) {
+                match folded.last_mut() {
+                    Some(last) if is_one(last, &bar, self.bar_s) => last.add(&bar),
+                    _ => folded.push(bar),
                 }
-                _ => folded.push(bar),
             }
+            self.bars = folded;
         }
-        self.bars = folded;
     }
 
     /// The place of a statement among those that are counted.
@@ -398,14 +406,42 @@ mod tests {
             all += sessions;
             load.add(&list(second * 1_000, 1.0, &[(Running, "SELECT ?", sessions)]));
         }
-        assert!((100..=201).contains(&load.bars().len()), "{}", load.bars().len());
+        assert!((75..=200).contains(&load.bars().len()), "{}", load.bars().len());
         let of_bars: f64 = load.bars().iter().map(|bar| bar.all_sessions() * bar.seconds).sum();
         assert!((of_bars - all).abs() < 1e-3 && (load.sessions() - all / 96_400.0).abs() < 1e-9);
-        let gaps = load.bars().windows(2).filter(|pair| !pair[0].goes_on_in(&pair[1])).count();
+        let gaps = load.bars().windows(2).filter(|pair| !pair[0].is_near(&pair[1], APART_S)).count();
         assert_eq!(gaps, 1);
         let highest =
             load.bars().iter().max_by(|a, b| a.all_sessions().total_cmp(&b.all_sessions())).unwrap();
         assert!(highest.from <= at(77_777_000) && at(77_777_000) <= highest.to);
+    }
+
+    #[test]
+    fn bars_are_bounded_however_many_gaps_there_are_and_wherever_the_clock_was_set_to() {
+        let mut load = Load::new(120);
+        let (mut ms, mut session_s) = (0, 0.0);
+        for count in 0..40_000_i64 {
+            // Each list is alone; now and then another segment begins an hour earlier.
+            ms += if count % 500 == 0 { -3_600_000 } else { 30_000 };
+            let sessions = (count % 5) as f64;
+            session_s += sessions;
+            load.add(&AtWork {
+                segment: 1 + count.unsigned_abs() / 500,
+                ..list(ms, 1.0, &[(Running, "SELECT ?", sessions)])
+            });
+            assert!(load.bars().len() <= 240, "{count}: {}", load.bars().len());
+        }
+        assert!(load.bars().len() > 60, "{}", load.bars().len());
+        let of_bars: f64 = load.bars().iter().map(|bar| bar.all_sessions() * bar.seconds).sum();
+        assert!((of_bars - session_s).abs() < 1e-3 && (load.seconds() - 40_000.0).abs() < 1e-6);
+        // What comes after all these gaps has bars of its own, and not one because so many lists were folded.
+        let quiet_ms = ms;
+        for _ in 0..4 * load.bar_s as i64 {
+            ms += 10_000;
+            load.add(&AtWork { segment: 100, ..list(ms, 10.0, &[(Running, "SELECT ?", 1.0)]) });
+        }
+        let later = load.bars().iter().filter(|bar| bar.from >= at(quiet_ms)).count();
+        assert!((15..=41).contains(&later) && load.bars().len() <= 240, "{later} {}", load.bars().len());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `performance_schema.threads`: every thread of a MySQL server, with the kernel's thread ids.
 
-use spindoctor_model::mysql::{NamedValues, ServerThread};
+use spindoctor_model::mysql::{NamedValues, ServerThread, THREADS_LISTED_WITHIN_S};
 use spindoctor_model::{ServerSample, ServerVersion};
 
 use super::rows::{Row, Rows};
@@ -64,7 +64,7 @@ pub const SOURCE: Source = Source {
     grant: performance_schema_grant,
     install: "",
     cadence: Cadence::EverySample,
-    pace: Pace::server(1, 15).hurrying(),
+    pace: Pace::server(1, THREADS_LISTED_WITHIN_S).hurrying(),
     plan: |version, variables| {
         if version.is_mariadb() || performance_schema_off(version, variables).is_some() {
             Plan::Elsewhere

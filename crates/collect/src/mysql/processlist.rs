@@ -1,7 +1,7 @@
 //! The process list: MariaDB's threads, and MySQL's where performance_schema.threads cannot be read.
 
 use spindoctor_model::ServerSample;
-use spindoctor_model::mysql::ServerThread;
+use spindoctor_model::mysql::{ServerThread, THREADS_LISTED_WITHIN_S};
 
 use super::perf_schema_threads;
 use super::perf_schema_threads::{RUNNING_LIMIT, SAMPLED_LIMIT, both_ends, find_room};
@@ -34,7 +34,7 @@ pub const SOURCE: Source = Source {
     grant: process_grant,
     install: "",
     cadence: Cadence::EverySample,
-    pace: Pace::server(1, 15).hurrying().instead_of(perf_schema_threads::SOURCE.name),
+    pace: Pace::server(1, THREADS_LISTED_WITHIN_S).hurrying().instead_of(perf_schema_threads::SOURCE.name),
     plan: |version, variables| {
         if version.mariadb_at_least(10, 2, 0) && find_room(variables) {
             Plan::Ask(

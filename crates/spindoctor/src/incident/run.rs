@@ -19,7 +19,8 @@ use crate::common::recorded::{AT_ONCE, window};
 use crate::common::stalls::{day_and_time, event_lasted};
 use crate::common::{output, terminal};
 use spindoctor_page::safe::safe;
-use spindoctor_record::span::{Ends, Span, after, segment_span};
+use spindoctor_record::span::{Ends, ONE_MORE, Span, after, before, segment_span};
+use spindoctor_sessions::LONGEST_S;
 
 /// A window reaches this far beyond a stall, so that there is a sample before and one after it.
 const ONE_SAMPLE: Duration = Duration::from_millis(1_500);
@@ -158,6 +159,9 @@ fn events_text(events: &[spindoctor_model::EventHead]) -> String {
 fn over_time(recording: &Recording, scope: Scope) -> anyhow::Result<(Vec<Point>, Loads)> {
     let from = scope.calm.map_or(scope.shown.from, |calm| calm.from.min(scope.shown.from));
     let (mut points, mut loads) = (Vec::new(), Loads::default());
+    // The first list stands for the time since the one before it.
+    let lead = before(from, Duration::from_secs_f64(LONGEST_S));
+    recording.samples(lead, before(from, ONE_MORE))?.iter().for_each(|sample| loads.add(scope, sample));
     let mut next = from;
     loop {
         let to = after(next, AT_ONCE).min(scope.shown.to);
@@ -167,7 +171,7 @@ fn over_time(recording: &Recording, scope: Scope) -> anyhow::Result<(Vec<Point>,
         if to >= scope.shown.to {
             break;
         }
-        next = after(to, Duration::from_millis(1));
+        next = after(to, ONE_MORE);
     }
     points.sort_by_key(|point| point.at);
     Ok((points, loads))
