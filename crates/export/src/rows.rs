@@ -102,9 +102,10 @@ pub(super) fn sessions_at_work(
 ) -> anyhow::Result<()> {
     let [server, segment] = [Cell::Text(whose.server(list.segment)), count(list.segment)];
     let [time, seconds] = [Cell::Time(list.at), Cell::Real(list.seconds)];
+    let has_lock_waits = Cell::Truth(list.has_lock_waits);
     if list.sightings.is_empty() {
         let [none, sessions] = [Cell::Nothing, Cell::Real(0.0)];
-        return each(&[server, segment, time, seconds, none, none, sessions, none, none]);
+        return each(&[server, segment, time, seconds, none, none, sessions, none, none, has_lock_waits]);
     }
     fn known(said: &str) -> Cell<'_> {
         text(Some(said).filter(|said| !said.is_empty()))
@@ -120,6 +121,7 @@ pub(super) fn sessions_at_work(
             Cell::Real(seen.sessions),
             known(&seen.state),
             Cell::Text(seen.known_by.name()),
+            has_lock_waits,
         ])?;
     }
     Ok(())

@@ -232,6 +232,7 @@ pub const TABLES: &[Table] = &[
             column("sessions", Real),
             column("state", Text),
             column("known_by", Text),
+            column("has_lock_waits", Truth),
         ],
         rows: Rows::Sessions(rows::sessions_at_work),
     },
@@ -555,5 +556,6 @@ pub(crate) mod tests {
         );
         assert_eq!(rows[0][5], "Text(\"SELECT c FROM sbtest1 WHERE id = ?\")");
         assert_eq!(rows[0][8], "Text(\"list\")");
+        assert!(rows.iter().all(|row| row[9] == "Truth(false)"), "transactions were not read: {rows:?}");
     }
 }
