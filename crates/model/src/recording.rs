@@ -79,7 +79,7 @@ pub struct Probe {
     pub threads_running: Option<u64>,
     /// `Threads_connected`.
     pub threads_connected: Option<u64>,
-    /// Statements so far: `Queries`, or `Questions` of servers that are asked otherwise.
+    /// Statements so far: `Queries` of a MySQL from 8.0.30 on, `Questions` of other servers.
     pub questions: Option<u64>,
     /// `Handler_commit` so far: calls to storage engines, several for each transaction.
     pub commits: Option<u64>,

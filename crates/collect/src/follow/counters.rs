@@ -17,15 +17,16 @@
 //!
 //! The server goes on to be asked now and then, and what no longer agrees is looked for again. `Handler_commit` is no word
 //! in memory: each session has its own. The samples have it, once a second. Where the memory cannot be read (another host,
-//! no right, MariaDB) the server is asked for everything, each time.
+//! no right, MariaDB), or where the server does not say where its log ends, so that its memory would show no commit at all, the
+//! server is asked for everything, each time.
 
 use std::time::{Duration, Instant};
 
-use spindoctor_model::{Probe, ServerVersion, Unavailable};
+use spindoctor_model::{Probe, ServerVersion};
 use spindoctor_stacks::process_memory;
 
+use super::symbols::Symbols;
 use crate::host;
-use crate::host::srv_cpu_usage::addresses_of;
 use crate::mysql::Rows;
 
 /// So many answers must agree with a place.
@@ -38,8 +39,8 @@ const CHECKED_EVERY: Duration = Duration::from_secs(10);
 const UNSURE_CHECKED_EVERY: Duration = Duration::from_secs(2);
 /// So many answers in a row with which no place agrees: the counters are elsewhere.
 const MOST_MISSED: u32 = 5;
-/// Where they were not found, they are looked for again after this long: another process may be the server then.
-const LOOKED_FOR_EVERY: Duration = Duration::from_secs(10);
+/// Where they are not known, it is looked again after this long: the symbols may be found, or another process may be the server.
+const LOOKED_FOR_EVERY: Duration = Duration::from_secs(1);
 /// So often nothing agreed at all: this server's memory is not as it is known here.
 const MOST_FAILURES: u32 = 3;
 /// Bytes of an object that are looked through: `Global_THD_manager` has 9,196 (9.7.4), `log_t` less than that.
@@ -56,6 +57,9 @@ const BLOCK_HEAD: u64 = 12;
 const BLOCK_FRAME: u64 = 16;
 /// More threads than connections: those of the server itself that run statements, such as an event's.
 const MORE_RUNNING: u32 = 1_000;
+
+/// From this version on a server says where its redo log ends (`Innodb_redo_log_current_lsn`).
+pub(super) const SAYS_LOG: (u16, u16, u16) = (8, 0, 30);
 
 /// The exported symbols with their sizes: MySQL 8.0 to 9.7.
 const SYMBOLS: [(&str, u64); 4] = [
@@ -74,8 +78,16 @@ struct Counted {
     connected: u64,
     /// `Threads_running`, and nobody who asks is among them.
     running: u64,
-    /// Bytes of redo between the last checkpoint and now; none of a server that does not say it.
-    checkpoint_age_bytes: Option<u64>,
+    /// Bytes of redo between the last checkpoint and now.
+    checkpoint_age_bytes: u64,
+}
+
+/// Where the symbols of the server are that the probe asks, in one session after the other.
+pub(super) type CounterSymbols = Symbols<{ SYMBOLS.len() }>;
+
+/// Those of no server yet.
+pub(super) fn symbols() -> CounterSymbols {
+    Symbols::new(SYMBOLS)
 }
 
 /// The counters of the server that one session of the probe asks, where they are to be read in its memory.
@@ -84,15 +96,14 @@ pub(super) struct Memory {
     counters: Option<Counters>,
     /// When they are looked for; none where that is of no use.
     again: Option<Instant>,
-    /// `Questions` less `Queries`, as they were at first: the counts go on from those of the samples.
-    apart: Option<u64>,
 }
 
 impl Memory {
     /// Of a server of this version. Nothing is looked for yet.
     pub(super) fn of_version(version: ServerVersion) -> Self {
-        let again = version.mysql_at_least(8, 0, 0).then(Instant::now);
-        Self { counters: None, again, apart: None }
+        let (major, minor, patch) = SAYS_LOG;
+        let again = version.mysql_at_least(major, minor, patch).then(Instant::now);
+        Self { counters: None, again }
     }
 
     /// True where the counters are read in memory now, so that the server need not be asked for them.
@@ -106,33 +117,42 @@ impl Memory {
     }
 
     /// The memory before the server is asked; none where it is not to be looked at. `process`: the server's.
-    pub(super) fn before(&mut self, process: impl FnOnce() -> Option<host::Target>) -> Option<Image> {
+    pub(super) fn before(
+        &mut self,
+        symbols: &mut CounterSymbols,
+        process: impl FnOnce() -> Option<host::Target>,
+    ) -> Option<Image> {
         let now = Instant::now();
         if self.counters.is_none() && self.again.is_some_and(|again| again <= now) {
             self.again = Some(now + LOOKED_FOR_EVERY);
-            self.counters = process().and_then(|process| Counters::find(&process).ok());
+            self.counters = process().and_then(|process| Counters::of_process(&process, symbols));
         }
-        self.counters.as_ref()?.image()
+        let image = self.counters.as_ref()?.image();
+        if image.is_none() {
+            self.forget();
+        }
+        image
     }
 
     /// The server was asked, and has answered: what its memory was before is held against it. The probe is as it was read
     /// from the answer.
-    pub(super) fn answered(&mut self, rows: &Rows, before: &Image, probe: &mut Probe) {
+    pub(super) fn answered(
+        &mut self,
+        symbols: &mut CounterSymbols,
+        rows: &Rows,
+        before: &Image,
+        probe: &mut Probe,
+    ) {
         let Some(counters) = &mut self.counters else { return };
-        let (Some(said), Some(after)) = (Said::in_rows(rows), counters.image()) else {
-            return self.forget();
-        };
+        let Some(said) = Said::in_rows(rows) else { return self.give_up(symbols) };
+        let Some(after) = counters.image() else { return self.forget() };
         counters.agree(&said, before, &after, Instant::now());
         if counters.are_given_up() {
-            (self.counters, self.again) = (None, None);
+            self.give_up(symbols);
         } else if counters.are_known() {
             // There are none in the probes that read memory.
             probe.commits = None;
         }
-        let apart = *self.apart.get_or_insert_with(|| {
-            probe.questions.map_or(0, |questions| questions.wrapping_sub(said.queries))
-        });
-        probe.questions = Some(said.queries.wrapping_add(apart));
     }
 
     /// What the counters are now; `own` of the threads that run are spindoctor's. They stay unread where the memory cannot be
@@ -141,8 +161,8 @@ impl Memory {
         let Some(counted) = self.counters.as_ref().and_then(Counters::read) else { return self.forget() };
         probe.threads_running = Some(counted.running.saturating_sub(own));
         probe.threads_connected = Some(counted.connected);
-        probe.questions = Some(counted.queries.wrapping_add(self.apart.unwrap_or_default()));
-        probe.checkpoint_age_bytes = counted.checkpoint_age_bytes;
+        probe.questions = Some(counted.queries);
+        probe.checkpoint_age_bytes = Some(counted.checkpoint_age_bytes);
     }
 
     /// How many threads run now, `own` of which are spindoctor's; none where that is not known.
@@ -154,6 +174,12 @@ impl Memory {
     /// They are looked for again after a while.
     fn forget(&mut self) {
         (self.counters, self.again) = (None, Some(Instant::now() + LOOKED_FOR_EVERY));
+    }
+
+    /// They are not looked for in this process again, in no later session either.
+    fn give_up(&mut self, symbols: &mut CounterSymbols) {
+        symbols.give_up();
+        (self.counters, self.again) = (None, None);
     }
 }
 
@@ -170,32 +196,18 @@ struct Counters {
     /// Places in `log`.
     sn: Candidates,
     checkpoint: Candidates,
-    /// True where the server says what its log's end and its last checkpoint are.
-    says_log: bool,
     failures: u32,
     /// When an answer agreed last.
     checked: Option<Instant>,
 }
 
 impl Counters {
-    /// Looks for them in a server's process. Cost: its binary's table of exported symbols is read, once.
-    ///
-    /// # Errors
-    /// Why there is nothing to be read.
-    fn find(target: &host::Target) -> Result<Self, Unavailable> {
-        if !target.is_live() {
-            return Err(Unavailable::because("the server's process is not on this host"));
-        }
-        let [Some(query_id), Some(connections), Some(manager), Some(log)] = addresses_of(target, SYMBOLS)?
-        else {
-            return Err(Unavailable::because("the server's binary does not export its counters"));
-        };
+    /// Those of a server's process; none where it is not known (yet) where its symbols are, or where its memory cannot be read.
+    fn of_process(target: &host::Target, symbols: &mut CounterSymbols) -> Option<Self> {
+        let [query_id, connections, manager, log] = symbols.addresses(target)?;
         let pid = target.pid;
         let object = |pointer| word(pid, pointer).filter(|object| *object != 0);
-        let (Some(manager), Some(log)) = (object(manager), object(log)) else {
-            return Err(Unavailable::because(format!("the memory of process {pid} cannot be read")));
-        };
-        Ok(Self::at(pid, [query_id, connections, manager, log]))
+        Some(Self::at(pid, [query_id, connections, object(manager)?, object(log)?]))
     }
 
     fn at(pid: u32, [query_id, connections, manager, log]: [u64; 4]) -> Self {
@@ -208,7 +220,6 @@ impl Counters {
             running: Candidates::default(),
             sn: Candidates::default(),
             checkpoint: Candidates::default(),
-            says_log: false,
             failures: 0,
             checked: None,
         }
@@ -218,7 +229,8 @@ impl Counters {
     fn are_known(&self) -> bool {
         self.checked.is_some()
             && self.running.only().is_some()
-            && (!self.says_log || (self.sn.first().is_some() && self.checkpoint.first().is_some()))
+            && self.sn.first().is_some()
+            && self.checkpoint.first().is_some()
     }
 
     /// True where they are not on this server as they are known here.
@@ -228,7 +240,7 @@ impl Counters {
 
     /// True where the server is to be asked again, too.
     fn is_due(&self, now: Instant) -> bool {
-        let is_sure = !self.says_log || (self.sn.only().is_some() && self.checkpoint.only().is_some());
+        let is_sure = self.sn.only().is_some() && self.checkpoint.only().is_some();
         let every = if is_sure { CHECKED_EVERY } else { UNSURE_CHECKED_EVERY };
         !self.are_known() || self.checked.is_none_or(|checked| now.duration_since(checked) >= every)
     }
@@ -239,15 +251,10 @@ impl Counters {
         let running = u32::from_ne_bytes(running);
         let connected = u32::from_ne_bytes(process_memory::read_array(self.pid, self.connections)?);
         let queries = word(self.pid, self.query_id)?;
-        let checkpoint_age_bytes = match self.says_log {
-            // The older one first: the age is not below zero.
-            true => {
-                let checkpoint = word(self.pid, self.log + self.checkpoint.first()?)?;
-                let sn = word(self.pid, self.log + self.sn.first()?)? & !SN_LOCKED;
-                Some(lsn_of(sn).checked_sub(checkpoint)?)
-            }
-            false => None,
-        };
+        // The older one first: the age is not below zero.
+        let checkpoint = word(self.pid, self.log + self.checkpoint.first()?)?;
+        let sn = word(self.pid, self.log + self.sn.first()?)? & !SN_LOCKED;
+        let checkpoint_age_bytes = lsn_of(sn).checked_sub(checkpoint)?;
         (running <= connected.saturating_add(MORE_RUNNING)).then_some(Counted {
             queries,
             connected: connected.into(),
@@ -295,18 +302,16 @@ impl Counters {
                 })
                 && running.is_some_and(|(a, b)| u64::from(a.max(b)) <= most)
         });
-        self.says_log = said.log.is_some();
-        if let Some((lsn, checkpoint)) = said.log {
-            let bytes = before.log.len().min(after.log.len());
-            let at_both = |at| u64_at(&before.log, at).zip(u64_at(&after.log, at));
-            has_agreed &= self.sn.keep(bytes, |at| {
-                at_both(at).is_some_and(|(a, b)| {
-                    counts((a & !SN_LOCKED).saturating_sub(MOST_LATE), sn_of(lsn), b & !SN_LOCKED)
-                })
-            });
-            has_agreed &=
-                self.checkpoint.keep(bytes, |at| at_both(at).is_some_and(|(a, b)| counts(a, checkpoint, b)));
-        }
+        let (lsn, checkpoint) = said.log;
+        let bytes = before.log.len().min(after.log.len());
+        let at_both = |at| u64_at(&before.log, at).zip(u64_at(&after.log, at));
+        has_agreed &= self.sn.keep(bytes, |at| {
+            at_both(at).is_some_and(|(a, b)| {
+                counts((a & !SN_LOCKED).saturating_sub(MOST_LATE), sn_of(lsn), b & !SN_LOCKED)
+            })
+        });
+        has_agreed &=
+            self.checkpoint.keep(bytes, |at| at_both(at).is_some_and(|(a, b)| counts(a, checkpoint, b)));
         if [&self.running, &self.sn, &self.checkpoint].iter().any(|places| places.missed >= MOST_MISSED) {
             return self.disagree();
         }
@@ -335,8 +340,8 @@ struct Said {
     connected: u64,
     created: u64,
     connections: u64,
-    /// The log's end and its last checkpoint, where it says them.
-    log: Option<(u64, u64)>,
+    /// The log's end and its last checkpoint.
+    log: (u64, u64),
 }
 
 impl Said {
@@ -351,7 +356,7 @@ impl Said {
             connected: value("Threads_connected")?,
             created: value("Threads_created")?,
             connections: value("Connections")?,
-            log: value("Innodb_redo_log_current_lsn").zip(value("Innodb_redo_log_checkpoint_lsn")),
+            log: (value("Innodb_redo_log_current_lsn")?, value("Innodb_redo_log_checkpoint_lsn")?),
         })
     }
 }
@@ -428,6 +433,7 @@ mod tests {
     use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
     use super::*;
+    use crate::follow::symbols::tests::settled;
 
     /// What stands in the test program for a server's memory: words that change, among others that do not.
     struct Server {
@@ -486,13 +492,37 @@ mod tests {
                 connected: 9,
                 created: 12,
                 connections: 41,
-                log: Some((lsn, self.log[CHECKPOINT].load(Ordering::Relaxed))),
+                log: (lsn, self.log[CHECKPOINT].load(Ordering::Relaxed)),
             };
             change(&mut said);
             let after = counters.image().unwrap();
             counters.agree(&said, &before, &after, now);
         }
+
+        /// The probe of a question by SQL, whose answer has so many of the names.
+        fn probed(&self, memory: &mut Memory, names: usize) -> Probe {
+            let mut symbols = symbols();
+            let before = memory.before(&mut symbols, || None).unwrap();
+            let queries = self.query_id.fetch_add(1, Ordering::Relaxed) + 1;
+            let pairs: [(&str, u64); MOST_NAMES] = [
+                ("Queries", queries),
+                ("Threads_connected", 9),
+                ("Threads_created", 12),
+                ("Connections", 41),
+                ("Innodb_redo_log_current_lsn", 5_000_000),
+                ("Innodb_redo_log_checkpoint_lsn", 4_000_000),
+            ];
+            let cell = |(name, value): &(&str, u64)| vec![Some((*name).to_owned()), Some(value.to_string())];
+            let cells = pairs.iter().take(names).map(cell).collect();
+            let rows = Rows::new(vec!["Variable_name".to_owned(), "Value".to_owned()], cells);
+            let mut probe = Probe { questions: Some(queries), commits: Some(3), ..Probe::default() };
+            memory.answered(&mut symbols, &rows, &before, &mut probe);
+            probe
+        }
     }
+
+    /// Names that are asked for the memory's sake.
+    const MOST_NAMES: usize = 6;
 
     #[test]
     fn a_place_is_known_once_five_answers_agreed_and_is_read_from_then_on() {
@@ -508,7 +538,7 @@ mod tests {
         server.connections.store(11, Ordering::Relaxed);
         server.manager[RUNNING].store(7, Ordering::Relaxed);
         server.write(5_010_000);
-        let age = Some(1_010_000);
+        let age = 1_010_000;
         let counted = Counted { queries: 900, connected: 11, running: 7, checkpoint_age_bytes: age };
         assert_eq!(counters.read(), Some(counted));
         // Two places held the checkpoint: it is asked again soon, until one of them is known to be another thing.
@@ -516,17 +546,7 @@ mod tests {
         server.checkpoint(4_500_000);
         server.asked(&mut counters, |_| (), now);
         assert!(!counters.is_due(now + UNSURE_CHECKED_EVERY) && counters.is_due(now + CHECKED_EVERY));
-        assert_eq!(counters.read().unwrap().checkpoint_age_bytes, Some(510_000));
-    }
-
-    #[test]
-    fn a_server_that_says_nothing_of_its_log_is_read_without() {
-        let server = Server::new();
-        let (mut counters, now) = (server.counters(), Instant::now());
-        for _ in 0..5 {
-            server.asked(&mut counters, |said| said.log = None, now);
-        }
-        assert_eq!(counters.read().unwrap().checkpoint_age_bytes, None);
+        assert_eq!(counters.read().unwrap().checkpoint_age_bytes, 510_000);
     }
 
     #[test]
@@ -572,50 +592,47 @@ mod tests {
     }
 
     #[test]
-    fn a_probe_counts_on_from_what_the_server_said_at_first() {
+    fn what_is_read_in_memory_is_what_the_server_says() {
         let server = Server::new();
-        let mut memory = Memory { counters: Some(server.counters()), again: None, apart: None };
-        let ask = |memory: &mut Memory| {
-            let before = memory.before(|| None).unwrap();
-            let queries = server.query_id.fetch_add(1, Ordering::Relaxed) + 1;
-            let pairs = [
-                ("Queries", queries),
-                ("Threads_connected", 9),
-                ("Threads_created", 12),
-                ("Connections", 41),
-            ];
-            let cells = pairs.map(|(name, value)| vec![Some(name.to_owned()), Some(value.to_string())]);
-            let rows = Rows::new(vec!["Variable_name".to_owned(), "Value".to_owned()], cells.into());
-            let mut probe = Probe { questions: Some(queries - 50), commits: Some(3), ..Probe::default() };
-            memory.answered(&rows, &before, &mut probe);
-            probe
-        };
-        for _ in 0..4 {
-            let probe = ask(&mut memory);
-            assert_eq!(
-                (probe.questions, probe.commits),
-                (Some(server.query_id.load(Ordering::Relaxed) - 50), Some(3))
-            );
+        let mut memory = Memory { counters: Some(server.counters()), again: None };
+        for answer in 1..5 {
+            let probe = server.probed(&mut memory, MOST_NAMES);
+            assert_eq!((probe.questions, probe.commits), (Some(100 + answer), Some(3)));
         }
         assert!(!memory.is_enough(Instant::now()));
-        assert_eq!(ask(&mut memory).commits, None, "no later probe has them");
+        assert_eq!(server.probed(&mut memory, MOST_NAMES).commits, None, "no later probe has them");
         assert!(memory.is_enough(Instant::now()));
         server.query_id.fetch_add(1_000, Ordering::Relaxed);
         let mut probe = Probe::default();
         memory.read(1, &mut probe);
-        assert_eq!(
-            (probe.questions, probe.threads_running, probe.threads_connected),
-            (Some(1_055), Some(2), Some(9))
-        );
+        assert_eq!((probe.questions, probe.commits), (Some(1_105), None), "one count, wherever it is from");
+        assert_eq!((probe.threads_running, probe.threads_connected), (Some(2), Some(9)));
+        assert_eq!(probe.checkpoint_age_bytes, Some(1_000_000));
         server.manager[RUNNING].store(1 << 20, Ordering::Relaxed);
         memory.read(1, &mut probe);
         assert!(!memory.is_enough(Instant::now()), "the server is asked again");
     }
 
+    /// Without the log's end no probe would show that commits stop.
+    #[test]
+    fn a_server_that_does_not_say_where_its_log_ends_is_asked_for_everything() {
+        let server = Server::new();
+        let mut memory = Memory { counters: Some(server.counters()), again: Some(Instant::now()) };
+        assert_eq!(server.probed(&mut memory, MOST_NAMES - 1).commits, Some(3));
+        assert!(memory.counters.is_none() && memory.again.is_none(), "its memory is not looked at again");
+        let version = |text| ServerVersion::parse(text, "").unwrap();
+        for (text, is_looked_at) in
+            [("8.0.12", false), ("8.0.29", false), ("8.0.30", true), ("9.7.4", true), ("5.7.44", false)]
+        {
+            assert_eq!(Memory::of_version(version(text)).again.is_some(), is_looked_at, "{text}");
+        }
+    }
+
     #[test]
     fn this_program_is_no_mysql() {
-        let why = Counters::find(&host::Target::live(std::process::id())).unwrap_err();
-        assert!(why.because.contains("does not export"), "{}", why.because);
+        let (mut symbols, target) = (symbols(), host::Target::live(std::process::id()));
+        settled(&mut symbols, &target);
+        assert!(Counters::of_process(&target, &mut symbols).is_none());
     }
 
     #[test]

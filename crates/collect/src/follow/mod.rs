@@ -51,6 +51,7 @@ mod sampler;
 mod server;
 mod shared;
 mod sources;
+mod symbols;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};

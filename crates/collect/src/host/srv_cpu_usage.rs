@@ -40,9 +40,10 @@ const MOST_CPUS: i32 = 4_096;
 
 /// Address of the symbol in one process, so that the binary is searched once and not in every
 /// sample. The key is the process: id and start time.
-static FOUND: Mutex<Option<(Key, Result<u64, Unavailable>)>> = Mutex::new(None);
+static FOUND: Mutex<Option<(Process, Result<u64, Unavailable>)>> = Mutex::new(None);
 
-type Key = (u32, u64);
+/// One process and no later one with its number: its id, and when it was started, in ticks.
+pub(crate) type Process = (u32, u64);
 
 fn collect(target: &Target) -> Result<SrvCpuUsage, Unavailable> {
     let address = cached_address(target)?;
@@ -60,8 +61,7 @@ fn collect(target: &Target) -> Result<SrvCpuUsage, Unavailable> {
 }
 
 fn cached_address(target: &Target) -> Result<u64, Unavailable> {
-    let stat = process::parse_task_stat(&kernel_file::read(&target.process("stat"))?);
-    let key = (target.pid, stat.map_or(0, |stat| stat.started_ticks));
+    let key = process_of(target)?;
     let mut found = FOUND.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     match &*found {
         Some((known, address)) if *known == key => address.clone(),
@@ -75,6 +75,15 @@ fn cached_address(target: &Target) -> Result<u64, Unavailable> {
             address
         }
     }
+}
+
+/// Which process it is now.
+///
+/// # Errors
+/// Why that cannot be read: there is none any more.
+pub(crate) fn process_of(target: &Target) -> Result<Process, Unavailable> {
+    let stat = process::parse_task_stat(&kernel_file::read(&target.process("stat"))?);
+    Ok((target.pid, stat.map_or(0, |stat| stat.started_ticks)))
 }
 
 /// Where a data symbol of the process's binary is in its memory; None where the binary has none of
@@ -97,7 +106,7 @@ pub(crate) fn addresses_of<const SYMBOLS: usize>(
     let elf = Elf::open(file, &Arc::default()).map_err(|error| {
         Unavailable::because(format!("{} is no 64-bit ELF program: {error}", path.display()))
     })?;
-    let values = symbols.map(|(name, size)| elf.data_symbol(name, size));
+    let values = elf.data_symbols(symbols);
     if values.iter().all(Option::is_none) {
         return Ok([None; SYMBOLS]);
     }
@@ -164,7 +173,7 @@ pub fn decode(bytes: &[u8; SIZE]) -> Option<SrvCpuUsage> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::ffi::CStr;
     use std::fs::File;
 
@@ -173,7 +182,12 @@ mod tests {
     /// Stands in the test program for the server's global.
     #[unsafe(no_mangle)]
     #[used]
-    static SPINDOCTOR_TEST_USAGE: [f64; 5] = [0.0, 81.5, 3.5, 40.75, 1.75];
+    pub(crate) static SPINDOCTOR_TEST_USAGE: [f64; 5] = [0.0, 81.5, 3.5, 40.75, 1.75];
+
+    /// And for another one, of another size.
+    #[unsafe(no_mangle)]
+    #[used]
+    pub(crate) static SPINDOCTOR_TEST_COUNTS: [u64; 3] = [1, 2, 3];
 
     #[test]
     fn a_global_of_a_running_program_is_found_and_read() {

@@ -500,20 +500,36 @@ impl Elf {
     /// The value and size of a data symbol: of the dynamic table, or of the full one, which most packages strip. `size` is
     /// what it must have.
     pub fn data_symbol(&self, name: &str, size: u64) -> Option<u64> {
-        [Which::Dynamic, Which::All].into_iter().find_map(|which| {
+        let [value] = self.data_symbols([(name, size)]);
+        value
+    }
+
+    /// The same of several, each of a name and a size: each table is looked through once.
+    pub fn data_symbols<const COUNT: usize>(&self, wanted: [(&str, u64); COUNT]) -> [Option<u64>; COUNT] {
+        let mut values = [None; COUNT];
+        let longest = wanted.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
+        for which in [Which::Dynamic, Which::All] {
+            if values.iter().all(Option::is_some) {
+                break;
+            }
             let mut likely = Vec::new();
             let names = self.symbols(which, &mut |symbol| {
-                if symbol.kind == STT_OBJECT && symbol.size == size && symbol.section != SHN_UNDEF {
+                let has_size = wanted.iter().any(|(_, size)| *size == symbol.size);
+                if symbol.kind == STT_OBJECT && has_size && symbol.section != SHN_UNDEF {
                     likely.push(symbol);
                 }
-            })?;
-            let is_wanted = |symbol: &&RawSymbol| {
-                names
-                    .text(u64::from(symbol.name), name.len() + 1)
-                    .is_some_and(|text| *text == *name.as_bytes())
-            };
-            likely.iter().find(is_wanted).map(|symbol| symbol.address)
-        })
+            });
+            let Some(names) = names else { continue };
+            for symbol in &likely {
+                let Some(text) = names.text(u64::from(symbol.name), longest + 1) else { continue };
+                for ((name, size), value) in wanted.iter().zip(&mut values) {
+                    if value.is_none() && *size == symbol.size && *text == *name.as_bytes() {
+                        *value = Some(symbol.address);
+                    }
+                }
+            }
+        }
+        values
     }
 
     /// `.gnu_debuglink`: the name of the debug file, and its checksum.

@@ -179,10 +179,10 @@ async fn counters_are_read_in_the_servers_memory(server: &Server, watched: &mut 
     assert_eq!(crowded.threads_connected, Some(OWN + 4));
     assert!(crowded.questions >= calm.questions.map(|questions| questions + 4), "{calm:?} {crowded:?}");
     let said = server
-        .ask("SELECT VARIABLE_VALUE FROM performance_schema.global_status WHERE VARIABLE_NAME = 'Questions'");
+        .ask("SELECT VARIABLE_VALUE FROM performance_schema.global_status WHERE VARIABLE_NAME = 'Queries'");
     let said: u64 = said.await.unwrap().unwrap().parse().unwrap();
     let read = crowded.questions.unwrap();
-    // Some are sent between the two; nothing here calls routines, which only one of the two counts.
+    // Some are sent between the two.
     assert!(read.abs_diff(said) < 200, "{read} {said}");
     let has_none = |probe: &Probe| is_of_memory(probe) && probe.threads_running == Some(0);
     watched.probe("a probe that read of nobody who runs", has_none).await;
