@@ -1,7 +1,7 @@
 //! [`StallKind::Asked`](spindoctor_model::StallKind): what the user asked for with `--when`.
 //!
-//! The probe's few readings of the server are checked ten times per second, and all others with each sample: commits, too,
-//! which not every probe has.
+//! The threads that the probe counts are checked ten times per second, and all else with each sample: commits, too, which not
+//! every probe has, and `Questions`, of which some probes have `Queries` in place.
 
 use spindoctor_model::mysql::NamedValues;
 use spindoctor_model::{Probe, RecordedSample};
@@ -108,7 +108,7 @@ impl Watched {
     }
 }
 
-/// A probe that has every reading, to list its names.
+/// A probe that has every reading that is checked, to list its names.
 const EVERY_READING: Probe = Probe {
     at_s: 0.0,
     took_ms: 0.0,
@@ -116,18 +116,15 @@ const EVERY_READING: Probe = Probe {
     failure: None,
     threads_running: Some(0),
     threads_connected: Some(0),
-    questions: Some(0),
+    questions: None,
     commits: None,
-    checkpoint_age_bytes: Some(0),
+    checkpoint_age_bytes: None,
 };
 
-/// The probe's readings by the names that the server has for them.
+/// The probe's readings by the names that the server has for them: those that are the same of every server.
 fn of_probe(probe: &Probe) -> NamedValues {
-    let readings = [
-        ("Threads_running", probe.threads_running),
-        ("Threads_connected", probe.threads_connected),
-        ("Questions", probe.questions),
-    ];
+    let readings =
+        [("Threads_running", probe.threads_running), ("Threads_connected", probe.threads_connected)];
     readings.into_iter().filter_map(|(name, value)| Some((name, value?.to_string()))).collect()
 }
 
@@ -169,6 +166,19 @@ mod tests {
         assert_eq!(seen.because, "Com_commit/s < 10: it is 5");
         asked.begin_segment();
         assert_eq!(asked.count(&sample(0.0, "Com_commit", 3)), None);
+    }
+
+    #[test]
+    fn statements_within_routines_that_probes_count_are_no_questions() {
+        let mut asked = asked("Questions/s > 5000");
+        for second in 0..10_u32 {
+            let at_s = f64::from(second);
+            assert_eq!(asked.count(&sample(at_s, "Questions", second * 1_000)), None);
+            // Queries: thirty statements within each.
+            let questions = Some(1_000_000_000 + u64::from(second) * 31_000);
+            assert_eq!(asked.look(&Probe { at_s: at_s + 0.1, questions, ..EVERY_READING }), None);
+        }
+        assert!(asked.count(&sample(10.0, "Questions", 20_000)).is_some());
     }
 
     #[test]

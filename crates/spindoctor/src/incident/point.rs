@@ -21,8 +21,10 @@ pub struct Point {
     pub answer_ms: Option<f64>,
     /// Statements that run, spindoctor's own left out.
     pub threads_running: Option<f64>,
-    /// `Questions`.
+    /// Statements: `Questions`; in all of an incident whose probes count them, `Queries`.
     pub questions: Option<f64>,
+    /// `Queries`, of a sample.
+    pub queries: Option<f64>,
     /// `Handler_commit`.
     pub commits: Option<f64>,
     /// CPU time of the server's process, microseconds.
@@ -50,6 +52,7 @@ impl Point {
             // The one that runs SHOW GLOBAL STATUS is spindoctor's.
             threads_running: number("threads_running").map(|running| (running - 1.0).max(0.0)),
             questions: number("questions"),
+            queries: number("queries"),
             commits: number("handler_commit"),
             cpu_us: process.map(|process| (process.user_us + process.system_us) as f64),
             checkpoint_age_bytes: checkpoint_age_bytes(sample, status),
@@ -68,18 +71,32 @@ impl Point {
             answer_ms: was_waited_for.then_some(probe.took_ms),
             threads_running: number(probe.threads_running),
             questions: number(probe.questions),
+            queries: None,
             commits: number(probe.commits),
             cpu_us: None,
             checkpoint_age_bytes: number(probe.checkpoint_age_bytes),
         })
     }
 
-    /// Without the readings of the probe; commits stay where it has none of them.
-    fn without_probed(self, has_commits: bool) -> Self {
+    /// Without the readings of the probe; statements and commits stay where it has none of them.
+    fn without_probed(self, has_statements: bool, has_commits: bool) -> Self {
+        let questions = self.questions.filter(|_| !has_statements);
         let commits = self.commits.filter(|_| !has_commits);
-        Self { at: self.at, segment: self.segment, cpu_us: self.cpu_us, commits, ..Self::default() }
+        Self {
+            at: self.at,
+            segment: self.segment,
+            cpu_us: self.cpu_us,
+            questions,
+            commits,
+            ..Self::default()
+        }
     }
 }
+
+/// A sample's counters are read this long before or after its time at most, besides the time to answer.
+const AROUND: Duration = Duration::from_millis(300);
+/// Statements by which two counters may differ that nobody but spindoctor moves: one for each probe, and some for each sample.
+const OWN_STATEMENTS: f64 = 20.0;
 
 fn checkpoint_age_bytes(sample: &Sample, status: Option<&NamedValues>) -> Option<f64> {
     let number = |name: &str| status?.number(name);
@@ -110,12 +127,17 @@ pub fn merged(
     let (Some(first), Some(last)) = (probes.first(), probes.last()) else { return points };
     let probed = Span::new(first.at, last.at);
     let has_commits = probes.iter().any(|probe| probe.commits.is_some());
-    let apart = points.iter().find_map(|point| apart(point, &probes)).unwrap_or_default();
-    probes.iter_mut().for_each(|probe| probe.questions = probe.questions.map(|count| count + apart));
+    // Of the two counters of the samples that one which the probes count, too.
+    let counters: [fn(&Point) -> Option<f64>; 2] = [|point| point.questions, |point| point.queries];
+    let counter = counters.into_iter().find(|of| goes_along(&points, of, &probes));
+    match counter {
+        Some(of) => points.iter_mut().for_each(|point| point.questions = of(point)),
+        None => probes.iter_mut().for_each(|probe| probe.questions = None),
+    }
     for point in &mut points {
         let answer_ms = point.answer_ms.filter(|_| is_stretch);
         if probed.contains(point.at) {
-            *point = point.without_probed(has_commits);
+            *point = point.without_probed(counter.is_some(), has_commits);
         }
         point.answer_ms = answer_ms;
     }
@@ -127,16 +149,22 @@ pub fn merged(
     points
 }
 
-/// What the probes' counter of statements is short of that of a sample between two of them: the probe may count statements
-/// within routines, too, from when its session began. 0 where the sample's lies between theirs, or as near to them as they
-/// are to each other; none where no two probes are around it.
-fn apart(sample: &Point, probes: &[Point]) -> Option<f64> {
-    let count = sample.questions?;
-    let counted = || probes.iter().filter_map(|probe| Some((probe.at, probe.questions?)));
-    let (_, before) = counted().take_while(|(at, _)| *at <= sample.at).last()?;
-    let (_, after) = counted().find(|(at, _)| *at >= sample.at)?;
-    let (middle, near) = ((before + after) / 2.0, 2.0 * (after - before).abs());
-    Some(if (count - middle).abs() <= near { 0.0 } else { count - middle })
+/// True where a counter of the samples is what the probes count: in each sample that is between two probes it is between what
+/// those say. `Queries` counts the statements within routines, too, and `Questions` does not: which of the two the probes have
+/// depends on the server and on what recorded it. False where no sample is among probes: then nobody knows.
+fn goes_along(points: &[Point], of: impl Fn(&Point) -> Option<f64>, probes: &[Point]) -> bool {
+    let counted: Vec<(Timestamp, f64)> =
+        probes.iter().filter_map(|probe| Some((probe.at, probe.questions?))).collect();
+    let is_between = |point: &Point| {
+        let count = of(point)?;
+        let took = Duration::try_from_secs_f64(point.answer_ms.unwrap_or_default() / 1e3).unwrap_or_default();
+        let read = Span::new(point.at, point.at).widened(AROUND.saturating_add(took));
+        let (_, least) = counted.get(counted.partition_point(|(at, _)| *at < read.from).checked_sub(1)?)?;
+        let (_, most) = counted.get(counted.partition_point(|(at, _)| *at <= read.to))?;
+        Some((least - OWN_STATEMENTS..=most + OWN_STATEMENTS).contains(&count))
+    };
+    let mut each = points.iter().filter_map(is_between).peekable();
+    each.peek().is_some() && each.all(|is_between| is_between)
 }
 
 #[cfg(test)]
@@ -202,7 +230,7 @@ mod tests {
             answers(&text),
             [(0.0, None), (1.0, None), (1.5, probe), (2.0, None), (2.5, probe), (3.0, None), (4.0, None)]
         );
-        assert_eq!((text[3].questions, text[1].questions), (None, Some(7.0)));
+        assert_eq!((text[3].threads_running, text[3].questions), (None, Some(7.0)), "probes without a count");
         assert_eq!(
             answers(&of(true)),
             [
@@ -217,44 +245,72 @@ mod tests {
         );
     }
 
-    #[test]
-    fn a_counter_of_the_probe_goes_on_from_that_of_the_samples_and_commits_stay_where_it_has_none() {
-        let values =
-            |count: u32| [("Questions", (count * 100).to_string()), ("Handler_commit", "4".to_owned())];
-        let points = |probe_counts: &dyn Fn(f64) -> u64, commits| {
-            let points = (0..6).map(|at| {
-                let values = values(at.try_into().unwrap());
-                Point::of_sample(&recorded(
-                    at,
-                    &values.each_ref().map(|(name, value)| (*name, value.as_str())),
-                ))
-            });
-            let probe = |tenth: u32| {
-                let at_s = f64::from(tenth) / 10.0 + 0.05;
-                let questions = Some(probe_counts(at_s));
-                Probe { at_s, took_ms: 0.2, answered: true, questions, commits, ..Probe::default() }
-            };
-            let event = Event {
-                head: EventHead { segment: 1, ..EventHead::default() },
-                probes: (10..30).map(probe).collect(),
-                ..Event::default()
-            };
-            merged(points.collect(), Some(&event), &[Segment { id: 1, ..Segment::default() }], false)
+    /// Six seconds of samples with 100 questions a second, in the middle of which there are probes.
+    fn with_probes(
+        queries_per_s: u32,
+        probe_counts: impl Fn(f64) -> u64,
+        commits: Option<u64>,
+    ) -> Vec<Point> {
+        let points = (0..6_u32).map(|at| {
+            let values = [
+                ("Questions", (at * 100).to_string()),
+                ("Queries", (7_000_000 + at * queries_per_s).to_string()),
+                ("Handler_commit", "4".to_owned()),
+            ];
+            Point::of_sample(&recorded(
+                at.into(),
+                &values.each_ref().map(|(name, value)| (*name, value.as_str())),
+            ))
+        });
+        let probe = |tenth: u32| {
+            let at_s = f64::from(tenth) / 10.0 + 0.05;
+            let questions = Some(probe_counts(at_s));
+            Probe { at_s, took_ms: 0.2, answered: true, questions, commits, ..Probe::default() }
         };
-        let counts =
-            |points: &[Point]| -> Vec<f64> { points.iter().filter_map(|point| point.questions).collect() };
-        let same = counts(&points(&|at_s| (at_s * 100.0) as u64, Some(3)));
-        let others = counts(&points(&|at_s| (at_s * 100.0) as u64 + 5_000, None));
-        assert_eq!(same[..4], [0.0, 100.0, 105.0, 115.0]);
-        for (same, other) in same.iter().zip(&others) {
-            assert!((same - other).abs() <= 10.0, "{same} {other}");
+        let event = Event {
+            head: EventHead { segment: 1, ..EventHead::default() },
+            probes: (10..40).map(probe).collect(),
+            ..Event::default()
+        };
+        merged(points.collect(), Some(&event), &[Segment { id: 1, ..Segment::default() }], false)
+    }
+
+    /// Statements a second from each point to the next that has a count.
+    fn rates(points: &[Point]) -> Vec<f64> {
+        let counts: Vec<(Timestamp, f64)> =
+            points.iter().filter_map(|point| Some((point.at, point.questions?))).collect();
+        let rate = |pair: &[(Timestamp, f64)]| {
+            (pair[1].1 - pair[0].1) / pair[1].0.duration_since(pair[0].0).as_secs_f64()
+        };
+        counts.windows(2).map(rate).collect()
+    }
+
+    #[test]
+    fn statements_of_an_incident_are_of_one_counter_whichever_the_probes_have() {
+        let are = |rates: &[f64], per_s: f64| rates.iter().all(|rate| (rate - per_s).abs() <= 0.2 * per_s);
+        let questions = rates(&with_probes(3_000, |at_s| (at_s * 100.0) as u64, None));
+        assert!(questions.len() > 30 && are(&questions, 100.0), "{questions:?}");
+        // Thirty statements within each routine that is called.
+        let queries = rates(&with_probes(3_000, |at_s| 7_000_000 + (at_s * 3_000.0) as u64, None));
+        assert!(queries.len() > 30 && are(&queries, 3_000.0), "{queries:?}");
+        // A session of the probe that goes on from Questions and counts Queries, and one that has lost its place.
+        for others in [
+            rates(&with_probes(3_000, |at_s| (at_s * 3_000.0) as u64, None)),
+            rates(&with_probes(
+                100,
+                |at_s| if at_s < 2.5 { 7_000_000 } else { 0 } + (at_s * 100.0) as u64,
+                None,
+            )),
+        ] {
+            assert_eq!(others, [100.0; 5], "the samples' own");
         }
+    }
+
+    #[test]
+    fn commits_stay_where_the_probe_has_none() {
         let commits = |points: &[Point]| points.iter().filter_map(|point| point.commits).collect::<Vec<_>>();
-        assert_eq!(commits(&points(&|_| 1, None)), [4.0; 6]);
-        assert_eq!(
-            commits(&points(&|_| 1, Some(3))).len(),
-            25,
-            "those of 20 probes, and of the samples around them"
-        );
+        assert_eq!(commits(&with_probes(100, |_| 1, None)), [4.0; 6]);
+        let probed = commits(&with_probes(100, |_| 1, Some(3)));
+        assert_eq!(probed.len(), 34, "those of 30 probes, and of the samples around them");
     }
 }
