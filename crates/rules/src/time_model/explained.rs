@@ -45,17 +45,27 @@ pub(super) const WITHOUT_A_STATE: &[TimeClass] = {
     ]
 };
 
-/// Part of the time in waits without a name that a finding has to be worth to be what they are. Chosen: estimates of rules are off
-/// by a factor of two where they rest on counters.
+/// Part of the time in waits that a finding has to be worth to be what they are, where it does not say itself that it costs them.
+/// Chosen: estimates of rules are off by a factor of two where they rest on counters.
 const WORTH: f64 = 0.5;
 
-/// The classes that findings explain. A note says that its cause costs little, so it explains nothing. A wait for which the list
-/// has no word and the stack no name is one of a kind without a state, where a finding of such a wait is large enough for it: who
-/// burns a tenth of the CPU holds up nobody for half of the time.
+/// The classes that findings explain. A note says that its cause costs little, so it explains nothing; nor does a cause explain
+/// waits that are far more than it costs: who takes a tenth of the CPU holds up nobody for half of the time. A wait for which the
+/// list has no word and the stack no name is one of a kind without a state, where a finding of such a wait is large enough for it.
 pub(crate) fn explained(time: &SessionTime, findings: &[Finding]) -> BTreeSet<TimeClass> {
     let of = |finding: &Finding| find(&finding.cause).map_or(&[][..], |cause| cause.explains_time);
-    let weighty = findings.iter().filter(|finding| finding.severity > Severity::Note);
-    let mut explained: BTreeSet<TimeClass> = weighty.flat_map(of).copied().collect();
+    let costs = |finding: &Finding, class| {
+        find(&finding.cause)
+            .is_some_and(|cause| matches!(cause.costs, Costs::Waits(surely) if surely.contains(&class)))
+    };
+    let share = |class| share_of(time, class);
+    let weighty = || findings.iter().filter(|finding| finding.severity > Severity::Note);
+    let mut explained: BTreeSet<TimeClass> = weighty().flat_map(of).copied().collect();
+    explained.retain(|class| {
+        let of_class = || weighty().filter(|finding| of(finding).contains(class));
+        of_class().any(|finding| costs(finding, *class))
+            || of_class().fold(0.0, |sum, finding| sum + finding.score) >= WORTH * share(*class)
+    });
     let other = time.classes.iter().find(|one| one.class == TimeClass::Other);
     let is_such_a_wait = |finding: &&Finding| {
         find(&finding.cause).is_some_and(|cause| {
@@ -63,12 +73,16 @@ pub(crate) fn explained(time: &SessionTime, findings: &[Finding]) -> BTreeSet<Ti
                 && WITHOUT_A_STATE.iter().any(|class| cause.explains_time.contains(class))
         })
     };
-    let weighty = findings.iter().filter(|finding| finding.severity > Severity::Note);
-    let worth = weighty.filter(is_such_a_wait).fold(0.0, |sum, finding| sum + finding.score);
+    let worth = weighty().filter(is_such_a_wait).fold(0.0, |sum, finding| sum + finding.score);
     if other.is_some_and(|one| one.known_by == KnownBy::Inferred && worth >= WORTH * one.share) {
         explained.insert(TimeClass::Other);
     }
     explained
+}
+
+/// Share of the session time, 0 to 1, in a class.
+pub(crate) fn share_of(time: &SessionTime, class: TimeClass) -> f64 {
+    time.classes.iter().filter(|one| one.class == class).fold(0.0, |sum, one| sum + one.share)
 }
 
 /// Share of the session time, 0 to 1, in classes of waits that none of these findings explains and that are not ordinary.

@@ -21,7 +21,7 @@ use spindoctor_model::{KnownBy, SessionTime, TimeClass, Window};
 
 use crate::run_queue::{QueuedFor, ran_and_queued_of};
 use account::Account;
-pub(crate) use explained::{ORDINARY, explained, unnamed, waits};
+pub(crate) use explained::{ORDINARY, explained, share_of, unnamed, waits};
 pub(crate) use in_classes::{InClasses, blocker, is_worth_a_finding};
 pub(crate) use score::{FEW, SESSIONS, set_scores, severity};
 pub(crate) use stacks::wait_class;
