@@ -102,10 +102,12 @@ pub fn user_lock(statement: &str) -> Option<String> {
     let lexed = lex(statement, Mode::UNKNOWN);
     let mut code = lexed.code().skip_while(|token| !token.is("get_lock")).skip(1);
     code.next().filter(|token| token.is_sign("("))?;
-    // `_utf8mb4'nightly'` is two tokens.
+    // `_utf8mb4 'nightly'` is two tokens, without the space it is one; `x'6e'` is no text as it stands.
     let name = code.take(2).find(|token| token.kind == Kind::Text)?;
-    let quote = name.text.chars().next().filter(|quote| matches!(quote, '\'' | '"'))?;
-    let inner = name.text.strip_prefix(quote)?.strip_suffix(quote)?;
+    let (before, quoted) = name.text.split_at(name.text.find(['\'', '"'])?);
+    let is_text = before.is_empty() || before.starts_with('_') || before.eq_ignore_ascii_case("n");
+    let quote = quoted.chars().next().filter(|_| is_text)?;
+    let inner = quoted.strip_prefix(quote)?.strip_suffix(quote)?;
     (!inner.is_empty() && !inner.contains([quote, '\\'])).then(|| inner.to_owned())
 }
 
@@ -171,7 +173,12 @@ mod tests {
 
     #[test]
     fn the_name_of_a_user_lock_is_the_text_behind_get_lock() {
-        for text in ["SELECT GET_LOCK('nightly', 5)", "do get_lock ( _utf8mb4\"nightly\" , 5 )"] {
+        for text in [
+            "SELECT GET_LOCK('nightly', 5)",
+            "do get_lock ( _utf8mb4\"nightly\" , 5 )",
+            "DO GET_LOCK(_utf8mb4 'nightly', 5)",
+            "DO GET_LOCK(N'nightly', 5)",
+        ] {
             assert_eq!(user_lock(text).as_deref(), Some("nightly"), "{text}");
         }
         for text in [
@@ -180,6 +187,8 @@ mod tests {
             "SELECT GET_LOCK(?, 5)",
             "GET_LOCK('",
             "GET_LOCK('', 5)",
+            "GET_LOCK(x'6e69', 5)",
+            "GET_LOCK(_utf8mb4 x'6e69', 5)",
             // Cut, or with more in it than is taken as it stands.
             "SELECT GET_LOCK('night",
             "SELECT GET_LOCK('it''s', 5)",
