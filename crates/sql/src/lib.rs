@@ -1,7 +1,7 @@
 //! What a statement's text says, without running it and without a grammar.
 //!
 //! In: a text as a server, a capture or a user gives it, perhaps cut anywhere. Out: its [`tokens`], its [`shape()`] without
-//! literals, its [`digest`], its [`first_table`], the [`tags()`] in its comments, what it is for
+//! literals, its [`digest`], a [`definition`] without literals, its [`first_table`], the [`tags()`] in its comments, what it is for
 //! ([`purpose`]), and whether it only reads ([`reading`]).
 //! Pure: no I/O, no server.
 //!
@@ -15,6 +15,7 @@
 //! ([`Mode::UNKNOWN`]); where the modes disagree about where a literal ends, everything behind is hidden. What is cut within a
 //! literal, a name or a comment is hidden too. Comments are never part of a shape: they may hold a customer's values.
 
+pub mod definition;
 pub mod mode;
 pub mod purpose;
 pub mod reading;
@@ -24,6 +25,7 @@ pub mod tags;
 pub mod tokens;
 pub mod values;
 
+pub use definition::definition_without_literals;
 pub use mode::{Backslash, DoubleQuotes, Mode};
 pub use purpose::{
     aggregates, begins_with, deletes_a_table, has_text, is_about_the_server, locks_the_server, names,
