@@ -35,6 +35,12 @@ pub enum Error {
         /// The latest version that is known here.
         known: i64,
     },
+    /// A part of a recording that was to be copied is larger than a copy may be.
+    #[error("this part of the recording has more than {} MiB; ask for a shorter time", most_bytes >> 20)]
+    TooLong {
+        /// What is allowed.
+        most_bytes: u64,
+    },
     /// Another recorder writes to it.
     #[error("{path} is being written by process {pid}; end that one first, or record to another file")]
     InUse {

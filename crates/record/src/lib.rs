@@ -8,6 +8,7 @@ mod aside;
 mod codec;
 pub mod condition;
 mod costs;
+mod cut;
 mod disk;
 mod error;
 mod events;
@@ -28,6 +29,7 @@ mod writer;
 
 pub use aside::set_aside;
 pub use costs::SourceCost;
+pub use cut::{Cut, CutOptions, add_to_cut, cut};
 pub use disk::{NoRoom, has_room_in};
 pub use error::Error;
 pub use overview::OverviewPoint;

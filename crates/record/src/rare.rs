@@ -105,6 +105,26 @@ impl Rare {
     }
 }
 
+/// What was known at an instant, each with when it was first so, as its table holds it.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    pub(crate) at_ms: i64,
+    pub(crate) settings: Vec<(String, i64, String)>,
+    pub(crate) facts: Vec<(String, i64, String)>,
+}
+
+/// What was known at an instant.
+pub(crate) fn known_at(db: &Connection, at_ms: i64) -> rusqlite::Result<Known> {
+    // Beside one max() SQLite gives the other columns of the row that has it (its documentation, lang_select, section 2.5).
+    let last = |table: &str| -> rusqlite::Result<Vec<(String, i64, String)>> {
+        let sql = format!(
+            "SELECT name, max(at_ms), value FROM {table} WHERE at_ms <= ?1 GROUP BY name HAVING value IS NOT NULL"
+        );
+        db.prepare(&sql)?.query_map([at_ms], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?.collect()
+    };
+    Ok(Known { at_ms, settings: last("settings")?, facts: last("facts")? })
+}
+
 /// The variables as they were last known at an instant, by name in lower case.
 fn settings_at(db: &Connection, at_ms: i64) -> rusqlite::Result<BTreeMap<String, String>> {
     let mut settings = BTreeMap::new();

@@ -61,8 +61,16 @@ impl Recording {
     /// # Errors
     /// There is none, it is something else, or a later version wrote it.
     pub fn open(path: &Path) -> Result<Self, Error> {
+        Self::open_called(path, path)
+    }
+
+    /// Opens a recording that was taken out of another file: its errors call it by that one's name.
+    ///
+    /// # Errors
+    /// As [`Recording::open`].
+    pub fn open_called(place: &Path, path: &Path) -> Result<Self, Error> {
         let opened = Doing { path, doing: "opened" };
-        match std::fs::metadata(path) {
+        match std::fs::metadata(place) {
             Ok(file) if file.is_dir() => {
                 let because = "it is a folder".to_owned();
                 return Err(Error::NotARecording { path: path.to_owned(), because });
@@ -84,7 +92,7 @@ impl Recording {
             }
             Err(source) => return Err(Error::Io { path: path.to_owned(), doing: "opened", because: source }),
         }
-        let db = connect(path).map_err(|error| opened.failed(error))?;
+        let db = connect(place).map_err(|error| opened.failed(error))?;
         // Both are the first to read the file.
         let unreadable = |error: rusqlite::Error| match error.sqlite_error_code() {
             Some(ErrorCode::NotADatabase) => {
@@ -279,6 +287,27 @@ impl Recording {
     /// The file cannot be read.
     pub fn settings(&self, until: Timestamp) -> Result<Vec<RecordedSetting>, Error> {
         self.read(|db| rare::history(db, to_ms(until)))
+    }
+
+    /// What was known at an instant, for a copy that begins then.
+    pub(crate) fn known_at(&self, at: Timestamp) -> Result<rare::Known, Error> {
+        self.read(|db| rare::known_at(db, to_ms(at)))
+    }
+
+    /// True where statements of a range were kept with their literals.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn has_literals(&self, from: Timestamp, to: Timestamp) -> Result<bool, Error> {
+        self.read(|db| {
+            db.query_row(
+                "SELECT EXISTS (SELECT 1 FROM chunks
+                                WHERE from_ms BETWEEN ?1 - ?3 AND ?2 AND to_ms >= ?1 AND literals <> 0)
+                     OR EXISTS (SELECT 1 FROM samples WHERE at_ms BETWEEN ?1 AND ?2 AND literals <> 0)",
+                params![to_ms(from), to_ms(to), CHUNK_MS],
+                |row| row.get(0),
+            )
+        })
     }
 
     /// The heads of all events, in order of time.

@@ -82,6 +82,11 @@ pub(crate) fn create(db: &Connection) -> rusqlite::Result<()> {
     ))
 }
 
+/// Puts all of a recording that nobody writes any more into its one file: no log has to lie beside it.
+pub(crate) fn in_one_file(db: &Connection) -> rusqlite::Result<()> {
+    db.pragma_update(None, "journal_mode", "DELETE")
+}
+
 /// True for a file without tables: a new one, or one whose maker was killed before it had made them.
 pub(crate) fn is_blank(db: &Connection) -> bool {
     let number = |sql: &str| db.query_row(sql, [], |row| row.get::<_, i64>(0));

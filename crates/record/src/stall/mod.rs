@@ -29,7 +29,7 @@
 //!    snapshot is taken with each unusual probe: `stall/suspicion.rs` says how strong the reason is, `turns.rs` when a
 //!    snapshot is allowed. `lately.rs` holds the last seconds that belong to no event yet, and `gathering.rs` collects
 //!    each event until it is complete. These three are pure.
-//! 5. **The rules are given the stall and nothing else** (`diagnosis.rs`): its samples, its stacks, and the last values
+//! 5. **The rules are given the stall and nothing else** (`event_window.rs`): its samples, its stacks, and the last values
 //!    of readings that are taken once per minute. Samples from the normal time around it would make it look like half a
 //!    stall. A stall shorter than three samples is diagnosed with the samples around it too; its snapshots show who
 //!    waited in it, and its probes how long it lasted.

@@ -17,7 +17,7 @@ pub(crate) const CHUNK_MS: i64 = 60_000;
 /// State that belongs to the file's content: where a write fails, it is read again.
 #[derive(Debug)]
 pub(super) struct State {
-    rare: Rare,
+    pub(super) rare: Rare,
     statements: Statements,
     pub(super) costs: Costs,
     pub(super) chunk: Option<OpenChunk>,

@@ -4,6 +4,7 @@
 //! recorder loses nothing that it committed. The file is synced at checkpoints only; a power cut may lose the last
 //! minute or so and never damages what is before. `FULL` would wait every second for the disk of a server in trouble.
 
+mod carried;
 mod chunks;
 
 use std::os::fd::{AsRawFd as _, OwnedFd};
