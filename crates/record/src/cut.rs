@@ -236,7 +236,7 @@ mod tests {
         let statement = format!("SELECT name FROM customers WHERE email = '{SECRET}' AND k = {second}");
         let value = vec![ServerThread { statement: Some(statement), ..ServerThread::default() }];
         sample.server.threads = Reading::Available { at_s, took_ms: 1.0, value };
-        if second % 300 == 0 {
+        if second.is_multiple_of(300) {
             let size = if second < 900 { "151" } else { "1000" };
             let value = [("max_connections", size)].into_iter().collect();
             sample.server.variables = Reading::Available { at_s, took_ms: 1.0, value };

@@ -15,8 +15,8 @@ use crate::common::output;
 use crate::config::{Places, Refused, Settings};
 use crate::help::{self, Page};
 use crate::{
-    cache, config, connections, doctor, explain, export, fleet, host, incident, indexes, lab, locks, manual,
-    mcp, predict, record, stacks, sweep, top, tune, workload,
+    bundle, cache, config, connections, doctor, explain, export, fleet, host, incident, indexes, lab, locks,
+    manual, mcp, predict, record, stacks, sweep, top, tune, workload,
 };
 
 /// Finds where a MySQL or MariaDB server loses time, and says what to do.
@@ -92,6 +92,8 @@ commands! {
     Report(incident::Report) => incident::run,
     /// Write tables of a recording as Parquet or CSV
     Export(export::Export) => export::run,
+    /// Pack a part of a recording into one file, to send to somebody
+    Bundle(bundle::Bundle) => bundle::run,
     /// Ask, diagnose and watch many servers at once
     #[command(subcommand)]
     Fleet(fleet::Fleet) => fleet::run,

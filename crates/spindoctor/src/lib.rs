@@ -11,6 +11,7 @@ mod commands;
 mod help;
 mod secrecy;
 
+mod bundle;
 mod cache;
 mod config;
 mod connections;

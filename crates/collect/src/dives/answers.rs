@@ -39,6 +39,15 @@ pub(super) fn plan(rows: &Rows) -> Vec<PlanLine> {
         .collect()
 }
 
+/// Names and rows, each a line, with tabs between; a cell's own tabs and line ends are blanks.
+pub(super) fn table_text(rows: &Rows) -> String {
+    let cell = |cell: Option<&str>| cell.unwrap_or("NULL").replace(['\t', '\n', '\r'], " ");
+    let line = |cells: Vec<String>| cells.join("\t") + "\n";
+    let head = line(rows.names().iter().map(|name| cell(Some(name))).collect());
+    let below = rows.iter().map(|row| line((0..rows.columns()).map(|at| cell(row.at(at))).collect()));
+    std::iter::once(head).chain(below).collect()
+}
+
 pub(super) fn indexes(rows: &Rows) -> Vec<Index> {
     let mut indexes: Vec<Index> = Vec::new();
     for row in rows.iter() {
@@ -95,6 +104,12 @@ pub fn quoted(name: &str) -> String {
 mod tests {
     use super::*;
     use crate::mysql::fixture::rows;
+
+    #[test]
+    fn a_plan_is_a_table_of_lines() {
+        let answer = rows(&["table", "key", "Extra"], &[&["t", "PRIMARY", "Using\twhere"]]);
+        assert_eq!(table_text(&answer), "table\tkey\tExtra\nt\tPRIMARY\tUsing where\n");
+    }
 
     #[test]
     fn indexes_are_shown_with_their_columns_in_order() {

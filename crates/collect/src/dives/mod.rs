@@ -16,7 +16,7 @@ use crate::mysql::analyze_json;
 use crate::mysql::optimizer_trace::RangeAnalysis;
 use crate::mysql::{ConnectError, QueryError, Rows, Session, Target};
 pub use answers::quoted;
-use answers::{add_reads, indexes, literal, pages, plan, statements, traced};
+use answers::{add_reads, indexes, literal, pages, plan, statements, table_text, traced};
 
 /// Statements that one look lists.
 const RUNNING: usize = 200;
@@ -308,11 +308,48 @@ impl Dives {
     /// # Errors
     /// The server refuses the statement, or does not answer.
     pub async fn explain_once(&mut self, text: &str) -> Result<(Duration, Vec<PlanLine>), QueryError> {
+        let begun = Instant::now();
+        let rows = self.explain_rows(text).await?;
+        Ok((begun.elapsed(), plan(&rows)))
+    }
+
+    /// EXPLAIN as the server prints it: a line of the columns' names and one for each table, with tabs between. It has names of
+    /// tables, indexes and columns, and no value of the statement's.
+    ///
+    /// # Errors
+    /// The server refuses the statement, or does not answer.
+    pub async fn plan_text(&mut self, text: &str) -> Result<String, QueryError> {
+        Ok(table_text(&self.explain_rows(text).await?))
+    }
+
+    async fn explain_rows(&mut self, text: &str) -> Result<Rows, QueryError> {
         // MySQL 8.0.32 and later take another default from explain_format.
         let format = if self.version.mysql_at_least(5, 6, 5) { " FORMAT=TRADITIONAL" } else { "" };
-        let begun = Instant::now();
-        let rows = self.session.query(&format!("EXPLAIN{format} {text}")).await?;
-        Ok((begun.elapsed(), plan(&rows)))
+        self.session.query(&format!("EXPLAIN{format} {text}")).await
+    }
+
+    /// How a table was made: SHOW CREATE TABLE, with all that stands in it.
+    ///
+    /// Cost: opens the table, below 1 ms; it waits for a statement that changes the table's form, as long as a session here
+    /// waits for any lock.
+    ///
+    /// # Errors
+    /// There is no such table, the account may not see it, or the server does not answer.
+    pub async fn definition(&mut self, schema: &str, table: &str) -> Result<String, QueryError> {
+        let sql = format!("SHOW CREATE TABLE {}.{}", quoted(schema), quoted(table));
+        let rows = self.session.query(&sql).await?;
+        Ok(rows.first().and_then(|row| row.at(1)).unwrap_or_default().to_owned())
+    }
+
+    /// SHOW ENGINE INNODB STATUS, with the statements that stand in it.
+    ///
+    /// Cost: as that of [`SOURCE`](crate::mysql::innodb_status::SOURCE).
+    ///
+    /// # Errors
+    /// The account has no PROCESS privilege, or the server does not answer.
+    pub async fn innodb_status(&mut self) -> Result<String, QueryError> {
+        let rows = self.session.query("SHOW ENGINE INNODB STATUS").await?;
+        Ok(rows.first().map(|row| row.string("Status")).unwrap_or_default())
     }
 
     /// Runs a SELECT and returns what was estimated for it when it ran, which EXPLAIN does not always show.

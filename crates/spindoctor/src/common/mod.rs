@@ -1,5 +1,7 @@
 //! Parts that several rooms share: flags, sessions, output, exit codes, the terminal. It uses no room.
 
+pub mod bundle;
+pub mod event_window;
 pub mod exit;
 pub mod flags;
 pub mod load;

@@ -61,7 +61,7 @@ pub fn print_bytes(result: &[u8]) -> anyhow::Result<()> {
 /// Endings of files that a command here writes, or that people expect of one: such a name on another kind of file is a mistake.
 const ENDINGS: &[&str] = &[
     "csv", "dot", "folded", "gv", "gz", "htm", "html", "jpeg", "jpg", "json", "jsonl", "md", "parquet", "pb",
-    "pdf", "png", "spinprof", "sqlite", "svg", "tsv", "txt", "xls", "xlsx", "xml", "zip",
+    "pdf", "png", "spinprof", "sqlite", "svg", "tar", "tgz", "tsv", "txt", "xls", "xlsx", "xml", "zip",
 ];
 
 /// Fails where a file could not be written, without touching it: better before the work than after it. So does a name that

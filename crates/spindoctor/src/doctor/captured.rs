@@ -16,8 +16,9 @@ use spindoctor_page::number;
 use spindoctor_page::safe::safe;
 use spindoctor_page::text::{PLAIN, Page, QUIET, STRONG};
 
+use crate::common::stalls::day_and_time;
 use crate::common::words::server_named;
-use crate::common::{session_time, window_file};
+use crate::common::{bundle, recorded, session_time, window_file};
 
 use super::view::findings_counted;
 
@@ -31,6 +32,11 @@ const DEEPEST: usize = 6;
 const MOST_BYTES: u64 = 256 << 20;
 /// Documents that a report lists.
 const LISTED: usize = 24;
+
+/// What a report calls a file that is a window by itself.
+const SAVED_WINDOW: &str = "saved window";
+/// And one that has a recording.
+const BUNDLE: &str = "bundle";
 
 /// A window of what was captured, and what that was.
 pub struct Captured {
@@ -48,18 +54,10 @@ pub fn load(names: &[PathBuf]) -> anyhow::Result<Captured> {
         reader.named(name)?;
     }
     let Reader { mut parts, saved, notes, .. } = reader;
-    if let Some((name, window)) = saved {
-        let mut given = vec![GivenDocument {
-            file: name,
-            kind: "saved window".to_owned(),
-            is_recognised: true,
-            version: window.server.version.map(|version| version.to_string()),
-            ..GivenDocument::default()
-        }];
-        given.extend(parts.iter().map(|part| GivenDocument {
-            says: vec!["not used: a saved window is diagnosed by itself".to_owned()],
-            ..document(part)
-        }));
+    if let Some((document_of_it, window)) = saved {
+        let why = format!("not used: a {} is diagnosed by itself", document_of_it.kind);
+        let mut given = vec![document_of_it];
+        given.extend(parts.iter().map(|part| GivenDocument { says: vec![why.clone()], ..document(part) }));
         return Ok(Captured { window, given });
     }
     if !parts.iter().any(|part| part.kind != Kind::Unknown) {
@@ -129,10 +127,22 @@ fn document(part: &Part) -> GivenDocument {
     }
 }
 
+/// What is a window by itself.
+fn of_window(name: &str, kind: &str, window: &Window) -> GivenDocument {
+    GivenDocument {
+        file: name.to_owned(),
+        kind: kind.to_owned(),
+        is_recognised: true,
+        version: window.server.version.map(|version| version.to_string()),
+        ..GivenDocument::default()
+    }
+}
+
 #[derive(Default)]
 struct Reader {
     parts: Vec<Part>,
-    saved: Option<(String, Window)>,
+    /// What is a window by itself, and what it was.
+    saved: Option<(GivenDocument, Window)>,
     notes: Vec<String>,
     files: usize,
     entries: usize,
@@ -172,7 +182,35 @@ impl Reader {
         let short = name
             .file_name()
             .map_or_else(|| name.display().to_string(), |file| file.to_string_lossy().into_owned());
+        if bundle::is_one(name) {
+            return self.bundle(name, &short);
+        }
         self.file(name, &short)
+    }
+
+    /// The window of a bundle: its recording says more than the texts beside it.
+    fn bundle(&mut self, file: &Path, name: &str) -> anyhow::Result<()> {
+        let opened = recorded::open(file)?;
+        let Some(window) = opened.window_of_bundle()? else {
+            bail!("the recording in {} has no sample", file.display());
+        };
+        let Some(manifest) = &opened.bundle else { return Ok(()) };
+        let mut document = of_window(name, BUNDLE, &window);
+        document.time = Some(window.start.strftime("%Y-%m-%dT%H:%M:%S").to_string());
+        let (from, to) = (day_and_time(manifest.from), day_and_time(manifest.to));
+        document.says.push(match manifest.event {
+            Some(event) => format!("event {event} of a recording from {from} to {to}"),
+            None => format!("a recording from {from} to {to}"),
+        });
+        document.says.extend(
+            manifest
+                .left_out
+                .iter()
+                .take(LISTED)
+                .map(|left| format!("without {}: {}", left.what, left.because)),
+        );
+        self.saved.get_or_insert((document, window));
+        Ok(())
     }
 
     fn list(&mut self, folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
@@ -238,7 +276,8 @@ impl Reader {
         if begins.trim_start().starts_with('{') && begins.contains("spindoctor.window/") {
             let window = window_file::from_bytes(text.text.as_bytes())
                 .with_context(|| format!("{name} cannot be used"))?;
-            self.saved.get_or_insert((name.to_owned(), window));
+            let document = of_window(name, SAVED_WINDOW, &window);
+            self.saved.get_or_insert((document, window));
             return Ok(());
         }
         let mut parts = recognise(name, &text.text);
@@ -344,7 +383,8 @@ pub fn not_examined(page: &mut Page, diagnosis: &Diagnosis) {
     ];
     let helps: Vec<&str> =
         helps.into_iter().filter(|(is_missing, _)| *is_missing).map(|(_, what)| what).collect();
-    if !helps.is_empty() && diagnosis.given.iter().all(|document| document.kind != "saved window") {
+    let is_text = |document: &GivenDocument| ![SAVED_WINDOW, BUNDLE].contains(&document.kind.as_str());
+    if !helps.is_empty() && diagnosis.given.iter().all(is_text) {
         page.hanging("", "  ", &format!("more would be known with: {}", helps.join("; ")), QUIET);
     }
 }

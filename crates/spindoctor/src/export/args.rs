@@ -11,7 +11,7 @@ use crate::common::moment::Moment;
 /// `spindoctor export`.
 #[derive(Debug, Args)]
 pub struct Export {
-    /// A recording, as `spindoctor record` makes it; it may still be written
+    /// A recording, as `spindoctor record` makes it, or a bundle; it may still be written
     pub file: PathBuf,
 
     /// The folder for a file of each table, or a file for one table: samples.parquet

@@ -11,7 +11,7 @@ use spindoctor_record::Recording;
 use super::args::{Export as Asked, Layout};
 use crate::common::exit::ExitStatus;
 use crate::common::stalls::day_and_time;
-use crate::common::{output, terminal};
+use crate::common::{output, recorded, terminal};
 use spindoctor_page::csv::Reader;
 use spindoctor_page::number;
 use spindoctor_page::safe::safe;
@@ -23,7 +23,7 @@ const A_DAY: Duration = Duration::from_secs(86_400);
 /// Writes the tables, and says what it wrote.
 pub fn run(asked: &Asked) -> anyhow::Result<ExitStatus> {
     let plan = Plan::from_flags(asked)?;
-    let recording = Recording::open(&asked.file)?;
+    let recording = recorded::open(&asked.file)?;
     let Some((first, last)) = recording.extent()? else {
         bail!("{} has no sample yet; the recorder writes one a second", asked.file.display());
     };

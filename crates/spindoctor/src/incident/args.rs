@@ -9,7 +9,7 @@ use crate::common::moment::Moment;
 /// `spindoctor report`.
 #[derive(Debug, Args)]
 pub struct Report {
-    /// A recording, as `spindoctor record` makes it; it may still be written
+    /// A recording, as `spindoctor record` makes it, or a bundle; it may still be written
     pub file: PathBuf,
 
     /// Report this event, by its number [default: the worst]

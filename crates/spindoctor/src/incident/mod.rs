@@ -23,4 +23,4 @@ mod view;
 mod words;
 
 pub use args::Report;
-pub use run::{in_every_form, run};
+pub use run::{in_every_form, pages, run};

@@ -15,10 +15,11 @@ use super::view::{Incident, Recorded};
 use super::{html, json, text};
 use crate::common::exit::ExitStatus;
 use crate::common::moment::Moment;
-use crate::common::recorded::{AT_ONCE, window};
+use crate::common::recorded::{self, AT_ONCE, window};
 use crate::common::stalls::{day_and_time, event_lasted};
 use crate::common::{output, terminal};
 use spindoctor_page::safe::safe;
+use spindoctor_page::text::Look;
 use spindoctor_record::span::{Ends, ONE_MORE, Span, after, before, segment_span};
 use spindoctor_sessions::LONGEST_S;
 
@@ -27,12 +28,15 @@ const ONE_SAMPLE: Duration = Duration::from_millis(1_500);
 /// The slowest lists are read once a minute: this far around a stall there is one of each on both sides.
 const SLOW_SOURCES: Duration = Duration::from_secs(70);
 
+/// Longer than any recording.
+const SINCE_EVER: Duration = Duration::from_secs(100 * 365 * 86_400);
+
 /// Reads the recording and writes the report.
 pub fn run(asked: &Asked) -> anyhow::Result<ExitStatus> {
     if let Some(file) = &asked.html {
         output::expect_writable(file, output::HTML)?;
     }
-    let recording = Recording::open(&asked.file)?;
+    let recording = recorded::open(&asked.file)?;
     let incident = incident(asked, &recording)?;
     let page = match &asked.html {
         Some(file) => Some(file.clone()),
@@ -55,11 +59,20 @@ pub fn run(asked: &Asked) -> anyhow::Result<ExitStatus> {
     Ok(ExitStatus::Done)
 }
 
+/// The report of an event of a recording, or without one of its whole length: as text, and as a page.
+pub fn pages(recording: &Recording, file: &Path, event: Option<u64>) -> anyhow::Result<(String, String)> {
+    let from = event.is_none().then_some(Moment::BeforeEnd(SINCE_EVER));
+    let asked = Asked { file: file.to_owned(), event, from, to: None, html: None, json: false };
+    let incident = incident(&asked, recording)?;
+    Ok((text::render(&incident, Look::of_file()), html::render(&incident)))
+}
+
 /// A recording's worst event and its whole length, in each form; how many of both there were. For the fuzz target.
 pub fn in_every_form(recording: &Recording, file: &Path) -> usize {
     let asked = |from| Asked { file: file.to_owned(), event: None, from, to: None, html: None, json: true };
-    let since_ever = Moment::BeforeEnd(Duration::from_secs(100 * 365 * 86_400));
-    let incidents = [None, Some(since_ever)].into_iter().flat_map(|from| incident(&asked(from), recording));
+    let incidents = [None, Some(Moment::BeforeEnd(SINCE_EVER))]
+        .into_iter()
+        .flat_map(|from| incident(&asked(from), recording));
     incidents
         .inspect(|incident| {
             let _ = html::render(incident);

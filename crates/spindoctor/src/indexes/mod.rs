@@ -33,4 +33,4 @@ mod view;
 
 pub use args::Indexes;
 pub use run::run;
-pub use statement::Select;
+pub use statement::{Select, Table};

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use serde::Serialize;
 use spindoctor_page::json::to_text;
-use spindoctor_record::Recording;
+
+use crate::common::recorded;
 
 /// The schema's name.
 const SCHEMA: &str = "spindoctor.events/1";
@@ -33,7 +34,7 @@ struct Event {
 
 /// The newest first.
 pub fn list(file: &Path) -> anyhow::Result<String> {
-    let recording = Recording::open(file)?;
+    let recording = recorded::open(file)?;
     let extent = recording.extent()?;
     let heads = recording.events()?;
     let older_events = heads.len().saturating_sub(MOST);

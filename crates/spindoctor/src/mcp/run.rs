@@ -13,7 +13,6 @@ use rmcp::service::{RequestContext, RoleServer, ServiceExt as _};
 use rmcp::{ServerHandler, transport};
 use serde::Serialize;
 use spindoctor_page::json::to_text;
-use spindoctor_record::Recording;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
@@ -23,6 +22,7 @@ use super::events;
 use super::tools::{Ask, TOOLS, Tool, file_name};
 use crate::common::exit::ExitStatus;
 use crate::common::flags::Connection;
+use crate::common::recorded;
 
 /// How long an answer may take: a minute of watching, and a server that is slow to answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(150);
@@ -149,10 +149,10 @@ struct Listed {
 fn list(recordings: &[PathBuf]) -> anyhow::Result<String> {
     let one = |file: &PathBuf| {
         let read =
-            Recording::open(file).and_then(|recording| Ok((recording.extent()?, recording.events()?.len())));
+            recorded::open(file).and_then(|recording| Ok((recording.extent()?, recording.events()?.len())));
         let (extent, events, error) = match read {
             Ok((extent, events)) => (extent, Some(events), None),
-            Err(why) => (None, None, Some(why.to_string())),
+            Err(why) => (None, None, Some(format!("{why:#}"))),
         };
         Listed {
             recording: file_name(file),

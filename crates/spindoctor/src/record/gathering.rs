@@ -4,6 +4,8 @@ use jiff::Timestamp;
 use spindoctor_collect::follow::Restart;
 use spindoctor_model::{Diagnosis, Event, EventHead, Probe, Profile, RecordedGraph, Stall, StallKind};
 
+use crate::common::event_window::add_diagnosis;
+
 /// Which stacks of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
@@ -186,14 +188,6 @@ impl Gathering {
         self.ended.push(Over::new(&event, seen_until));
         Some(event)
     }
-}
-
-fn add_diagnosis(event: &mut Event, diagnosis: Option<Diagnosis>) {
-    if let Some(first) = diagnosis.as_ref().and_then(|diagnosis| diagnosis.findings.first()) {
-        event.head.cause = Some(first.cause.clone());
-        event.head.headline.clone_from(&first.headline);
-    }
-    event.diagnosis = diagnosis;
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! `spindoctor record`: the black box. Samples each second, and the details of each stall before and during it.
 
 mod args;
-mod diagnosis;
 mod gathering;
 mod history;
 mod lately;

@@ -2,7 +2,7 @@
 //! before and during it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
@@ -11,21 +11,21 @@ use spindoctor_collect::follow::{FollowOptions, Followed, Follower};
 use spindoctor_collect::memory;
 use spindoctor_collect::mysql::{ConnectError, Target};
 use spindoctor_collect::priority::Ahead;
-use spindoctor_model::Event;
+use spindoctor_model::{Diagnosis, Event};
 use spindoctor_record::stall::{Baseline, Stalls};
-use spindoctor_record::{Writer, WriterOptions};
+use spindoctor_record::{Recording, Writer, WriterOptions};
 use spindoctor_tune::apply::TakeOptions;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until, timeout};
 
 use super::args::Record;
-use super::diagnosis;
 use super::history::{History, Shipped};
 use super::looker::{Looked, Looker};
 use super::metrics::Metrics;
 use super::notify::Notify;
 use super::recorder::{Done, Recorder};
+use crate::common::event_window;
 use crate::common::exit::ExitStatus;
 use crate::common::runtime::wait_for;
 use crate::common::session;
@@ -321,11 +321,17 @@ fn finish(recorder: &mut Recorder, what: Done, order: &UnboundedSender<Done>) ->
         tokio::task::spawn_blocking(move || {
             let Event { head, .. } = &event;
             // A rule that fails on what it never met must not leave the event open for ever.
-            let diagnosis = catch_unwind(AssertUnwindSafe(|| diagnosis::of_event(&path, &event)));
+            let diagnosis = catch_unwind(AssertUnwindSafe(|| diagnosis(&path, &event)));
             let diagnosis =
                 Box::new(diagnosis.unwrap_or_else(|_| Err(anyhow!("a rule failed; please report it"))));
             let _sent = order.send(Done::Diagnosed { event: head.id, diagnosis });
         });
     }
     Ok(())
+}
+
+/// The rules over the samples and the stacks of an event. None where there are no two samples of it.
+fn diagnosis(recording: &Path, event: &Event) -> anyhow::Result<Option<Diagnosis>> {
+    let window = event_window::of_event(&Recording::open(recording)?, event)?;
+    Ok(window.as_ref().map(spindoctor_rules::diagnose))
 }

@@ -12,7 +12,7 @@ use crate::common::flags::{Connection, duration};
 #[derive(Debug, Args)]
 #[command(after_help = "Keys: ? shows them. It reads and changes nothing. Times are UTC.")]
 pub struct Top {
-    /// Look at a recording instead of a server: at any second of it
+    /// Look at a recording or a bundle instead of a server: at any second of it
     #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "pid", "remote"])]
     pub replay: Option<PathBuf>,
 

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use spindoctor_model::{Event, EventHead, Gap, Window};
-use spindoctor_record::{OverviewPoint, Recording};
+use spindoctor_record::OverviewPoint;
 
 use super::feed::{Extent, Feed};
 use super::point::Point;
+use crate::common::recorded::{self, Opened};
 use spindoctor_record::span::{Ends, before};
 use spindoctor_sessions::{AtWork, LONGEST_S, Reader};
 
@@ -24,7 +25,7 @@ const MINUTE_S: i64 = 60;
 
 /// A recording.
 pub struct Replay {
-    recording: Recording,
+    recording: Opened,
     name: String,
     /// The charts' counters of each whole minute that was read, by the second at which it begins.
     minutes: BTreeMap<i64, Vec<Point>>,
@@ -41,7 +42,7 @@ impl Replay {
     pub fn open(file: &Path) -> anyhow::Result<Self> {
         let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned();
         Ok(Self {
-            recording: Recording::open(file)?,
+            recording: recorded::open(file)?,
             name,
             minutes: BTreeMap::new(),
             at_work: BTreeMap::new(),

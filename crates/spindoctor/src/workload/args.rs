@@ -53,7 +53,7 @@ pub struct Workload {
     #[arg(long, help_heading = "What is shown")]
     pub json: bool,
 
-    /// Show the workload of a recording, as `spindoctor record` makes it
+    /// Show the workload of a recording or a bundle
     #[arg(long, value_name = "FILE", conflicts_with_all = LIVE, help_heading = "Recordings and files")]
     pub recording: Option<PathBuf>,
 

@@ -8,7 +8,6 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use jiff::Timestamp;
 use spindoctor_collect::mysql::perf_schema_statement_digests;
-use spindoctor_record::Recording;
 
 use super::args::Workload as Asked;
 use super::captured::Captured;
@@ -17,7 +16,7 @@ use super::run::{begun, what};
 use super::tally::{By, Sighting, Tally};
 use super::view::Workload;
 use crate::common::moment::Moment;
-use crate::common::recorded::{AT_ONCE, window};
+use crate::common::recorded::{self, AT_ONCE, window};
 use crate::common::stalls::day_and_time;
 use spindoctor_record::span::{Span, after};
 
@@ -28,7 +27,7 @@ pub fn recording(
     file: &Path,
     (from, to): (Option<Moment>, Option<Moment>),
 ) -> anyhow::Result<Workload> {
-    let recording = Recording::open(file)?;
+    let recording = recorded::open(file)?;
     let name = file.display();
     let Some((first, last)) = recording.extent()? else {
         bail!("{name} has no sample yet; the recorder writes one a second");

@@ -25,7 +25,7 @@ fn at(second: u64) -> Timestamp {
 }
 
 /// Ninety seconds of a server whose commits stop from the sixtieth second to the sixty-third.
-fn recording(folder: &Path) -> PathBuf {
+pub(crate) fn recording(folder: &Path) -> PathBuf {
     let file = folder.join("db.spindoctor");
     // Its samples are of a day that is long past.
     let keep_for = Duration::from_secs(100 * 365 * 86_400);

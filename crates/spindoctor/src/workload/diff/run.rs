@@ -10,7 +10,7 @@ use spindoctor_statements::{Span, changes};
 use super::operand::Operand;
 use super::{json, saved, text};
 use crate::common::exit::ExitStatus;
-use crate::common::{output, terminal};
+use crate::common::{bundle, output, terminal};
 use crate::workload::args::Workload as Asked;
 use crate::workload::run::span;
 use crate::workload::{live, stored};
@@ -44,7 +44,7 @@ pub fn run(asked: &Asked) -> anyhow::Result<ExitStatus> {
 fn side(asked: &Asked, operand: &Operand) -> anyhow::Result<Span> {
     let name = operand.file.display();
     let head = head(&operand.file).with_context(|| format!("could not read {name}"))?;
-    if head.starts_with(SQLITE_MAGIC) {
+    if head.starts_with(SQLITE_MAGIC) || bundle::is_one(&operand.file) {
         return Ok(span(&stored::recording(asked, &operand.file, (operand.from, operand.to))?));
     }
     if operand.is_part() {

@@ -71,7 +71,7 @@ fn odd() -> Vec<Odd> {
 /// Holds it, and what is idle shows as its last statement.
 const HOLDS: &str = "SELECT /* don't */ name FROM customers WHERE email = 'alice@example.com' FOR UPDATE";
 
-fn is_clean(what: &str, text: &str) {
+pub(super) fn is_clean(what: &str, text: &str) {
     for secret in SECRETS {
         let at = text.find(secret).map(|at| text[..at].chars().rev().take(200).collect::<Vec<_>>());
         let before = at.map(|chars| chars.into_iter().rev().collect::<String>());
@@ -96,7 +96,7 @@ fn ends_at_a_literal(shown: &str) -> bool {
     rest.is_some_and(|rest| rest.starts_with(['<', '›', '"', '&', '|', ',', ';']))
 }
 
-fn files_are_clean(what: &str, folder: &Path) {
+pub(super) fn files_are_clean(what: &str, folder: &Path) {
     for entry in std::fs::read_dir(folder).expect("a folder") {
         let path = entry.expect("an entry").path();
         match path.is_dir() {

@@ -2,6 +2,7 @@
 //! keep: `script/test` runs several of all tests with a module `calm` in their path at once, and every other test alone.
 
 mod bad_days;
+mod bundle;
 mod literals;
 pub(crate) mod live;
 mod load;

@@ -1,13 +1,11 @@
-//! The diagnosis of a stall: the rules over its samples and its stacks.
+//! The window of a stall, for the rules: its samples and its stacks.
 
 use std::ops::RangeInclusive;
-use std::path::Path;
 
 use anyhow::Context as _;
 use jiff::{SignedDuration, Timestamp};
 use spindoctor_model::{Diagnosis, Event, Reading, Sample, Window};
 use spindoctor_record::Recording;
-use spindoctor_rules::diagnose;
 
 /// No more than this of a long stall is looked at.
 const MOST: SignedDuration = SignedDuration::from_secs(20);
@@ -34,9 +32,8 @@ const FULL_RATIO: f64 = 0.5;
 /// What hardly ever changes is read once a minute or less often: what was read this long before holds in the stall.
 const KNOWN_SINCE: SignedDuration = SignedDuration::from_secs(60);
 
-/// Reads the samples from the recording and looks at them. None where there are not two.
-pub fn of_event(recording: &Path, event: &Event) -> anyhow::Result<Option<Diagnosis>> {
-    let file = Recording::open(recording)?;
+/// Reads the samples from the recording. None where there are not two.
+pub fn of_event(file: &Recording, event: &Event) -> anyhow::Result<Option<Window>> {
     let began = event.head.began;
     let ended = event.head.ended.unwrap_or(began + MOST).min(began + MOST);
     let window = file.window(began - KNOWN_SINCE, ended + AROUND).context("the samples of the event")?;
@@ -47,7 +44,16 @@ pub fn of_event(recording: &Path, event: &Event) -> anyhow::Result<Option<Diagno
         let at_s = began.duration_since(window.start).as_secs_f64();
         window.profile = Reading::Available { at_s, took_ms: 0.0, value: during.clone() };
     }
-    Ok(Some(diagnose(&window)))
+    Ok(Some(window))
+}
+
+/// Gives an event its diagnosis, whose first finding is the event's cause.
+pub fn add_diagnosis(event: &mut Event, diagnosis: Option<Diagnosis>) {
+    if let Some(first) = diagnosis.as_ref().and_then(|diagnosis| diagnosis.findings.first()) {
+        event.head.cause = Some(first.cause.clone());
+        event.head.headline.clone_from(&first.headline);
+    }
+    event.diagnosis = diagnosis;
 }
 
 /// Until when a short stall may last, in seconds from the beginning of its segment, by its probes: threads that wait
