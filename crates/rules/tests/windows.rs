@@ -50,8 +50,8 @@ fn load(path: &Path) -> Window {
     serde_json::from_slice::<Stored>(&json).unwrap().window
 }
 
-/// Recorded while other programs had most of the machine's two CPUs (1.4 to 1.9, by /proc/stat): that comes first, and the label
-/// second.
+/// Recorded while other programs had most of the machine's two CPUs (1.4 to 1.9, by /proc/stat): that and the label come first, as
+/// the sessions lose more by one or the other.
 const BESIDE_OTHER_WORK: &[&str] = &[
     "index-lock.mysql-9.7.json.gz",
     "large-commit.mariadb-10.11.json.gz",
@@ -106,8 +106,8 @@ fn every_recorded_window_is_diagnosed_as_its_label_says() {
         let right = match label.as_str() {
             "healthy" => found.iter().all(|(_, severity)| *severity == Severity::Note),
             label if beside_others => {
-                found.first().is_some_and(|(cause, _)| *cause == "noisy-neighbour")
-                    && found.get(1).is_some_and(|(cause, _)| *cause == label)
+                let first: Vec<&str> = found.iter().take(2).map(|(cause, _)| *cause).collect();
+                first.contains(&"noisy-neighbour") && first.contains(&label)
             }
             label => found.first().is_some_and(|(cause, _)| *cause == label),
         };

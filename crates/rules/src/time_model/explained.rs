@@ -49,9 +49,18 @@ pub(super) const WITHOUT_A_STATE: &[TimeClass] = {
 /// Chosen: estimates of rules are off by a factor of two where they rest on counters.
 const WORTH: f64 = 0.5;
 
-/// The classes that findings explain. A note says that its cause costs little, so it explains nothing; nor does a cause explain
-/// waits that are far more than it costs: who takes a tenth of the CPU holds up nobody for half of the time. A wait for which the
-/// list has no word and the stack no name is one of a kind without a state, where a finding of such a wait is large enough for it.
+/// True of who has the CPUs that sessions are ready for: others wait behind a thread that is put off with a latch, and only there.
+fn takes_cpus(finding: &Finding) -> bool {
+    const READY: [TimeClass; 3] = [TimeClass::CpuQueue, TimeClass::CpuQuota, TimeClass::CpuTaken];
+    find(&finding.cause).is_some_and(|cause| {
+        matches!(cause.costs, Costs::Waits(surely) if surely.iter().all(|class| READY.contains(class)))
+    })
+}
+
+/// The classes that findings explain. A note says that its cause costs little, so it explains nothing; nor does who takes the CPUs
+/// explain waits that are far more than it costs. A wait for which the list has no word and the stack no name is one of a kind
+/// without a state, where a finding of such a wait is large enough for it: who burns a tenth of the CPU holds up nobody for half of
+/// the time.
 pub(crate) fn explained(time: &SessionTime, findings: &[Finding]) -> BTreeSet<TimeClass> {
     let of = |finding: &Finding| find(&finding.cause).map_or(&[][..], |cause| cause.explains_time);
     let costs = |finding: &Finding, class| {
@@ -63,7 +72,7 @@ pub(crate) fn explained(time: &SessionTime, findings: &[Finding]) -> BTreeSet<Ti
     let mut explained: BTreeSet<TimeClass> = weighty().flat_map(of).copied().collect();
     explained.retain(|class| {
         let of_class = || weighty().filter(|finding| of(finding).contains(class));
-        of_class().any(|finding| costs(finding, *class))
+        of_class().any(|finding| !takes_cpus(finding) || costs(finding, *class))
             || of_class().fold(0.0, |sum, finding| sum + finding.score) >= WORTH * share(*class)
     });
     let other = time.classes.iter().find(|one| one.class == TimeClass::Other);

@@ -54,7 +54,7 @@ fn is_shown_over_time(which: Which) {
         let rows = std::fs::read_to_string(&out).expect("a table");
         assert!(
             rows.starts_with(
-                "server,segment,time,seconds,class,digest_text,sessions,state,known_by,has_lock_waits\n"
+                "server,segment,time,seconds,class,digest_text,sessions,state,known_by,has_lock_waits\r\n"
             ),
             "{rows}"
         );
