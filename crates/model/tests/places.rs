@@ -13,7 +13,7 @@ const ON_THE_WAY: [&str; 4] =
     ["crates/model/src", "crates/collect/src", "crates/record/src", "crates/export/src"];
 
 /// Files and folders on the way that use the values of some readings, and name those for that.
-const USERS: [&str; 21] = [
+const USERS: [&str; 22] = [
     // What shows an interruption, and shortcuts to the status and the variables.
     "model/src/interruption.rs",
     "model/src/window.rs",
@@ -38,6 +38,7 @@ const USERS: [&str; 21] = [
     "record/src/writer/",
     // Tables and metrics of their own.
     "export/src/metrics/declared.rs",
+    "export/src/rows.rs",
     "export/src/table.rs",
 ];
 
