@@ -27,9 +27,9 @@ const LOCK_WAIT_S: u32 = 1;
 /// Any account may, on every version.
 pub const WHOLE_ANSWERS: &str = "sql_big_selects = 1, sql_select_limit = 18446744073709551615";
 
-/// How long a session may rest at least before the server ends it: longer than any reading's pace. Where the server allows more
-/// (28,800 s as it is delivered) it stays so: somebody may look every quarter of an hour.
-const IDLE_S: u32 = 600;
+/// How long a session may rest before the server ends it: twice the longest interval between two looks that a command takes, an
+/// hour.
+const IDLE_S: u32 = 7_200;
 
 /// Stands for the account in a GRANT where the server will not say who is logged in.
 pub(crate) const NOBODY_KNOWS_WHO: &str = "USER";
@@ -309,7 +309,7 @@ fn settings(version: Option<ServerVersion>, query_limit: Duration) -> Vec<String
         settings.push(format!("innodb_lock_wait_timeout = {LOCK_WAIT_S}"));
         settings.push("long_query_time = 31536000".to_owned());
         settings.push(WHOLE_ANSWERS.to_owned());
-        settings.push(format!("wait_timeout = GREATEST(@@SESSION.wait_timeout, {IDLE_S})"));
+        settings.push(format!("wait_timeout = {IDLE_S}"));
     }
     if maria(5, 5, 0) {
         settings.push("min_examined_row_limit = 4294967295".to_owned());
@@ -382,8 +382,7 @@ mod tests {
         assert_eq!(settings_of("5.1.73"), "autocommit = 1");
         for version in ["5.5.62", "9.7.4", "10.1.48-MariaDB"] {
             assert!(
-                settings_of(version)
-                    .contains("sql_select_limit = 18446744073709551615, wait_timeout = GREATEST(")
+                settings_of(version).contains("sql_select_limit = 18446744073709551615, wait_timeout = 7200")
             );
         }
         let five_five = settings_of("5.5.62");
