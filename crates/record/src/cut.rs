@@ -12,13 +12,11 @@ use spindoctor_model::{Event, Gap, Reading, Segment};
 
 use crate::costs::SourceCost;
 use crate::error::{Doing, Error};
-use crate::span::{Ends, Span, after};
+use crate::span::{Ends, Span};
 use crate::time::to_ms;
 use crate::writer::{Writer, WriterOptions, Written};
 use crate::{Recording, schema};
 
-/// So much is held in memory at once: samples of a large server take a hundred kilobytes each.
-const AT_ONCE: Duration = Duration::from_secs(300);
 /// Nothing is too old for a copy.
 const FOR_EVER: Duration = Duration::from_secs(1_000 * 365 * 86_400);
 
@@ -63,10 +61,8 @@ pub fn cut(from: &Recording, to: &Path, options: CutOptions) -> Result<Cut, Erro
     };
     done(to, writer.carry_known(&from.known_at(span.from)?))?;
     let mut copied = Cut::default();
-    let mut next = span.from;
-    loop {
-        let until = after(next, AT_ONCE).min(span.to);
-        for recorded in from.samples(next, until)? {
+    for piece in span.pieces() {
+        for recorded in from.samples(piece.from, piece.to)? {
             carry(&mut writer, recorded.segment)?;
             // A look has no status; one of the grid has it, or why not.
             let is_look = matches!(recorded.sample.server.status, Reading::NotAsked);
@@ -77,10 +73,6 @@ pub fn cut(from: &Recording, to: &Path, options: CutOptions) -> Result<Cut, Erro
         if std::fs::metadata(to).is_ok_and(|file| file.len() > most_bytes) {
             return Err(Error::TooLong { most_bytes });
         }
-        if until >= span.to {
-            break;
-        }
-        next = after(until, Duration::from_millis(1));
     }
     // After the samples: what is damaged is found when it is read.
     for gap in from.gaps()?.into_iter().filter(|gap| span.meets_gap(gap)) {

@@ -183,10 +183,12 @@ impl Rails {
             watched.push(format!("p95 up to {:.1} ms", p95.limit));
         }
         if let Some(errors) = self.errors_per_s {
-            watched.push(format!(
-                "{:.0} % of the statements failing beyond the {errors:.1} a second that do anyway",
-                ERROR_SHARE * 100.0
-            ));
+            // Shown to a tenth.
+            let anyway = match errors {
+                errors if errors < 0.05 => String::new(),
+                errors => format!(" besides the {errors:.1} a second that fail anyway"),
+            };
+            watched.push(format!("at most {:.0} % of the statements failing{anyway}", ERROR_SHARE * 100.0));
         }
         watched.push(format!("{:.0} statements at once at most", self.threads_running.limit));
         watched.push(format!("no fewer than {:.0} statements a second", self.throughput_per_s.limit));

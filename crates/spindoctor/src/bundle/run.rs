@@ -19,7 +19,7 @@ use super::texts::{self, Head, Pack};
 use crate::common::bundle::{self, Manifest, Text};
 use crate::common::event_window::{add_diagnosis, of_event};
 use crate::common::exit::ExitStatus;
-use crate::common::recorded::{self, AT_ONCE, Opened};
+use crate::common::recorded::{self, Opened};
 use crate::common::runtime::wait_for;
 use crate::common::stalls::day_and_time;
 use crate::common::{output, session};
@@ -204,15 +204,10 @@ fn ask(asked: &Asked, source: &Opened, span: Span, host: &str, pack: &mut Pack) 
 
 fn statements(source: &Opened, span: Span) -> anyhow::Result<Vec<Statement>> {
     let mut statements = Statements::new(source.has_literals(span.from, span.to)?);
-    let mut next = span.from;
-    loop {
-        let until = after(next, AT_ONCE).min(span.to);
-        source.samples(next, until)?.iter().for_each(|sample| statements.add(sample));
-        if until >= span.to {
-            return Ok(statements.costliest(MOST_STATEMENTS));
-        }
-        next = after(until, Duration::from_millis(1));
+    for piece in span.pieces() {
+        source.samples(piece.from, piece.to)?.iter().for_each(|sample| statements.add(sample));
     }
+    Ok(statements.costliest(MOST_STATEMENTS))
 }
 
 /// Writes the archive beside its place, and gives it its name when it is whole; its size.

@@ -6,13 +6,11 @@ use std::time::Duration;
 
 use spindoctor_model::Window;
 use spindoctor_record::Recording;
-use spindoctor_record::span::{Span, after, before};
+use spindoctor_record::span::{AT_ONCE, Span, after, before};
 
 use super::bundle::{self, Manifest};
 use super::event_window;
 
-/// So much of a recording is held in memory at once: samples of a large server take a hundred kilobytes each.
-pub const AT_ONCE: Duration = Duration::from_secs(300);
 /// Of a longer time only this much of its beginning and its end become a window: all sources were read in it.
 const EDGE: Duration = Duration::from_secs(70);
 

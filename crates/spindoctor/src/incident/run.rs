@@ -15,12 +15,12 @@ use super::view::{Incident, Recorded};
 use super::{html, json, text};
 use crate::common::exit::ExitStatus;
 use crate::common::moment::Moment;
-use crate::common::recorded::{self, AT_ONCE, window};
+use crate::common::recorded::{self, window};
 use crate::common::stalls::{day_and_time, event_lasted};
 use crate::common::{output, terminal};
 use spindoctor_page::safe::safe;
 use spindoctor_page::text::Look;
-use spindoctor_record::span::{Ends, ONE_MORE, Span, after, before, segment_span};
+use spindoctor_record::span::{Ends, ONE_MORE, Span, before, segment_span};
 use spindoctor_sessions::LONGEST_S;
 
 /// A window reaches this far beyond a stall, so that there is a sample before and one after it.
@@ -175,16 +175,10 @@ fn over_time(recording: &Recording, scope: Scope) -> anyhow::Result<(Vec<Point>,
     // The first list stands for the time since the one before it.
     let lead = before(from, Duration::from_secs_f64(LONGEST_S));
     recording.samples(lead, before(from, ONE_MORE))?.iter().for_each(|sample| loads.add(scope, sample));
-    let mut next = from;
-    loop {
-        let to = after(next, AT_ONCE).min(scope.shown.to);
-        let samples = recording.samples(next, to)?;
+    for piece in Span::new(from, scope.shown.to).pieces() {
+        let samples = recording.samples(piece.from, piece.to)?;
         points.extend(samples.iter().map(Point::of_sample));
         samples.iter().for_each(|sample| loads.add(scope, sample));
-        if to >= scope.shown.to {
-            break;
-        }
-        next = after(to, ONE_MORE);
     }
     points.sort_by_key(|point| point.at);
     Ok((points, loads))

@@ -179,7 +179,7 @@ impl Wanted {
         }
         let remedy = Remedy {
             statement: statement(&changes, |change| &change.to),
-            why: "--only names it".to_owned(),
+            why: "It was named with --only.".to_owned(),
             dynamic: true,
             risk: risks.join(" "),
             undo: statement(&changes, |change| &change.from),

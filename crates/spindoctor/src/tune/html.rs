@@ -104,7 +104,8 @@ fn class(leaning: Leaning) -> &'static str {
     }
 }
 
-/// Each quantity's interval on one scale, with the line of no change and the band of what is not worth having.
+/// Each quantity's interval on one scale, with the line of no change and the band of what is not worth having; where there is no
+/// room for a picture, as text.
 fn intervals(trial: &Trial) -> Markup {
     let rows: Vec<(&Quantity, Effect)> = QUANTITIES
         .iter()
@@ -121,6 +122,15 @@ fn intervals(trial: &Trial) -> Markup {
         .map(|(quantity, effect)| format!("{} {}, {}", quantity.name, change(effect.ratio), interval(effect)))
         .collect();
     html! {
+        dl.effects {
+            @for (quantity, effect) in &rows {
+                dt { (quantity.name) }
+                dd.(class(quantity.leaning(effect))) {
+                    strong { (change(effect.ratio)) } " (" (interval(effect)) ")"
+                    @if let Some((old, new)) = quantity.means(trial) { br; (quantity.shown(old)) " → " (quantity.shown(new)) }
+                }
+            }
+        }
         div.picture {
             svg.intervals viewBox=(format!("0 0 {WIDTH} {:.0}", bottom + 30.0)) role="img" aria-label=(words.join("; ")) {
                 @for (row, (quantity, _)) in rows.iter().enumerate() {

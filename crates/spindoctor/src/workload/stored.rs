@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use jiff::Timestamp;
@@ -16,9 +15,9 @@ use super::run::{begun, what};
 use super::tally::{By, Sighting, Tally};
 use super::view::Workload;
 use crate::common::moment::Moment;
-use crate::common::recorded::{self, AT_ONCE, window};
+use crate::common::recorded::{self, window};
 use crate::common::stalls::day_and_time;
-use spindoctor_record::span::{Span, after};
+use spindoctor_record::span::Span;
 
 /// Of a part of a recording: its lists of threads, one a second, and its counters. Without a beginning or an end it is the
 /// recording's.
@@ -42,12 +41,10 @@ pub fn recording(
         );
     }
     let mut tally = Tally::new(what(asked));
-    let mut next = from;
     let mut second = None;
     let mut segment = None;
-    loop {
-        let until = after(next, AT_ONCE).min(to);
-        for recorded in recording.samples(next, until)? {
+    for piece in Span::new(from, to).pieces() {
+        for recorded in recording.samples(piece.from, piece.to)? {
             let at_s = recorded.at.duration_since(from).as_secs_f64();
             let server = &recorded.sample.server;
             if segment.replace(recorded.segment).is_some_and(|before| before != recorded.segment) {
@@ -64,10 +61,6 @@ pub fn recording(
                 tally.look(&Sighting { at_s, threads: threads.clone(), ..Sighting::default() });
             }
         }
-        if until >= to {
-            break;
-        }
-        next = after(until, Duration::from_millis(1));
     }
     if tally.looks() == 0 {
         bail!(
