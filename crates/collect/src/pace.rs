@@ -6,6 +6,8 @@
 //! metrics 0.9, its text 0.5, the log files 0.4. With the periods below, the sum is 6 to 7 ms per second; the probe
 //! takes 6 beside it. MariaDB's process list takes 5.0.
 
+use spindoctor_model::host::COUNTERS_READ_WITHIN_S;
+
 use crate::{host, mysql};
 
 /// A source of the server is expensive where it would take more than this part of one of its CPUs.
@@ -74,6 +76,11 @@ impl Pace {
         let share_ms = period_s as f64 * 1e3 * HOST_SHARE;
         let expensive_ms = if share_ms > HOST_LEAST_MS { share_ms } else { HOST_LEAST_MS };
         Self { expensive_ms, rows_per_s: usize::MAX, ..Self::server(period_s, longest_s) }
+    }
+
+    /// Counters of the host or of the server's process, every second.
+    pub(crate) const fn of_counters() -> Self {
+        Self::host(1, COUNTERS_READ_WITHIN_S)
     }
 
     /// One that goes with another source, and rests as the transactions do.

@@ -7,6 +7,10 @@ use serde::{Deserialize, Serialize};
 use crate::page_cache::PageCache;
 use crate::readings::readings;
 
+/// How rarely the counters of the host and of the server's process are read at most where sampling has no end, seconds: their
+/// pace in `crates/collect/src/host`. Readings further apart have a gap between them.
+pub const COUNTERS_READ_WITHIN_S: u32 = 8;
+
 readings! {
     /// Everything one sample holds about the host. A field is `NotAsked` where its source was not due.
     pub struct HostSample, kept as "host.", exported as "host_" {

@@ -14,6 +14,9 @@ use crate::readings::readings;
 /// `crates/collect/src/mysql`, and how long a list stands for in `crates/sessions`. After a longer time a list says nothing of
 /// what was in between.
 pub const THREADS_LISTED_WITHIN_S: u32 = 15;
+/// How rarely the server's counters are read at most where sampling has no end, seconds: the pace of `SHOW GLOBAL STATUS` in
+/// `crates/collect/src/mysql`. Readings further apart have a gap between them.
+pub const STATUS_READ_WITHIN_S: u32 = 4;
 
 readings! {
     /// Everything one sample holds about the server. A field is `NotAsked` where its source was not due.

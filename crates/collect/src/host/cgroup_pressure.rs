@@ -16,7 +16,7 @@ pub const SOURCE: HostSource = HostSource {
     cost: "five small files",
     needs: "cgroup v2, and a kernel with CONFIG_PSI that was not started with psi=0",
     cadence: Cadence::EverySample,
-    pace: Pace::host(1, 8),
+    pace: Pace::of_counters(),
     read: |target, sample, now| sample.cgroup_pressure = reading(collect(target), now),
 };
 

@@ -16,7 +16,7 @@ pub const SOURCE: HostSource = HostSource {
     cost: "one small file",
     needs: "",
     cadence: Cadence::EverySample,
-    pace: Pace::host(1, 8),
+    pace: Pace::of_counters(),
     read: |target, sample, now| sample.cpu_times = reading(collect(target), now),
 };
 

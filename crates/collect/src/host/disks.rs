@@ -15,7 +15,7 @@ pub const SOURCE: HostSource = HostSource {
     cost: "one small file",
     needs: "",
     cadence: Cadence::EverySample,
-    pace: Pace::host(1, 8),
+    pace: Pace::of_counters(),
     read: |target, sample, now| sample.disks = reading(collect(target), now),
 };
 

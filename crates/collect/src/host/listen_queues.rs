@@ -25,7 +25,7 @@ pub const SOURCE: HostSource = HostSource {
            files, some 5 ms each",
     needs: "",
     cadence: Cadence::EverySample,
-    pace: Pace::host(1, 8),
+    pace: Pace::of_counters(),
     read: |target, sample, now| sample.listen_queues = reading(collect(target), now),
 };
 

@@ -17,7 +17,7 @@ pub const SOURCE: HostSource = HostSource {
     cost: "three small files",
     needs: "a kernel with CONFIG_PSI that was not started with psi=0",
     cadence: Cadence::EverySample,
-    pace: Pace::host(1, 8),
+    pace: Pace::of_counters(),
     read,
 };
 

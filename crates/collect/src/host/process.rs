@@ -16,7 +16,7 @@ pub const SOURCE: HostSource = HostSource {
     cost: "five small files",
     needs: "root or the server's user for bytes read and written",
     cadence: Cadence::EverySample,
-    pace: Pace::host(1, 8),
+    pace: Pace::of_counters(),
     read: |target, sample, now| sample.process = reading(collect(target), now),
 };
 

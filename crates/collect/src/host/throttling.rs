@@ -18,7 +18,7 @@ pub const SOURCE: HostSource = HostSource {
     cost: "some five small files",
     needs: "",
     cadence: Cadence::EverySample,
-    pace: Pace::host(1, 8),
+    pace: Pace::of_counters(),
     read: |target, sample, now| sample.throttling = reading(collect(target), now),
 };
 

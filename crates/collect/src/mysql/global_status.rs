@@ -1,7 +1,7 @@
 //! `SHOW GLOBAL STATUS`: the server's counters and gauges.
 
 use spindoctor_model::ServerSample;
-use spindoctor_model::mysql::NamedValues;
+use spindoctor_model::mysql::{NamedValues, STATUS_READ_WITHIN_S};
 
 use super::rows::Rows;
 use super::source::{Plan, Source};
@@ -20,7 +20,7 @@ pub const SOURCE: Source = Source {
     grant: |_| "",
     install: "",
     cadence: Cadence::EverySample,
-    pace: Pace::server(1, 4).hurrying(),
+    pace: Pace::server(1, STATUS_READ_WITHIN_S).hurrying(),
     plan: |_, _| Plan::Ask("SHOW GLOBAL STATUS"),
     parse: |rows, answer, sample| sample.status = answer.reading(named_values(rows)),
     reading: ServerSample::field("status"),

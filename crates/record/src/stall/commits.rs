@@ -6,6 +6,7 @@
 //! a second: from them commits are seen that stop for seconds while something else goes on to write.
 
 use spindoctor_model::RecordedSample;
+use spindoctor_model::mysql::STATUS_READ_WITHIN_S;
 
 use super::Sight;
 use super::collapse::Collapse;
@@ -14,8 +15,8 @@ use super::threads_running::Crowd;
 
 /// The names of the counter.
 const COMMITS: [&str; 2] = ["no commit", "commits"];
-/// Samples that are further apart are no interval: from one to the next it is a second.
-const MOST_APART_S: f64 = 2.5;
+/// Samples that are further apart are no interval: something was missed. Half a second is what a sample may be late.
+const MOST_APART_S: f64 = STATUS_READ_WITHIN_S as f64 + 0.5;
 
 /// Watches how many transactions were committed, and how much they wrote.
 #[derive(Debug)]
@@ -108,14 +109,18 @@ mod tests {
         RecordedSample { sample, ..RecordedSample::default() }
     }
 
-    /// Ten minutes with some hundred commits a second, and from a second on none for so many.
     fn run(stops: u32, for_s: u32, running: u32) -> Vec<u32> {
+        run_at_pace(1, stops, for_s, running)
+    }
+
+    /// Ten minutes with some hundred commits a second, and from a second on none for so many; a sample every `pace_s`.
+    fn run_at_pace(pace_s: u32, stops: u32, for_s: u32, running: u32) -> Vec<u32> {
         let (mut commits, mut count, mut seen) = (Commits::new(), 0, Vec::new());
         for second in 0..600 {
             let is_stopped = (stops..stops + for_s).contains(&second);
             count += if is_stopped { 0 } else { 300 + second * 37 % 100 };
             let now_running = if is_stopped { running } else { 4 + second % 3 };
-            if commits.sample(&sample(second, count, now_running)).is_some() {
+            if second % pace_s == 0 && commits.sample(&sample(second, count, now_running)).is_some() {
                 seen.push(second);
             }
         }
@@ -130,6 +135,22 @@ mod tests {
         assert_eq!(run(400, 4, 0), Vec::<u32>::new(), "the load went away");
         assert_eq!(run(700, 0, 0), Vec::<u32>::new());
         assert_eq!(run(20, 4, 12), Vec::<u32>::new(), "nobody knows yet what is usual");
+    }
+
+    #[test]
+    fn commits_that_stop_for_long_are_seen_however_rarely_the_counters_are_read() {
+        for pace_s in 2..=STATUS_READ_WITHIN_S {
+            let seen = run_at_pace(pace_s, 400, 3 * pace_s, 12);
+            assert!(
+                seen.first().is_some_and(|first| (400..=400 + 2 * pace_s).contains(first)),
+                "{pace_s}: {seen:?}"
+            );
+            assert_eq!(
+                run_at_pace(pace_s, 400, 3 * pace_s, 0),
+                Vec::<u32>::new(),
+                "{pace_s}: the load went away"
+            );
+        }
     }
 
     #[test]

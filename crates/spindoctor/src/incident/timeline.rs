@@ -4,13 +4,15 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use spindoctor_model::Gap;
+use spindoctor_model::host::COUNTERS_READ_WITHIN_S;
 
 use super::numbers::{Kind, QUANTITIES, Quantity};
 use super::point::Point;
 use spindoctor_record::span::Span;
 
-/// Points further apart than this have nothing between them: five samples are missing.
-const LONGEST_STEP: Duration = Duration::from_secs(5);
+/// Points further apart than this have nothing between them: no quantity is read more rarely where nothing is missing, and a
+/// second is what a sample may be late.
+const LONGEST_STEP: Duration = Duration::from_secs(COUNTERS_READ_WITHIN_S as u64 + 1);
 /// Closer points give rates that are made of their own jitter.
 const SHORTEST_STEP: Duration = Duration::from_millis(20);
 /// Buckets of a curve, of each of which the least and the greatest point are kept: a picture is about a thousand

@@ -15,9 +15,10 @@ use spindoctor_collect::follow::{Followed, Follower, SourceCost};
 use spindoctor_collect::host::{Target, process};
 use spindoctor_collect::source::Answer;
 use spindoctor_model::{
-    HostSample, Outcome, ProbeFailure, Reading, RecordedSample, Sample, TimeClass, Window,
+    HostSample, Outcome, ProbeFailure, Reading, RecordedSample, Sample, SessionTime, TimeClass, Window,
 };
 use spindoctor_rules::{CAUSES, session_time};
+use spindoctor_sessions::LONGEST_S;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -44,12 +45,35 @@ pub struct Metrics {
     /// The server, and one sample: the last answer of each exported source.
     window: Window,
     known: metrics::Recorder,
-    /// The samples since the sessions' time was accounted for, the one before included.
-    unaccounted: Vec<Sample>,
+    unaccounted: Unaccounted,
     /// When the last gap began.
     gap_from: Option<Timestamp>,
     /// What sources had cost when sampling started again.
     costs_before: Vec<SourceCost>,
+}
+
+/// The samples since the sessions' time was accounted for, the one before included.
+#[derive(Debug, Default)]
+struct Unaccounted(Vec<Sample>);
+
+impl Unaccounted {
+    /// The account of the time since the last one, with its length in seconds, where it is due. Time without a list of sessions
+    /// is accounted for with the next list, as long as that stands for it.
+    fn add(&mut self, sample: &Sample, server: &Window) -> Option<(SessionTime, f64)> {
+        // The clock of the samples begins again with a segment.
+        if self.0.last().is_some_and(|last| last.at_s >= sample.at_s) {
+            self.0.clear();
+        }
+        self.0.push(sample.clone());
+        let seconds = sample.at_s - self.0.first()?.at_s;
+        let listed = self.0.iter().skip(1).any(|sample| sample.server.threads.value().is_some());
+        if seconds < ACCOUNTED_S || (!listed && seconds < LONGEST_S) {
+            return None;
+        }
+        let samples = std::mem::replace(&mut self.0, vec![sample.clone()]);
+        let window = Window { samples, ..server.clone() };
+        Some((session_time(&window)?, window.seconds()))
+    }
 }
 
 /// The page, and the task that serves it.
@@ -92,7 +116,7 @@ impl Metrics {
             began,
             window,
             known,
-            unaccounted: Vec::new(),
+            unaccounted: Unaccounted::default(),
             gap_from: None,
             costs_before: Vec::new(),
         })
@@ -115,7 +139,7 @@ impl Metrics {
                     window.server.uptime_s = self.window.server.uptime_s;
                 }
                 self.window = window;
-                self.unaccounted.clear();
+                self.unaccounted = Unaccounted::default();
             }
             Followed::Probe(probe) => {
                 self.known.is_up = probe.answered;
@@ -201,20 +225,10 @@ impl Metrics {
 
     /// Adds where the sessions' time went, once there are samples of long enough.
     fn account(&mut self, sample: &Sample) {
-        // The clock of the samples begins again with a segment.
-        if self.unaccounted.last().is_some_and(|last| last.at_s >= sample.at_s) {
-            self.unaccounted.clear();
-        }
-        self.unaccounted.push(sample.clone());
-        if self.unaccounted.first().is_none_or(|first| sample.at_s - first.at_s < ACCOUNTED_S) {
-            return;
-        }
-        let samples = std::mem::replace(&mut self.unaccounted, vec![sample.clone()]);
-        let window = Window { samples, ..self.window.clone() };
-        let Some(time) = session_time(&window) else { return };
+        let Some((time, seconds)) = self.unaccounted.add(sample, &self.window) else { return };
         for part in &time.classes {
             let sessions = part.share * time.session_seconds_per_second;
-            *self.known.session_s.entry(rows::word(&part.class)).or_default() += sessions * window.seconds();
+            *self.known.session_s.entry(rows::word(&part.class)).or_default() += sessions * seconds;
         }
     }
 
@@ -292,4 +306,41 @@ fn own_resident_bytes() -> Option<u64> {
     let mut own = HostSample::default();
     (process::SOURCE.read)(&Target::live(std::process::id()), &mut own, &Answer::default);
     own.process.value().map(|process| process.resident_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use spindoctor_model::mysql::{ServerThread, THREADS_LISTED_WITHIN_S};
+
+    use super::*;
+
+    #[test]
+    fn all_of_the_time_is_accounted_for_however_rarely_sessions_are_listed() {
+        let thread = |id| ServerThread {
+            connection_id: Some(id),
+            is_connection: true,
+            command: "Query".to_owned(),
+            state: "updating".to_owned(),
+            statement: Some("UPDATE t SET k = 1".to_owned()),
+            ..ServerThread::default()
+        };
+        for every_s in [1, 2, 7, THREADS_LISTED_WITHIN_S] {
+            let (mut unaccounted, mut accounted_s, mut session_s) = (Unaccounted::default(), 0.0, 0.0);
+            for second in 0..=600 {
+                // Each sample some milliseconds late.
+                let at_s = f64::from(second) + f64::from(second * 7 % 11) / 1e3;
+                let mut sample = Sample { at_s, ..Sample::default() };
+                if second % every_s == 0 {
+                    let value = (1..=4).map(thread).collect();
+                    sample.server.threads = Reading::Available { at_s, took_ms: 1.0, value };
+                }
+                if let Some((time, seconds)) = unaccounted.add(&sample, &Window::default()) {
+                    accounted_s += seconds;
+                    session_s += time.session_seconds_per_second * seconds;
+                }
+            }
+            assert!((583.0..=601.0).contains(&accounted_s), "{every_s}: {accounted_s}");
+            assert!((session_s / accounted_s - 4.0).abs() < 0.1, "{every_s}: {session_s} {accounted_s}");
+        }
+    }
 }
