@@ -88,6 +88,13 @@ pub fn names(statement: &str) -> impl Iterator<Item = String> {
     names.into_iter()
 }
 
+/// True for a statement that changes rows and has no `SLEEP` of its own: where its session sleeps, a trigger or a stored function that
+/// it runs does.
+pub fn changes_without_sleep(statement: &str) -> bool {
+    ["UPDATE", "INSERT", "REPLACE", "DELETE"].iter().any(|change| begins_with(statement, &[change]))
+        && names(statement).all(|name| name != "sleep")
+}
+
 /// True where one of its quoted texts is this one. A text that holds a quote or a backslash is not found.
 pub fn has_text(statement: &str, text: &str) -> bool {
     let lexed = lex(statement, Mode::UNKNOWN);
@@ -114,6 +121,19 @@ pub fn user_lock(statement: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_change_sleeps_by_itself_only_where_it_says_so() {
+        for statement in ["UPDATE t SET note = 'sleep' WHERE id = 1", "/* sleep */ insert into t values (1)"]
+        {
+            assert!(changes_without_sleep(statement), "{statement}");
+        }
+        for statement in
+            ["UPDATE t SET k = SLEEP(1)", "SELECT wait_for_job(7)", "CALL poll()", "DO sleep (9)", ""]
+        {
+            assert!(!changes_without_sleep(statement), "{statement}");
+        }
+    }
 
     #[test]
     fn a_comment_before_a_statement_does_not_hide_what_it_is_for() {

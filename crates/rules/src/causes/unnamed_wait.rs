@@ -154,7 +154,7 @@ fn finding(
     }
     draft
         .remedy_if(blocker.as_ref().and_then(|blocker| blocker.remedy(WHY_END_IT)))
-        .remedy(look(window, largest.class))
+        .remedy(look(window, largest))
         .root(blocker.map(|blocker| blocker.described()))
         .severity(if is_common { Severity::Note } else { severity(time, &CAUSE.costs, score) })
         .finding()
@@ -207,9 +207,14 @@ fn unexamined(window: &Window, class: TimeClass) -> Option<&'static Cause> {
 }
 
 /// What shows more: of a server that answers, and of one of which there is only what somebody captured.
-fn look(window: &Window, class: TimeClass) -> Remedy {
+fn look(window: &Window, largest: &TimeShare) -> Remedy {
     let is_given = window.is_given();
-    let (statement, why, risk) = match class {
+    let (statement, why, risk) = match largest.class {
+        TimeClass::Other if is_asleep(largest) => (
+            "SHOW TRIGGERS; SELECT ROUTINE_SCHEMA, ROUTINE_NAME FROM information_schema.ROUTINES WHERE ROUTINE_DEFINITION LIKE '%sleep%'",
+            "One of the triggers of the tables that they change, or a function that these call, has the SLEEP.",
+            "They only read.",
+        ),
         TimeClass::Login => (
             "SHOW FULL PROCESSLIST; SHOW GLOBAL VARIABLES WHERE Variable_name IN ('skip_name_resolve', 'connect_timeout')",
             "Whose login lasts for seconds is a client that says nothing, as half-open connections of a load balancer or a scanner \
@@ -245,12 +250,22 @@ fn look(window: &Window, class: TimeClass) -> Remedy {
 /// `40.0 sessions wait in user lock, 99 % of the session time: connection 10 blocks them`
 fn headline(largest: &TimeShare, sessions: f64, blocker: Option<&Verdict<'_>>) -> String {
     let what = match largest.class {
+        TimeClass::Other if is_asleep(largest) => {
+            "sleep in a trigger or function of their statement".to_owned()
+        }
         TimeClass::Other => "wait for something that has no name here".to_owned(),
         class => format!("are in `{}`", class.label()),
     };
     let culprit = blocker
         .map_or_else(String::new, |blocker| format!(": connection {} blocks them", blocker.connection_id));
     format!("{sessions:.1} sessions {what}, {:.0} % of the session time{culprit}", largest.share * 100.0)
+}
+
+/// True for sessions that are at work and sleep: a trigger does, or a stored function.
+fn is_asleep(share: &TimeShare) -> bool {
+    share.seen.first().is_some_and(|(seen, _)| {
+        seen.eq_ignore_ascii_case("user sleep") || seen.starts_with("Item_func_sleep::val_int")
+    })
 }
 
 fn why(largest: &TimeShare, unexamined: Option<&Cause>) -> String {
@@ -263,6 +278,11 @@ fn why(largest: &TimeShare, unexamined: Option<&Cause>) -> String {
     if largest.class == TimeClass::Running {
         return "The process list calls everything running for which it has no other word, reads and waits inside InnoDB among \
                 it. Whether these sessions work or wait, the server's host would say: its threads' clocks and stacks."
+            .to_owned();
+    }
+    if is_asleep(largest) {
+        return "Their statements change rows and call for no SLEEP themselves. For as long as it lasts their clients wait, and so \
+                does who wants the rows."
             .to_owned();
     }
     match largest.seen.first().filter(|(seen, _)| !seen.is_empty()) {

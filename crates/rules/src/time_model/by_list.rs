@@ -18,7 +18,7 @@ pub(super) fn account(window: &Window) -> Account {
         account.next_instant();
         let locks = InnodbLocks::from_sample(sample);
         for thread in at_work(threads) {
-            if is_sleeping(&thread.state) {
+            if is_sleeping(&thread.state) && !sleeps_in_trigger(thread) {
                 account.sleeping += 1.0;
                 continue;
             }
@@ -31,6 +31,13 @@ pub(super) fn account(window: &Window) -> Account {
 /// True for the state of a session that sleeps on purpose.
 pub(super) fn is_sleeping(state: &str) -> bool {
     tables::SLEEPING.iter().any(|sleeping| state.eq_ignore_ascii_case(sleeping))
+}
+
+/// True for a statement that changes rows, in which a trigger or a stored function sleeps: its client waits for the change, and others
+/// for the rows. Who calls for a sleep gets one on purpose.
+pub(super) fn sleeps_in_trigger(thread: &ServerThread) -> bool {
+    is_sleeping(&thread.state)
+        && thread.statement.as_deref().is_some_and(spindoctor_sql::changes_without_sleep)
 }
 
 fn class(thread: &ServerThread, locks: &InnodbLocks) -> TimeClass {

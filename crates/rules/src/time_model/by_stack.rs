@@ -7,7 +7,7 @@ use spindoctor_model::stack::{Observation, Profile, StackSource, ThreadState};
 use spindoctor_model::{KnownBy, TimeClass, Window};
 
 use super::account::Account;
-use super::by_list::{InnodbLocks, is_sleeping};
+use super::by_list::{InnodbLocks, is_sleeping, sleeps_in_trigger};
 use super::stacks::{Doing, StackWork, of_state};
 use crate::sessions::at_work;
 
@@ -66,6 +66,8 @@ struct Listed<'a> {
     state: Option<&'a str>,
     /// The lock of InnoDB that it waits for, by the lists of transactions and lock waits.
     wants: Option<TimeClass>,
+    /// True for a change that sleeps only where a trigger does.
+    sleeps_in_trigger: bool,
 }
 
 /// Who of the threads serves a client, and what each stack says.
@@ -101,7 +103,9 @@ impl<'a> Sessions<'a> {
                 if let Some(tid) = thread.thread_os_id {
                     let state = thread.is_at_work().then_some(thread.state.as_str());
                     let wants = thread.connection_id.and_then(|id| locks.wanted_by(id));
-                    states.entry(tid).or_default().push(Listed { at_s: sample.at_s, state, wants });
+                    let sleeps_in_trigger = sleeps_in_trigger(thread);
+                    let listed = Listed { at_s: sample.at_s, state, wants, sleeps_in_trigger };
+                    states.entry(tid).or_default().push(listed);
                 }
             }
         }
@@ -155,6 +159,7 @@ impl<'a> Sessions<'a> {
         account.present += 1.0;
         let listed = self.listed(seen.thread, at_s);
         let state = listed.and_then(|listed| listed.state);
+        let sleeps_in_trigger = listed.is_some_and(|listed| listed.sleeps_in_trigger);
         let runs = matches!(seen.state, ThreadState::Running | ThreadState::Runnable);
         // A thread of a client that runs, or would, has something to do, even where its stack is still that of the wait for the
         // next statement: the statement has come, and the thread waits for a CPU to read it.
@@ -165,8 +170,13 @@ impl<'a> Sessions<'a> {
         let of_lock =
             || if work.waits_for_metadata_lock() { self.lock_state(seen.thread, at_s) } else { None };
         match work.doing(seen.state, state.or_else(of_lock)) {
+            Doing::Sleeps if sleeps_in_trigger => {
+                account.see(TimeClass::Other, KnownBy::Stack, &work.innermost)
+            }
             Doing::Sleeps => account.sleeping += 1.0,
-            Doing::Waits(_) if work.is_empty && state.is_some_and(is_sleeping) => account.sleeping += 1.0,
+            Doing::Waits(_) if work.is_empty && state.is_some_and(is_sleeping) && !sleeps_in_trigger => {
+                account.sleeping += 1.0;
+            }
             Doing::Runs => account.see(TimeClass::Running, KnownBy::Stack, ""),
             // InnoDB's functions have no names: its lists say whether it is a lock.
             Doing::Waits(TimeClass::Other) if listed.is_some_and(|listed| listed.wants.is_some()) => {

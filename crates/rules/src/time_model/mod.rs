@@ -214,6 +214,28 @@ mod tests {
     }
 
     #[test]
+    fn a_change_whose_trigger_sleeps_is_at_work_for_its_client() {
+        let sessions =
+            |_| (0..40).map(|at| session(20 + at, "Query", "User sleep", "UPDATE t SET k = 1")).collect();
+        let by_list = Build::busy("8.0.36").sessions(sessions).remote().without_profile().window();
+        let by_stack = Build::busy("8.0.36")
+            .sessions(|_| {
+                (0..40).map(|at| session(400 + at, "Query", "User sleep", "UPDATE t SET k = 1")).collect()
+            })
+            .only_snapshots(&[
+                (40, ThreadState::Condition, &["Item_func_sleep::val_int", "dispatch_command", "do_command"]),
+                (10, ThreadState::NetworkIdle, &["vio_read", "do_command"]),
+            ])
+            .window();
+        for window in [by_list, by_stack] {
+            let time = session_time(&window).unwrap();
+            assert_eq!((time.session_seconds_per_second, time.sleeping), (40.0, 0.0));
+            let finding = unnamed_wait(&window).unwrap();
+            assert!(finding.headline.contains("sessions sleep in a trigger"), "{finding:#?}");
+        }
+    }
+
+    #[test]
     fn one_session_that_waits_now_and_then_is_no_finding() {
         let sessions = |at: usize| {
             let state = if at == 3 { "User lock" } else { "executing" };

@@ -329,6 +329,8 @@ pub(super) const STATES: &[(&str, TimeClass)] = &[
     ("login", Login),
     ("checking permissions", PrivilegeCache),
     ("waiting for disk space", DiskFull),
+    // Of who sleeps on purpose it is not asked.
+    ("user sleep", Other),
     ("waiting for", Other),
     // Cut by the client that printed it.
     ("waiti", Other),
