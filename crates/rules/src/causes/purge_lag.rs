@@ -2,17 +2,20 @@
 
 use spindoctor_model::mysql::Transaction;
 use spindoctor_model::number::whole;
+use spindoctor_model::stack::Observation;
 use spindoctor_model::window::Series;
 use spindoctor_model::{
     Evidence, Finding, InnodbStatus, Remedy, ServerVersion, TimeClass, Unavailable, Window,
 };
 
+use super::cpu_saturated;
 use crate::draft::Draft;
 use crate::history::history;
 use crate::killing;
 use crate::sessions::{self, Waiting};
 use crate::since_start::{self, SinceStart};
-use crate::{Cause, Costs, Outcome, Rule, Stacks};
+use crate::time_model::{self, tables};
+use crate::{Cause, Costs, Outcome, Rule, Stacks, spin_samples};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -31,7 +34,9 @@ pub const CAUSE: Cause = Cause {
                the estimate is the delay, the mean of all samples, times the rows changed a second (Handler_write, _update, \
                _delete), of the time of the sessions at work. It fires too, as a warning, where the list has a million \
                entries and grows (of a single status: and a transaction is open for a minute), and on MariaDB, which delays nobody while nothing can be purged, where it is too long and \
-               \"Purge done for\" stands: the delay comes when purge goes on.",
+               \"Purge done for\" stands: the delay comes when purge goes on. And it fires where a transaction is open \
+               for five seconds or more and a tenth or more of the CPU samples of statements stand in the functions that build old versions: \
+               the estimate is that part of the sessions' time.",
     looks_alike: "A long list that gets shorter: purge catches up after a bulk change. Updates that wait for rows are \
                   row-lock-pileup; the transaction that holds them may be the old one.",
     remedies: "End the old transaction, and find out why it stays open: a client that forgot to commit, a backup with a \
@@ -48,8 +53,9 @@ pub const CAUSE: Cause = Cause {
         "Domas Mituzas, on performance stalls: Purge stalls the server",
     ],
     costs: Costs::Elsewhere,
-    explains_time: &[TimeClass::PurgeDelay],
-    stacks: Stacks::Nothing,
+    // Who builds a row's old version keeps the latch of its page for as long: others wait behind it.
+    explains_time: &[TimeClass::PurgeDelay, TimeClass::Latch],
+    stacks: Stacks::Running(OLD_VERSIONS),
     rule: Rule::ReadingsOrCapture(evaluate, of_status),
     #[cfg(test)]
     examples: crate::Examples {
@@ -71,6 +77,33 @@ pub(crate) const OLD_TRANSACTION_S: f64 = 60.0;
 
 /// Where the list has passed its limit already, a younger one that is older than any statement at work is named.
 const OLDER_THAN_WORK_S: f64 = 5.0;
+
+/// Functions that build the version of a row that an older transaction sees (row0vers.cc, trx0rec.cc).
+const OLD_VERSIONS: &[&str] = &[
+    "row_vers_build_for_consistent_read",
+    "row_vers_build_for_semi_consistent_read",
+    "row_vers_impl_x_locked",
+    "trx_undo_prev_version_build",
+];
+
+/// From this part of the CPU samples of statements on, 0 to 1, reads go through old versions: what every server does for a row that
+/// was changed a moment ago is less than a hundredth.
+const BUILDING: f64 = 0.10;
+
+/// Of fewer samples a tenth is a matter of chance (0.1 +- 0.08 of 50).
+const ENOUGH_SAMPLES: usize = 50;
+
+/// What is spent on building old versions: CPU, the wait for one, and the wait for the latch of the page that is kept meanwhile.
+const SPENT: &[TimeClass] = &[
+    TimeClass::Cpu,
+    TimeClass::Kernel,
+    TimeClass::Spin,
+    TimeClass::CpuQueue,
+    TimeClass::CpuQuota,
+    TimeClass::CpuTaken,
+    TimeClass::Running,
+    TimeClass::Latch,
+];
 
 /// What one status says, of MariaDB and Percona Server, which have the length in it.
 fn of_status(window: &Window) -> Option<Finding> {
@@ -106,6 +139,8 @@ struct Lag {
     delays_us: Vec<f64>,
     /// The limit is passed and nobody is delayed, because nothing is purged.
     is_held_back: bool,
+    /// Part of the CPU samples of statements, 0 to 1, that build old versions, where that is worth a finding.
+    building: Option<f64>,
     /// There is one reading, it is long, and a transaction is old: the list grows as long as that is open.
     is_long_once: bool,
 }
@@ -116,6 +151,7 @@ impl Lag {
         let (Some(&(first_s, first)), Some(&(last_s, last))) = (lengths.first(), lengths.last()) else {
             return Ok(None);
         };
+        let building = building(window);
         let is_long_once =
             lengths.len() == 1 && last >= LONG_HISTORY && oldest(window, OLD_TRANSACTION_S).is_some();
         if !is_long_once {
@@ -131,7 +167,17 @@ impl Lag {
             _ => Vec::new(),
         };
         let per_s = (last - first) / (last_s - first_s).max(f64::MIN_POSITIVE);
-        Ok(Some(Self { lengths, longest, last, per_s, limit, delays_us, is_held_back, is_long_once }))
+        Ok(Some(Self {
+            lengths,
+            longest,
+            last,
+            per_s,
+            limit,
+            delays_us,
+            is_held_back,
+            building,
+            is_long_once,
+        }))
     }
 
     fn longest_delay_us(&self) -> f64 {
@@ -155,6 +201,10 @@ impl Lag {
         self.last >= LONG_HISTORY && self.per_s > 0.0 || self.is_long_once
     }
 
+    fn is_a_finding(&self) -> bool {
+        self.delays() || self.is_held_back || self.building.is_some() || self.grows_long()
+    }
+
     fn headline(&self) -> String {
         let (longest, ms) = (whole(self.longest), self.longest_delay_us() / 1e3);
         if self.is_over() {
@@ -163,6 +213,8 @@ impl Lag {
             format!("Each change of a row sleeps up to {ms:.0} ms: {longest} transactions wait to be purged")
         } else if self.is_held_back {
             format!("{longest} transactions wait to be purged; changes are delayed as soon as purge goes on")
+        } else if let Some(building) = self.building {
+            format!("Reads build old versions of rows, {:.0} % of the CPU of statements", building * 100.0)
         } else if self.is_long_once {
             format!("{:.1} million transactions wait to be purged", self.last / 1e6)
         } else {
@@ -197,9 +249,7 @@ impl Lag {
 }
 
 fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
-    let Some(lag) =
-        Lag::from_window(window)?.filter(|lag| lag.delays() || lag.is_held_back || lag.grows_long())
-    else {
+    let Some(lag) = Lag::from_window(window)?.filter(Lag::is_a_finding) else {
         return Ok(None);
     };
     let changes_per_s: f64 = ["Handler_write", "Handler_update", "Handler_delete"]
@@ -209,9 +259,11 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let at_work = Waiting::count(window, |_| true)?.mean;
     let delayed = lag.mean_delay_us() / 1e6 * changes_per_s / at_work.max(1.0);
     let may_harm = lag.is_held_back || lag.grows_long();
-    let score = delayed.min(1.0).max(if may_harm { LONG_HISTORY_SCORE } else { 0.0 });
+    let least = if may_harm { LONG_HISTORY_SCORE } else { 0.0 };
+    let score = delayed.min(1.0).max(lag.building.map_or(0.0, |building| spent(window, building))).max(least);
     let is_limited = lag.delays() || lag.is_held_back;
-    let oldest_from_s = if is_limited { OLDER_THAN_WORK_S } else { OLD_TRANSACTION_S };
+    let oldest_from_s =
+        if is_limited || lag.building.is_some() { OLDER_THAN_WORK_S } else { OLD_TRANSACTION_S };
     let oldest = oldest(window, oldest_from_s);
     let mut draft = Draft::new(&CAUSE, score, lag.headline())
         .why(lag.why(oldest))
@@ -229,6 +281,14 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             (!lag.is_long_once)
                 .then(|| Evidence::new("it grows by", lag.per_s, "1/s", "computed").expected("<= 0")),
         );
+    if let Some(building) = lag.building {
+        draft = draft
+            .evidence(
+                Evidence::new("CPU of statements that builds old versions", building, "ratio", "CPU samples")
+                    .expected(format!("< {:.0} %", BUILDING * 100.0)),
+            )
+            .explains(&[cpu_saturated::CAUSE.name]);
+    }
     if lag.delays() {
         let delay = |reading, us| Evidence::new(reading, us, "us", "computed from innodb_max_purge_lag");
         draft = draft
@@ -263,6 +323,27 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
 fn oldest(window: &Window, from_s: f64) -> Option<&Transaction> {
     let all = window.latest(|s| &s.server.transactions)?;
     all.iter().max_by(|a, b| a.age_s.total_cmp(&b.age_s)).filter(|oldest| oldest.age_s >= from_s)
+}
+
+/// Part of the CPU samples of statements, 0 to 1, that build old versions of rows, where there are so many of them and a transaction is
+/// old enough to want them.
+fn building(window: &Window) -> Option<f64> {
+    oldest(window, OLDER_THAN_WORK_S)?;
+    let profile = window.profile.value()?;
+    let stands = |observation: &Observation, functions: &[&str]| {
+        spin_samples::names(profile, observation).any(|name| functions.contains(&name))
+    };
+    let statements = || profile.samples().iter().filter(|sample| stands(sample, tables::STATEMENT));
+    let all = statements().count();
+    let building = statements().filter(|sample| stands(sample, OLD_VERSIONS)).count();
+    let part = building as f64 / all.max(1) as f64;
+    (all >= ENOUGH_SAMPLES && part >= BUILDING).then_some(part)
+}
+
+/// Share of the session time, 0 to 1, that goes into it.
+fn spent(window: &Window, building: f64) -> f64 {
+    let time = time_model::session_time(window);
+    building * time.map_or(0.0, |time| SPENT.iter().map(|&class| time_model::share_of(&time, class)).sum())
 }
 
 /// MariaDB delays changes only while it purges (trx0purge.cc, trx_purge): not where all that is left may still be seen.
@@ -376,6 +457,32 @@ pub(crate) mod examples {
         match evaluate(window) {
             Outcome::Fired(finding) => finding,
             other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn reads_that_build_old_versions_are_found_where_a_transaction_is_old_enough_to_want_them() {
+        let reads = |part: f64, age_s: f64| {
+            let reading =
+                &["trx_undo_prev_version_build", "row_vers_build_for_consistent_read", "dispatch_command"];
+            let window = Build::busy("8.0.36")
+                .metric("trx_rseg_history_len", 20_000.0, 400.0)
+                .sessions(|_| {
+                    (20..28).map(|id| session(id, "Query", "executing", "SELECT SUM(a) FROM t")).collect()
+                })
+                .running(1_000, part, reading)
+                .each(move |at_s, server, _| {
+                    server.transactions = answer(at_s, vec![transaction(12, "RUNNING", age_s)])
+                })
+                .window();
+            evaluate(&window)
+        };
+        let Outcome::Fired(finding) = reads(0.9, 40.0) else { panic!() };
+        assert_eq!(finding.headline, "Reads build old versions of rows, 90 % of the CPU of statements");
+        assert!(finding.remedies[0].statement.contains("KILL 12"), "{:?}", finding.remedies);
+        assert_eq!(finding.explains, ["cpu-saturated"]);
+        for (part, age_s) in [(0.05, 40.0), (0.9, 1.0)] {
+            assert_eq!(reads(part, age_s), Outcome::Clear, "{part} {age_s}");
         }
     }
 

@@ -264,7 +264,7 @@ fn headline(largest: &TimeShare, sessions: f64, blocker: Option<&Verdict<'_>>) -
 /// True for sessions that are at work and sleep: a trigger does, or a stored function.
 fn is_asleep(share: &TimeShare) -> bool {
     share.seen.first().is_some_and(|(seen, _)| {
-        seen.eq_ignore_ascii_case("user sleep") || seen.starts_with("Item_func_sleep::val_int")
+        seen.eq_ignore_ascii_case("user sleep") || seen.contains("Item_func_sleep::val_int")
     })
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use spindoctor_model::{Finding, KnownBy, SessionTime, Severity, TimeClass, TimeShare};
 
+use crate::causes::purge_lag;
 use crate::{Costs, find};
 
 /// What the session time of a server at its best goes into.
@@ -57,6 +58,12 @@ fn takes_cpus(finding: &Finding) -> bool {
     })
 }
 
+/// True of a finding that explains waits of this class up to what it is worth, and no more. Latches of pages are kept while old
+/// versions are built, and for many other reasons.
+fn is_bounded(finding: &Finding, class: TimeClass) -> bool {
+    takes_cpus(finding) || finding.cause == purge_lag::CAUSE.name && class == TimeClass::Latch
+}
+
 /// The classes that findings explain. A note says that its cause costs little, so it explains nothing; nor does who takes the CPUs
 /// explain waits that are far more than it costs. A wait for which the list has no word and the stack no name is one of a kind
 /// without a state, where a finding of such a wait is large enough for it: who burns a tenth of the CPU holds up nobody for half of
@@ -72,7 +79,7 @@ pub(crate) fn explained(time: &SessionTime, findings: &[Finding]) -> BTreeSet<Ti
     let mut explained: BTreeSet<TimeClass> = weighty().flat_map(of).copied().collect();
     explained.retain(|class| {
         let of_class = || weighty().filter(|finding| of(finding).contains(class));
-        of_class().any(|finding| !takes_cpus(finding) || costs(finding, *class))
+        of_class().any(|finding| !is_bounded(finding, *class) || costs(finding, *class))
             || of_class().fold(0.0, |sum, finding| sum + finding.score) >= WORTH * share(*class)
     });
     let other = time.classes.iter().find(|one| one.class == TimeClass::Other);

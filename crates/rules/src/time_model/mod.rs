@@ -223,7 +223,16 @@ mod tests {
                 (0..40).map(|at| session(400 + at, "Query", "User sleep", "UPDATE t SET k = 1")).collect()
             })
             .only_snapshots(&[
-                (40, ThreadState::Condition, &["Item_func_sleep::val_int", "dispatch_command", "do_command"]),
+                (
+                    40,
+                    ThreadState::Condition,
+                    &[
+                        "Interruptible_wait::wait",
+                        "Item_func_sleep::val_int",
+                        "dispatch_command",
+                        "do_command",
+                    ],
+                ),
                 (10, ThreadState::NetworkIdle, &["vio_read", "do_command"]),
             ])
             .window();
