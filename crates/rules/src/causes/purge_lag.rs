@@ -472,7 +472,7 @@ pub(crate) mod examples {
                 })
                 .running(1_000, part, reading)
                 .each(move |at_s, server, _| {
-                    server.transactions = answer(at_s, vec![transaction(12, "RUNNING", age_s)])
+                    server.transactions = answer(at_s, vec![transaction(12, "RUNNING", age_s)]);
                 })
                 .window();
             evaluate(&window)

@@ -171,7 +171,7 @@ impl<'a> Sessions<'a> {
             || if work.waits_for_metadata_lock() { self.lock_state(seen.thread, at_s) } else { None };
         match work.doing(seen.state, state.or_else(of_lock)) {
             Doing::Sleeps if sleeps_in_trigger => {
-                account.see(TimeClass::Other, KnownBy::Stack, &work.innermost)
+                account.see(TimeClass::Other, KnownBy::Stack, &work.innermost);
             }
             Doing::Sleeps => account.sleeping += 1.0,
             Doing::Waits(_) if work.is_empty && state.is_some_and(is_sleeping) && !sleeps_in_trigger => {
