@@ -37,6 +37,7 @@ mod metadata_lock_pileup;
 mod monitoring_overload;
 mod near_misses;
 mod noisy_neighbour;
+mod old_versions;
 mod onset;
 mod plan_change;
 mod prepared_statements_exhausted;
@@ -117,6 +118,7 @@ pub const SCENARIOS: &[&Scenario] = &[
     &statistics_stall::SCENARIO,
     &checkpoint_stall::SCENARIO,
     &purge_lag::SCENARIO,
+    &old_versions::SCENARIO,
     &commit_sync_bound::SCENARIO,
     &large_commit::SCENARIO,
     &commit_delay_set::SCENARIO,
