@@ -137,6 +137,12 @@ pub enum StallKind {
     LockWaits,
     /// What the user asked for with `--when`.
     Asked,
+    /// More threads were in a function at once than the user watches for (`--when-inside`).
+    InsideFunction,
+    /// A thread was in a function for longer than the user watches for (`--when-slower`).
+    SlowFunction,
+    /// A statement ran that the user watches for (`--when 'statement ~ /.../'`).
+    StatementRan,
     /// Nothing listens where the server did.
     ServerGone,
     /// The server was restarted, or another answers in its place.
@@ -156,9 +162,17 @@ impl StallKind {
             Self::ConnectionsFail => "New connections failed",
             Self::LockWaits => "Sessions waited for locks",
             Self::Asked => "What was watched for happened",
+            Self::InsideFunction => "Threads piled up in a function",
+            Self::SlowFunction => "A function took long",
+            Self::StatementRan => "A statement ran that was watched for",
             Self::ServerGone => "The server was gone",
             Self::Restarted => "The server was restarted",
         }
+    }
+
+    /// True for what is seen at the instant at which it begins, by probes in a function of the server.
+    pub fn is_of_function(self) -> bool {
+        matches!(self, Self::InsideFunction | Self::SlowFunction)
     }
 
     /// True where the server process itself came or went: no reading of it shows a cause.

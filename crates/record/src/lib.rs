@@ -18,6 +18,7 @@ mod overview;
 mod rare;
 mod reader;
 mod retention;
+pub mod running;
 mod schema;
 pub mod span;
 pub mod stall;

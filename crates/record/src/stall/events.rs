@@ -5,6 +5,10 @@
 //! event. A stall that begins when another has lasted longer than that also starts a new event: it may have another
 //! cause.
 //!
+//! What is seen in a function of the server (`--when-inside`, `--when-slower`) begins and is over at instants that are known,
+//! and each of them was asked for: an event of nothing else closes after a second, while there is
+//! room for detail of a next one.
+//!
 //! A hiccup seconds before a stall is not part of it: diagnosed together, each would look like half a stall. So where
 //! the second stall lasts far longer than the first, the first closes as an event of its own, and the second is the
 //! next event.
@@ -23,6 +27,8 @@ use super::StallChange;
 
 /// An event closes so long after its last stall; a stall that comes sooner belongs to it.
 pub const CLOSES_AFTER_S: f64 = 5.0;
+/// The same of an event in which functions alone were seen.
+pub const OF_FUNCTIONS_CLOSES_AFTER_S: f64 = 1.0;
 /// An event includes following stalls for so long.
 pub const TAKES_IN_FOR_S: f64 = 300.0;
 /// A stall that begins so long after the last one was over,
@@ -80,6 +86,8 @@ struct Open {
     first_s: f64,
     /// It is of a server that is gone.
     is_of_gone: bool,
+    /// Functions alone were seen in it.
+    is_of_functions: bool,
     has_detail: bool,
     /// The latest instant with a stall.
     stalled_s: f64,
@@ -108,6 +116,7 @@ impl Open {
             opened_s: now_s,
             first_s: stall.began_s,
             is_of_gone: stall.kind == StallKind::ServerGone,
+            is_of_functions: stall.kind.is_of_function(),
             has_detail,
             stalled_s: stall.seen_s,
             is_calm: false,
@@ -124,6 +133,7 @@ impl Open {
             self.began_s = stall.began_s;
         }
         self.is_calm = false;
+        self.is_of_functions &= stall.kind.is_of_function();
         self.stalled_s = self.stalled_s.max(stall.seen_s);
     }
 
@@ -172,6 +182,7 @@ impl Events {
                 }
             }
         }
+        self.make_room(now_s);
         let Some(open) = &mut self.open else { return acts };
         open.is_calm = !a_stall_lasts;
         if a_stall_lasts {
@@ -188,7 +199,11 @@ impl Events {
             acts.push(Act::EndDetail);
         }
         let waits = open.is_of_gone && self.is_unknown && now_s - open.stalled_s < TAKES_IN_FOR_S;
-        if now_s - open.stalled_s >= CLOSES_AFTER_S && !waits {
+        let closes_after_s = match open.is_of_functions && self.room >= 1.0 {
+            true => OF_FUNCTIONS_CLOSES_AFTER_S,
+            false => CLOSES_AFTER_S,
+        };
+        if now_s - open.stalled_s >= closes_after_s && !waits {
             let ended_s = Some(open.stalled_s);
             self.close(ended_s, &mut acts);
         }
@@ -282,6 +297,35 @@ mod tests {
         // Calm for two seconds: too short for the event to close.
         events.step(4.5, &[], false);
         assert_eq!(events.end_segment(4.6), [Act::EndDetail, Act::Close { ended_s: Some(2.4) }]);
+    }
+
+    #[test]
+    fn pile_ups_in_a_function_are_events_of_their_own_while_there_is_room_for_their_detail() {
+        let in_function = |began_s| Stall { kind: StallKind::InsideFunction, ..stall(began_s) };
+        let mut events = Events::default();
+        let (mut opened, mut detailed) = (0, 0);
+        // One every two seconds, of 0.3 s each.
+        for tenth in 0..2_400 {
+            let now_s = f64::from(tenth) / 10.0;
+            let changes = match tenth % 20 {
+                0 => vec![StallChange::Opened(in_function(now_s))],
+                3 => vec![StallChange::Over(StallKind::InsideFunction, now_s)],
+                _ => Vec::new(),
+            };
+            for act in events.step(now_s, &changes, tenth % 20 < 3) {
+                if let Act::Open { with_detail, .. } = act {
+                    (opened, detailed) = (opened + 1, detailed + u32::from(with_detail));
+                }
+            }
+        }
+        // The sixtieth uses up the room: from there on they are one event.
+        assert_eq!((opened, detailed), (60, 60));
+
+        let mut mixed = Events::default();
+        mixed.step(1.0, &[StallChange::Opened(in_function(1.0))], true);
+        mixed.step(1.2, &[StallChange::Opened(stall(1.1))], true);
+        mixed.step(1.5, &over(1.4), false);
+        assert_eq!(mixed.step(3.0, &[], false), [], "another stall is in it: it is one as any other");
     }
 
     #[test]

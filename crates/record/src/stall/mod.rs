@@ -19,8 +19,9 @@
 //!    outside stalls only. `collapse.rs` is the core of two: it adds up the time in which a counter grew less than just
 //!    before, until that time is more than noise and habit explain. A `Baseline` that outlives the recorder holds the
 //!    usual number of running threads for each hour of the week; one hour moves it by a quarter at most.
-//!    `lock_waits.rs` is fed with snapshots of the locks too. Conditions of `--when` are in `condition.rs`; `stacks
-//!    --when` and `--when-stalled` use both.
+//!    `lock_waits.rs` is fed with snapshots of the locks too. Conditions of `--when` are in `condition.rs` and `running.rs`; `stacks
+//!    --when` and `--when-stalled` use the first. What watchpoints in functions see comes from outside
+//!    (`record/watch.rs` of the program).
 //! 2. **`Stalls` asks them all** and returns what changed: opened, with the time of the beginning, or over.
 //! 3. **`events.rs` makes events of stalls**: which stalls belong together, when an event closes, how long detail is
 //!    kept, and for how many events per day. It returns orders (`Act`), and does nothing itself.
@@ -45,12 +46,14 @@ mod collapse;
 mod commits;
 mod connections_fail;
 pub mod events;
+mod functions;
 mod interval;
 mod lock_waits;
 mod no_answer;
 mod probe_slow;
 mod recent;
 mod run_queue;
+mod running;
 mod server_gone;
 pub mod suspicion;
 mod threads_running;
@@ -61,16 +64,18 @@ use spindoctor_model::{Probe, RecordedSample, Segment, Stall, StallKind};
 
 pub use baseline::Baseline;
 
-use crate::condition::Condition;
+use crate::running::When;
 use asked::Asked;
 use checkpoint_age::CheckpointAge;
 use commits::Commits;
 use connections_fail::ConnectionsFail;
+use functions::Functions;
 use interval::Intervals;
 use lock_waits::LockWaits;
 use no_answer::NoAnswer;
 use probe_slow::ProbeSlow;
 use run_queue::RunQueue;
+use running::Running;
 use server_gone::ServerGone;
 use threads_running::{Crowd, ThreadsRunning};
 use throughput::Throughput;
@@ -114,12 +119,21 @@ pub struct Stalls {
     server_gone: ServerGone,
     lock_waits: LockWaits,
     asked: Asked,
+    running: Running,
+    functions: Functions,
     lasting: Vec<Stall>,
 }
 
 impl Stalls {
     /// With what was learnt before, and with what the user asked for.
-    pub fn new(baseline: Baseline, conditions: Vec<Condition>) -> Self {
+    pub fn new(baseline: Baseline, conditions: Vec<When>) -> Self {
+        let (mut of_numbers, mut of_statements) = (Vec::new(), Vec::new());
+        for condition in conditions {
+            match condition {
+                When::Number(condition) => of_numbers.push(condition),
+                When::Statement(condition) => of_statements.push(condition),
+            }
+        }
         Self {
             began: Timestamp::UNIX_EPOCH,
             intervals: Intervals::new(),
@@ -134,7 +148,9 @@ impl Stalls {
             connections_fail: ConnectionsFail::new(),
             server_gone: ServerGone::default(),
             lock_waits: LockWaits::new(),
-            asked: Asked::new(conditions),
+            asked: Asked::new(of_numbers),
+            running: Running::new(of_statements),
+            functions: Functions::default(),
             lasting: Vec::new(),
         }
     }
@@ -155,6 +171,8 @@ impl Stalls {
         self.server_gone = ServerGone::default();
         self.lock_waits = LockWaits::new();
         self.asked.begin_segment();
+        self.running.begin_segment();
+        self.functions = Functions::default();
         self.lasting.clear();
     }
 
@@ -199,6 +217,8 @@ impl Stalls {
         self.note(StallKind::ConnectionsFail, sight, now_s, &mut changes);
         let sight = self.asked.count(sample);
         self.note(StallKind::Asked, sight, now_s, &mut changes);
+        let sight = self.running.count(sample);
+        self.note(StallKind::StatementRan, sight, now_s, &mut changes);
         let sight = self.lock_waits.sample(sample);
         self.note(StallKind::LockWaits, sight, now_s, &mut changes);
         let stopped = self.commits.sample(sample);
@@ -226,6 +246,26 @@ impl Stalls {
             self.note(StallKind::ThreadsRunning, Some(sight), at_s, &mut changes);
         }
         changes
+    }
+
+    /// What a watchpoint in a function of the server changes: it sees what it waits for, since then and in those words, or
+    /// sees it no more. Watchpoints have numbers of their own.
+    pub fn function(
+        &mut self,
+        kind: StallKind,
+        watchpoint: usize,
+        now_s: f64,
+        seen: Option<(f64, String)>,
+    ) -> Vec<StallChange> {
+        let mut changes = Vec::new();
+        let sight = self.functions.look(kind, watchpoint, seen);
+        self.note(kind, sight, now_s, &mut changes);
+        changes
+    }
+
+    /// Each condition on statements that holds, as it is written, and how many sessions run such a statement.
+    pub fn sessions(&self) -> impl Iterator<Item = (String, u64)> {
+        self.running.sessions()
     }
 
     /// What was asked for and can never hold, as this sample shows: each with the reason, once.

@@ -17,5 +17,6 @@ pub mod session_time;
 pub mod stalls;
 pub mod terminal;
 pub mod wait_states;
+pub mod watchpoint;
 pub mod window_file;
 pub mod words;

@@ -19,7 +19,7 @@ pub const CONNECTION: &str = "connection";
 const NO_KEYS: [&str; 3] = ["help", "version", "config"];
 /// Flags that make a command change a server, load it, or stop its threads, where without them it only reads: they are given each
 /// time. A file that was forgotten must not do it.
-const EACH_TIME: [(&[&str], &str); 13] = [
+const EACH_TIME: [(&[&str], &str); 15] = [
     (&["tune"], "apply"),
     (&["tune"], "watch"),
     (&["tune"], "recover"),
@@ -33,6 +33,8 @@ const EACH_TIME: [(&[&str], &str); 13] = [
     (&["stacks"], "source"),
     (&["stacks"], "when-inside"),
     (&["stacks"], "when-slower"),
+    (&["record"], "when-inside"),
+    (&["record"], "when-slower"),
 ];
 
 /// What the files say, each key one that the program knows.

@@ -104,9 +104,13 @@ fn has_stopped(kind: StallKind) -> bool {
         | StallKind::ServerGone
         | StallKind::Restarted
         | StallKind::LockWaits => true,
-        StallKind::ProbeSlow | StallKind::ThreadsRunning | StallKind::CheckpointAge | StallKind::Asked => {
-            false
-        }
+        StallKind::ProbeSlow
+        | StallKind::ThreadsRunning
+        | StallKind::CheckpointAge
+        | StallKind::Asked
+        | StallKind::InsideFunction
+        | StallKind::SlowFunction
+        | StallKind::StatementRan => false,
     }
 }
 

@@ -10,10 +10,11 @@ use clap::Args;
 
 use clap::builder::NonEmptyStringValueParser;
 
-use spindoctor_record::condition::Condition;
+use spindoctor_record::running::When;
 
 use super::notify::{Program, Template, hook_url, program};
 use crate::common::flags::{Connection, duration, seconds, size, table_names};
+use crate::common::watchpoint::{Watchpoint, inside, slower};
 use spindoctor_export::serve;
 
 /// `spindoctor record`.
@@ -40,9 +41,18 @@ pub struct Record {
     #[arg(long)]
     pub no_literals: bool,
 
-    /// Keep an event while this holds, too: 'Threads_running > 50', 'Com_commit/s < 10', 'host.load > 8'
+    /// Keep an event while this holds, too: 'Threads_running > 50', 'Com_commit/s < 10', 'host.load > 8',
+    /// 'statement ~ /UPDATE stock/ for 5 s'
     #[arg(long, value_name = "CONDITION")]
-    pub when: Vec<Condition>,
+    pub when: Vec<When>,
+
+    /// Keep an event each time that more than COUNT threads are in a function at once; probes stand in it
+    #[arg(long, hide_short_help = true, value_name = "FUNCTION:COUNT", value_parser = inside)]
+    pub when_inside: Vec<Watchpoint>,
+
+    /// Keep an event each time that a thread is in a function for longer than TIME; probes stand in it
+    #[arg(long, hide_short_help = true, value_name = "FUNCTION:TIME", value_parser = slower)]
+    pub when_slower: Vec<Watchpoint>,
 
     /// Take no stacks of the server's threads
     #[arg(long, hide_short_help = true)]

@@ -1,10 +1,14 @@
 //! Unfinished events: they collect their parts until they are complete. Pure.
 
+use std::fmt;
+
 use jiff::Timestamp;
 use spindoctor_collect::follow::Restart;
 use spindoctor_model::{Diagnosis, Event, EventHead, Probe, Profile, RecordedGraph, Stall, StallKind};
 
+use super::watch::Most;
 use crate::common::event_window::add_diagnosis;
+use crate::common::watchpoint::milliseconds;
 
 /// Which stacks of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +62,47 @@ struct Open {
     with_detail: bool,
     /// True where the stacks of the stall were ordered.
     has_stacks: bool,
+    /// Why it was opened, and what else the user watches for that was seen in it: each with how much there was at most.
+    reasons: Vec<Because>,
+}
+
+/// Something that was seen in an event.
+struct Because {
+    kind: StallKind,
+    /// In words, as it was first seen.
+    words: String,
+    /// How much there was then, and at most; none where nobody counts.
+    most: Option<(Most, Most)>,
+}
+
+impl Because {
+    fn new(stall: &Stall) -> Self {
+        Self { kind: stall.kind, words: stall.because.clone(), most: None }
+    }
+}
+
+impl fmt::Display for Because {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.words)?;
+        match self.most {
+            Some((Most::Threads(first), Most::Threads(most))) if most > first => {
+                write!(f, ", {most} at most")
+            }
+            Some((Most::Took(first), Most::Took(most))) if most > first => {
+                write!(f, ", {} at most", milliseconds(most))
+            }
+            Some((_, Most::Sessions(most))) if most > 1 => write!(f, ", in {most} sessions at most"),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Open {
+    /// Why it is an event, in the words that are kept.
+    fn reword(&mut self) {
+        let words = self.reasons.iter().map(Because::to_string);
+        self.event.head.stall.because = words.collect::<Vec<_>>().join("; ");
+    }
 }
 
 /// The stacks that an event wants: of its stall, from when to when.
@@ -72,7 +117,8 @@ pub struct Wanted {
 impl Gathering {
     /// An event begins.
     pub fn open(&mut self, event: Event, with_detail: bool) {
-        self.open = Some(Open { event, with_detail, has_stacks: false });
+        let reasons = vec![Because::new(&event.head.stall)];
+        self.open = Some(Open { event, with_detail, has_stacks: false, reasons });
     }
 
     /// True while an event lasts.
@@ -113,9 +159,31 @@ impl Gathering {
         is_first.then_some(Wanted { event: *id, from_s: stall.began_s, to: *ended })
     }
 
+    /// Another stall is in the event: of each kind that the user watches for the first is named.
+    pub fn takes_in(&mut self, stall: &Stall) {
+        let is_watched = stall.kind.is_of_function() || stall.kind == StallKind::StatementRan;
+        let Some(open) = self.open.as_mut().filter(|_| is_watched) else { return };
+        if !open.reasons.iter().any(|known| known.kind == stall.kind) {
+            open.reasons.push(Because::new(stall));
+            open.reword();
+        }
+    }
+
+    /// Of something that the user watches for there was so much in the event that lasts.
+    pub fn most(&mut self, watched: &str, most: Most) {
+        let Some(open) = &mut self.open else { return };
+        let is_it =
+            |known: &Because| known.words.strip_prefix(watched).is_some_and(|rest| rest.starts_with(": "));
+        if let Some(known) = open.reasons.iter_mut().find(|known| is_it(known)) {
+            known.most = Some(known.most.map_or((most, most), |(first, before)| (first, before.and(most))));
+            open.reword();
+        }
+    }
+
     /// The event that lasts turns out to be of this stall. The event as it is now, to be written.
     pub fn becomes(&mut self, stall: Stall) -> Option<Event> {
         let open = self.open.as_mut()?;
+        open.reasons = vec![Because::new(&stall)];
         open.event.head.stall = stall;
         Some(Event { head: open.event.head.clone(), ..Event::default() })
     }
@@ -130,6 +198,7 @@ impl Gathering {
             return false;
         }
         (head.stall.kind, head.stall.because) = (StallKind::Restarted, restart.to_string());
+        open.reasons = vec![Because::new(&head.stall)];
         true
     }
 
@@ -192,6 +261,8 @@ impl Gathering {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use jiff::SignedDuration;
     use spindoctor_model::{Finding, Sample, Severity, Window};
 
@@ -257,6 +328,43 @@ mod tests {
         let head = written.unwrap().head;
         assert_eq!((head.cause.as_deref(), head.ended), (Some("row-lock-pileup"), Some(at(90))));
         assert!(gathering.ended().iter().all(|over| !over.lasts));
+    }
+
+    #[test]
+    fn an_event_names_what_is_watched_for_once_with_how_much_there_was_at_most() {
+        let inside = |because: &str| Stall {
+            kind: StallKind::InsideFunction,
+            because: because.into(),
+            ..Stall::default()
+        };
+        let threads = Most::Threads;
+        let mut gathering = Gathering::default();
+        gathering.most("more than 20 threads in f", threads(9));
+        let mut waits = event(4);
+        waits.head.stall.because = "39 of 40 sessions at work wait for locks".into();
+        gathering.open(waits, false);
+        gathering.takes_in(&inside("more than 20 threads in f: 21 at once"));
+        gathering.most("more than 20 threads in f", threads(21));
+        gathering.most("more than 20 threads in f", threads(45));
+        gathering.takes_in(&inside("more than 20 threads in f: 30 at once"));
+        gathering.most("more than 20 threads in f", threads(30));
+        gathering.most("more than 20 threads in g", threads(99));
+        gathering.takes_in(&Stall { because: "commits stopped".into(), ..Stall::default() });
+        let (_, written) = gathering.close(Some(at(8)), at(13));
+        assert_eq!(
+            written.unwrap().head.stall.because,
+            "39 of 40 sessions at work wait for locks; more than 20 threads in f: 21 at once, 45 at most"
+        );
+
+        let mut slow = event(5);
+        slow.head.stall = inside("a thread in f for 100 ms: thread 7 for 134 ms");
+        gathering.open(slow, false);
+        for ms in [134, 310, 120] {
+            gathering.most("a thread in f for 100 ms", Most::Took(Duration::from_millis(ms)));
+        }
+        let (_, written) = gathering.close(Some(at(8)), at(13));
+        let because = written.unwrap().head.stall.because;
+        assert_eq!(because, "a thread in f for 100 ms: thread 7 for 134 ms, 310 ms at most");
     }
 
     #[test]

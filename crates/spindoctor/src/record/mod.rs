@@ -11,6 +11,7 @@ mod recorder;
 mod run;
 mod stacks;
 mod turns;
+mod watch;
 
 pub use args::Record;
 pub use run::run;

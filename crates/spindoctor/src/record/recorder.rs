@@ -28,6 +28,7 @@ use super::looker::Look;
 use super::run as record_run;
 use super::stacks::Stacks;
 use super::turns::Turns;
+use super::watch::{Most, Sighting, What};
 use crate::common::session::note;
 
 /// So much from before a stall is kept with it.
@@ -182,7 +183,42 @@ impl Recorder {
         if let Some((snapshots, took_ms)) = self.stacks.cost() {
             self.writer.add_cost("stacks", snapshots, took_ms);
         }
-        self.step(&changes, follower)
+        self.step(&changes, follower)?;
+        for (watched, sessions) in self.stalls.sessions() {
+            self.gathering.most(&watched, Most::Sessions(sessions));
+        }
+        Ok(())
+    }
+
+    /// Takes what a watchpoint saw in a function of the server. Why to look at locks now, where it is time to.
+    pub fn watched(&mut self, seen: Sighting, follower: &Follower) -> Result<Option<Reason>, Error> {
+        let Sighting { place, kind, watched, at, what } = seen;
+        let Some(zero) = self.zero else { return Ok(None) };
+        let at_s = at.saturating_duration_since(zero).as_secs_f64();
+        self.now_s = self.now_s.max(zero.elapsed().as_secs_f64());
+        match what {
+            What::Began(because, most) => {
+                // Before all else: threads move on.
+                self.stacks.snapshot();
+                let changes = self.stalls.function(kind, place, self.now_s, Some((at_s, because)));
+                self.step(&changes, follower)?;
+                self.gathering.most(&watched, most);
+                let is_time = self.turns.take(self.now_s, Some(Reason::Strong));
+                return Ok(is_time.then_some(Reason::Strong));
+            }
+            What::Grew(most) => self.gathering.most(&watched, most),
+            What::Over(most) => {
+                self.gathering.most(&watched, most);
+                let changes = self.stalls.function(kind, place, at_s, None);
+                self.step(&changes, follower)?;
+            }
+        }
+        Ok(None)
+    }
+
+    /// What something cost that is not the recorder's own.
+    pub fn add_cost(&mut self, source: &str, asked: u64, took_ms: f64) {
+        self.writer.add_cost(source, asked, took_ms);
     }
 
     /// How many threads want a CPU, by the last snapshot.
@@ -252,7 +288,10 @@ impl Recorder {
         for act in acts {
             match act {
                 Act::Open { stall, with_detail } => self.open(stall, with_detail)?,
-                Act::TakeIn(stall) => note(&format!("still: {}", stall.because)),
+                Act::TakeIn(stall) => {
+                    note(&format!("still: {}", stall.because));
+                    self.gathering.takes_in(&stall);
+                }
                 Act::Becomes(stall) => {
                     note(&format!("still: {}", stall.because));
                     if let Some(event) = self.gathering.becomes(stall) {

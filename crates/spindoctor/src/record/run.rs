@@ -25,6 +25,7 @@ use super::looker::{Looked, Looker};
 use super::metrics::Metrics;
 use super::notify::Notify;
 use super::recorder::{Done, Recorder};
+use super::watch::Watch;
 use crate::common::event_window;
 use crate::common::exit::ExitStatus;
 use crate::common::runtime::wait_for;
@@ -47,12 +48,14 @@ pub fn run(asked: &Record) -> anyhow::Result<ExitStatus> {
     let path = path(asked)?;
     memory::keep_little();
     let _ahead = Ahead::of_others();
+    let watch = Watch::new(&asked.when_inside, &asked.when_slower, asked.connection.remote)?;
     wait_for(async {
         let mut lasting = Lasting {
             signals: Signals::listen().context("could not listen for signals")?,
             metrics: Metrics::start(asked).await?,
             notify: Notify::start(asked)?,
             history: None,
+            watch,
             until: asked.duration.map(|duration| Instant::now() + duration),
         };
         let mut target = session::target(&asked.connection)?;
@@ -62,6 +65,9 @@ pub fn run(asked: &Record) -> anyhow::Result<ExitStatus> {
             match ended {
                 Ok(Ended::Asked) => {
                     lasting.metrics.end();
+                    if let Some(cost) = lasting.watch.total() {
+                        note(&cost);
+                    }
                     return Ok(ExitStatus::Done);
                 }
                 Ok(Ended::Reload) => {
@@ -155,6 +161,7 @@ struct Lasting {
     metrics: Metrics,
     notify: Notify,
     history: Option<History>,
+    watch: Watch,
     signals: Signals,
     /// When the time is over, where it is limited.
     until: Option<Instant>,
@@ -165,7 +172,7 @@ async fn record(
     asked: &Record,
     path: &std::path::Path,
     target: Target,
-    Lasting { metrics, notify, history, signals, until }: &mut Lasting,
+    Lasting { metrics, notify, history, watch, signals, until }: &mut Lasting,
 ) -> anyhow::Result<Ended> {
     let options = WriterOptions {
         keep_for: asked.keep,
@@ -196,6 +203,9 @@ async fn record(
             biased;
             ended = signals.next() => break ended,
             () = at(*until) => break Ended::Asked,
+            seen = watch.next() => if let Some(reason) = recorder.watched(seen?, &follower)? {
+                looker.look(reason);
+            },
             followed = follower.next() => {
                 let followed = followed.context("sampling ended by itself; please report it")?;
                 if let Followed::Refused(error) = followed {
@@ -208,6 +218,10 @@ async fn record(
                 metrics.followed(&followed, &follower, recorder.path());
                 if let Followed::Segment(segment) = &followed {
                     notify.of_server(&segment.server);
+                    watch.follow(&segment.server)?;
+                }
+                if let (Followed::Sample(_), Some((hits, took_ms))) = (&followed, watch.cost()) {
+                    recorder.add_cost("functions", hits, took_ms);
                 }
                 if let Some(reason) = recorder.take(followed, &follower)? {
                     looker.look(reason);

@@ -8,10 +8,9 @@ use regex::Regex;
 use spindoctor_profile::By;
 use spindoctor_profile::formats::FORMATS;
 use spindoctor_record::condition::Condition;
-use spindoctor_stacks::capture::trigger::When;
 
-use super::trigger::Watchpoint;
 use crate::common::flags::{Connection, duration, format_names, hz, one_of, pattern};
+use crate::common::watchpoint::{Watchpoint, inside, slower};
 
 /// `spindoctor stacks`.
 #[derive(Debug, Args)]
@@ -139,61 +138,5 @@ fn percent(text: &str) -> Result<f64, String> {
     match text.trim_end_matches('%').trim_end().parse::<f64>() {
         Ok(percent) if (0.1..=100.0).contains(&percent) => Ok(percent),
         _ => Err("a number from 0.1 to 100 is wanted".to_owned()),
-    }
-}
-
-/// `log_write_up_to:100ms`
-fn slower(text: &str) -> Result<Watchpoint, String> {
-    let (function, time) = function_and_bound(text).ok_or("write FUNCTION:TIME: log_write_up_to:100ms")?;
-    let unit = time.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
-    let seconds_per_unit = match unit {
-        "us" => 1e-6,
-        "ms" => 1e-3,
-        "s" => 1.0,
-        _ => return Err(format!("{time:?} is not a time; use us, ms or s: log_write_up_to:100ms")),
-    };
-    let number: f64 =
-        time[..time.len() - unit.len()].parse().map_err(|_| format!("{time:?} is not a time"))?;
-    let seconds = number * seconds_per_unit;
-    if !(1e-6..=3_600.0).contains(&seconds) {
-        return Err("it must be between 1us and 1 hour".to_owned());
-    }
-    Ok(Watchpoint { function: function.to_owned(), when: When::Slower(Duration::from_secs_f64(seconds)) })
-}
-
-/// `lock_wait_suspend_thread:20`
-fn inside(text: &str) -> Result<Watchpoint, String> {
-    let (function, count) =
-        function_and_bound(text).ok_or("write FUNCTION:COUNT: lock_wait_suspend_thread:20")?;
-    let count = count.parse().map_err(|_| format!("{count:?} is not a number of threads"))?;
-    Ok(Watchpoint { function: function.to_owned(), when: When::Inside(count) })
-}
-
-/// What stands before and behind the last colon: a C++ name has some of its own.
-fn function_and_bound(text: &str) -> Option<(&str, &str)> {
-    text.rsplit_once(':').filter(|(function, _)| !function.is_empty() && !function.ends_with(':'))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_watchpoint_is_a_function_and_a_bound() {
-        let watched = |function: &str, when| Ok(Watchpoint { function: function.to_owned(), when });
-        assert_eq!(inside("THD::wait_for:20"), watched("THD::wait_for", When::Inside(20)));
-        let hundred = When::Slower(Duration::from_millis(100));
-        assert_eq!(slower("log_write_up_to:100ms"), watched("log_write_up_to", hundred));
-        for (wrong, reason) in [
-            ("f", "write FUNCTION:TIME"),
-            ("f::g", "write FUNCTION:TIME"),
-            ("f:5", "use us, ms or s"),
-            ("f:0ms", "between"),
-        ] {
-            assert!(slower(wrong).unwrap_err().contains(reason), "{wrong}");
-        }
-        for wrong in ["f", ":5", "f::g", "f:-1", "f:x"] {
-            assert!(inside(wrong).is_err(), "{wrong}");
-        }
     }
 }

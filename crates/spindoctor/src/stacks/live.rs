@@ -16,10 +16,11 @@ use spindoctor_stacks::{Profiler, ProfilerOptions, Taken};
 
 use super::args::{Source, Stacks};
 use super::server::{Event, Server, Wanted};
-use super::trigger::{Trigger, Watchpoint};
+use super::trigger::Trigger;
 use super::watchpoints::Watchpoints;
 use crate::common::progress::Progress;
 use crate::common::session::{note, process, target};
+use crate::common::watchpoint::Watchpoint;
 use spindoctor_page::number;
 
 /// Snapshots a second where nobody says otherwise: ten show a stall of a second in detail and cost next to nothing.

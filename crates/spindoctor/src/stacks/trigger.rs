@@ -4,37 +4,12 @@
 //! words. Conditions and the finding of stalls are those of the recorder (`spindoctor_record`). Pure: nothing here asks
 //! a server.
 
-use std::fmt;
 use std::time::Duration;
 
 use spindoctor_model::mysql::NamedValues;
 use spindoctor_model::{HostSample, Probe, StallKind};
 use spindoctor_record::condition::{Condition, LOAD, Tracked};
 use spindoctor_record::stall::{Baseline, StallChange, Stalls};
-use spindoctor_stacks::capture::trigger::When;
-
-use spindoctor_page::number;
-
-/// A function that is watched inside the server, and what is waited for there.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Watchpoint {
-    /// As a stack shows it, or as the symbol table has it.
-    pub function: String,
-    /// How many threads at once, or how long one.
-    pub when: When,
-}
-
-impl fmt::Display for Watchpoint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.when {
-            When::Inside(threads) => write!(f, "more than {threads} threads in {}", self.function),
-            When::Slower(time) => {
-                let time = number::quantity(time.as_secs_f64() * 1e3, "ms");
-                write!(f, "a thread in {} for {time}", self.function)
-            }
-        }
-    }
-}
 
 /// What was read at one instant.
 #[derive(Debug, Clone, Default)]

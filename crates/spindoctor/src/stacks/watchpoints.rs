@@ -11,7 +11,7 @@ use anyhow::Context as _;
 use spindoctor_stacks::capture::trigger::{DEFAULT_BUDGET, Fired, Trigger, TriggerCost, When};
 
 use super::server::Event;
-use super::trigger::Watchpoint;
+use crate::common::watchpoint::{Watchpoint, milliseconds};
 use spindoctor_page::number;
 
 /// How often a watchpoint looks whether it is still wanted.
@@ -57,7 +57,7 @@ impl Watchpoints {
         let mut text = format!(
             "the watchpoints were hit {} and cost the server {} of CPU",
             number::counted(hits, "time", "times"),
-            number::quantity(cpu.as_secs_f64() * 1e3, "ms")
+            milliseconds(cpu)
         );
         let untracked: u64 = costs.iter().map(|cost| cost.untracked).sum();
         if untracked > 0 {
@@ -114,8 +114,7 @@ fn words(watchpoint: &Watchpoint, fired: Fired) -> String {
             format!("{threads} in {} at once", watchpoint.function)
         }
         When::Slower(_) => {
-            let took = number::quantity(fired.took.as_secs_f64() * 1e3, "ms");
-            format!("thread {} in {} for {took}", fired.tid, watchpoint.function)
+            format!("thread {} in {} for {}", fired.tid, watchpoint.function, milliseconds(fired.took))
         }
     }
 }

@@ -23,6 +23,7 @@ mod pileups;
 mod predict;
 mod program;
 mod record;
+mod record_inside;
 mod report;
 mod screen;
 mod secrecy;

@@ -57,6 +57,28 @@ pub struct Fired {
     pub inside: u32,
     /// For how long that thread had been inside.
     pub took: Duration,
+    /// How long ago that was.
+    pub ago: Duration,
+}
+
+/// How it is in the function at one instant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Now {
+    /// How many threads are inside.
+    pub inside: u32,
+    /// For how long the one is that has been inside for longest; zero where none is.
+    pub longest: Duration,
+}
+
+impl Now {
+    /// Whether what was waited for is so now.
+    #[must_use]
+    pub fn holds(self, when: When) -> bool {
+        match when {
+            When::Inside(threads) => self.inside > threads,
+            When::Slower(bound) => self.longest >= bound,
+        }
+    }
 }
 
 /// What the probes cost the process so far.
@@ -81,6 +103,9 @@ const BURST: Duration = Duration::from_secs(2);
 const MEASURED_CALLS: u32 = 100;
 const MEASURED_ROUNDS: u32 = 5;
 
+/// So often a thread that is inside for too long is looked for, where the caller does not say.
+const LEAST_TICK: Duration = Duration::from_millis(1);
+
 /// An entry that is older may be one of a thread that left without returning: by an exception, or by its end.
 const OLD: Duration = Duration::from_secs(1);
 
@@ -96,6 +121,10 @@ pub struct Trigger {
     budget: Budget,
     /// Threads that entered before this time have been reported, `CLOCK_MONOTONIC`.
     reported_ns: u64,
+    /// No looks at threads that are inside follow each other sooner.
+    least_tick: Duration,
+    /// When threads that left without returning were looked for by [`Trigger::now`], `CLOCK_MONOTONIC`.
+    searched_ns: u64,
 }
 
 impl std::fmt::Debug for Trigger {
@@ -154,7 +183,16 @@ impl Trigger {
             hit_cost,
             budget: Budget::new(budget),
             reported_ns: 0,
+            least_tick: LEAST_TICK,
+            searched_ns: 0,
         })
+    }
+
+    /// The same for one that is watched for hours: a thread that is slow is seen this much later, while it is inside, and
+    /// looking costs the less.
+    #[must_use]
+    pub fn looking_every(self, least: Duration) -> Self {
+        Self { least_tick: least, ..self }
     }
 
     /// As [`wait`], for one.
@@ -176,8 +214,48 @@ impl Trigger {
     pub fn cost(&self) -> TriggerCost {
         let shared = self.state.get();
         let hits = shared.hits.load(Relaxed);
-        let cpu = self.hit_cost.saturating_mul(u32::try_from(hits).unwrap_or(u32::MAX));
+        let cpu = Duration::from_nanos(nanoseconds(self.hit_cost).saturating_mul(hits));
         TriggerCost { hits, cpu, untracked: shared.untracked.load(Relaxed) }
+    }
+
+    /// How it is in the function now: for a caller that knows that it fired, and asks until when that lasts.
+    /// Threads that left without returning count for up to a second.
+    ///
+    /// # Errors
+    /// As [`wait`].
+    pub fn now(&mut self) -> Result<Now> {
+        self.pay()?;
+        if !self.process.is_alive() {
+            return Err(Error::NoProcess(self.process.pid()));
+        }
+        let now = now_ns();
+        if now.saturating_sub(self.searched_ns) >= nanoseconds(OLD) {
+            self.searched_ns = now;
+            self.forget_those_that_left(now);
+        }
+        let shared = self.state.get();
+        let entered = shared.slots.iter().map(|slot| slot.entered_ns.load(Acquire));
+        let first = entered.filter(|&entered_ns| entered_ns != 0).min().unwrap_or(now);
+        Ok(Now {
+            inside: u32::try_from(shared.inside.load(Relaxed)).unwrap_or(u32::MAX),
+            longest: Duration::from_nanos(now.saturating_sub(first)),
+        })
+    }
+
+    /// Forgets what was reported meanwhile: what is waited for next is what happens from now on. Where it is so already,
+    /// that is given.
+    ///
+    /// # Errors
+    /// As [`wait`].
+    pub fn again(&mut self) -> Result<Option<Fired>> {
+        while self.events.next().is_some() {}
+        // Who entered within the bound is not slow yet.
+        if let When::Slower(bound) = self.when {
+            self.reported_ns = now_ns().saturating_sub(nanoseconds(bound));
+        }
+        let now = self.now()?;
+        let is_so = matches!(self.when, When::Inside(_)) && now.holds(self.when);
+        Ok(is_so.then_some(Fired { tid: 0, inside: now.inside, took: Duration::ZERO, ago: Duration::ZERO }))
     }
 
     /// How often threads that are inside are looked at, and the cost.
@@ -185,7 +263,7 @@ impl Trigger {
         const LONGEST: Duration = Duration::from_millis(50);
         match self.when {
             // What a program cannot see by itself: that time passes.
-            When::Slower(bound) => (bound / 10).clamp(Duration::from_millis(1), LONGEST),
+            When::Slower(bound) => (bound / 10).clamp(self.least_tick, LONGEST),
             When::Inside(_) => LONGEST,
         }
     }
@@ -224,14 +302,14 @@ impl Trigger {
             When::Inside(bound) => {
                 let event = reported?;
                 let inside = event.inside.saturating_sub(self.forget_those_that_left(now));
-                (inside > u64::from(bound)).then(|| Event { inside, ..event }.fired())
+                (inside > u64::from(bound)).then(|| Event { inside, ..event }.fired(now))
             }
             When::Slower(bound) => {
                 let since = now.saturating_sub(nanoseconds(bound));
                 let event = self.slowest(since, now).or(reported)?;
                 // A thread that is slow by now is in the snapshot that is taken now.
                 self.reported_ns = since;
-                Some(event.fired())
+                Some(event.fired(now))
             }
         }
     }
@@ -239,6 +317,9 @@ impl Trigger {
     /// The thread that has been inside for longest, of those that entered before and were not reported.
     fn slowest(&self, before_ns: u64, now: u64) -> Option<Event> {
         let shared = self.state.get();
+        if shared.inside.load(Relaxed) == 0 {
+            return None;
+        }
         let mut slow: Vec<(u64, &Slot)> = shared
             .slots
             .iter()
@@ -471,11 +552,12 @@ impl Event {
         Some(Self { tid: word()?, entered_ns: word()?, at_ns: word()?, inside: word()? })
     }
 
-    fn fired(self) -> Fired {
+    fn fired(self, now: u64) -> Fired {
         Fired {
             tid: u32::try_from(self.tid).unwrap_or_default(),
             inside: u32::try_from(self.inside).unwrap_or(u32::MAX),
             took: Duration::from_nanos(self.at_ns.saturating_sub(self.entered_ns)),
+            ago: Duration::from_nanos(now.saturating_sub(self.at_ns)),
         }
     }
 }
@@ -506,8 +588,9 @@ mod tests {
     #[test]
     fn an_event_is_four_words() {
         let bytes: Vec<u8> = [7_u64, 1_000, 3_000, 5].iter().flat_map(|word| word.to_ne_bytes()).collect();
-        let fired = Event::read(&bytes).unwrap().fired();
-        assert_eq!(fired, Fired { tid: 7, inside: 5, took: Duration::from_nanos(2_000) });
+        let fired = Event::read(&bytes).unwrap().fired(3_500);
+        let (took, ago) = (Duration::from_nanos(2_000), Duration::from_nanos(500));
+        assert_eq!(fired, Fired { tid: 7, inside: 5, took, ago });
         assert!(Event::read(&bytes[..31]).is_none());
     }
 }

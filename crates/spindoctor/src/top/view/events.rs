@@ -144,6 +144,9 @@ fn kind(kind: StallKind) -> &'static str {
         StallKind::ConnectionsFail => "connections fail",
         StallKind::LockWaits => "lock waits",
         StallKind::Asked => "asked for",
+        StallKind::InsideFunction => "in a function",
+        StallKind::SlowFunction => "slow function",
+        StallKind::StatementRan => "statement ran",
         StallKind::ServerGone => "server gone",
         StallKind::Restarted => "restarted",
     }

@@ -1,0 +1,329 @@
+//! `record --when-inside`, `--when-slower` and `--when 'statement ~ ...'` on real servers.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use mysql_async::prelude::Queryable as _;
+use rustix::process::{Pid, Signal, kill_process};
+use spindoctor_lab::{Home, Server, ServerSpec, Which};
+use spindoctor_model::{Event, EventHead, Profile, StallKind};
+use spindoctor_record::Recording;
+use tokio::task::JoinSet;
+
+use crate::program::{printed, spindoctor};
+use crate::stacks::may_not_profile;
+
+/// For what is not promised, on a machine that is on its knees.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// What sessions are in while they sleep, on both servers.
+const SLEEP: &str = "Item_func_sleep::val_int";
+
+async fn server(which: Which) -> Server {
+    let home = Home::open().expect("the lab has a folder");
+    Server::start(&home, &ServerSpec { which, ..ServerSpec::default() }, &|_| {}).await.expect("a server")
+}
+
+/// A recorder at work.
+struct Recorder {
+    child: Child,
+    file: PathBuf,
+    said: PathBuf,
+}
+
+impl Recorder {
+    fn start(server: &Server, folder: &Path, flags: &[&str]) -> Self {
+        let name = server.name();
+        let (file, said) = (folder.join(format!("{name}.rec")), folder.join(format!("{name}.said")));
+        let child = command(server.socket(), &file, flags)
+            .stderr(File::create(&said).expect("a file"))
+            .spawn()
+            .expect("the program runs");
+        Self { child, file, said }
+    }
+
+    fn said(&self) -> String {
+        std::fs::read_to_string(&self.said).expect("it can be read")
+    }
+
+    async fn says(&self, text: &str) {
+        self.until(text, || self.said().contains(text)).await;
+    }
+
+    async fn until(&self, what: &str, is: impl Fn() -> bool) {
+        let begun = Instant::now();
+        while !is() {
+            assert!(begun.elapsed() < PATIENCE, "{what} did not happen: {}", self.said());
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    fn recording(&self) -> Recording {
+        Recording::open(&self.file).expect("a recording")
+    }
+
+    /// The events of a kind that are over.
+    fn events(&self, kind: StallKind) -> Vec<EventHead> {
+        let Ok(recording) = Recording::open(&self.file) else { return Vec::new() };
+        let mut heads = recording.events().expect("events");
+        heads.retain(|head| head.stall.kind == kind && head.ended.is_some());
+        heads
+    }
+
+    fn event(&self, head: &EventHead) -> Event {
+        self.recording().event(head.id).expect("it can be read").expect("it is there")
+    }
+
+    fn end(mut self) -> String {
+        kill_process(Pid::from_child(&self.child), Signal::TERM).expect("it runs");
+        assert_eq!(self.child.wait().expect("it ends").code(), Some(0), "{}", self.said());
+        self.said()
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        // A test that failed leaves none.
+        let _gone = self.child.kill().and_then(|()| self.child.wait());
+    }
+}
+
+fn command(socket: &Path, file: &Path, flags: &[&str]) -> Command {
+    let line = format!("record --no-defaults -u root -S {} -o {}", socket.display(), file.display());
+    let asked = spindoctor(&line);
+    let mut command = Command::new(asked.get_program());
+    command.args(asked.get_args()).args(flags).env_clear().env("HOME", "/nonexistent");
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    command
+}
+
+fn in_runtime<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(work)
+}
+
+/// So many sessions are in one function for so long, all at once; when they were asked to.
+async fn pile_up(server: &Server, sessions: usize, lasts: Duration) -> Timestamp {
+    let mut connections = Vec::new();
+    for _ in 0..sessions {
+        connections.push(server.connect().await.expect("a session"));
+    }
+    let begun = Timestamp::now();
+    let mut sleepers = JoinSet::new();
+    for mut connection in connections {
+        let sleep = format!("DO SLEEP({})", lasts.as_secs_f64());
+        sleepers.spawn(async move {
+            connection.query_drop(sleep).await.expect("it sleeps");
+            connection.disconnect().await.expect("a goodbye");
+        });
+    }
+    sleepers.join_all().await;
+    begun
+}
+
+fn has(profile: Option<&Profile>, function: &str) -> bool {
+    profile.is_some_and(|profile| profile.frames.iter().any(|frame| frame.name.contains(function)))
+}
+
+/// Ten pile-ups of 300 ms, and one more after a restart of the server.
+async fn ten_are_ten_events(which: Which, folder: &Path) {
+    let mut server = server(which).await;
+    let watched = format!("{SLEEP}:3");
+    let recorder = Recorder::start(&server, folder, &["--when-inside", &watched]);
+    recorder.says("watching for more than 3 threads in Item_func_sleep::val_int").await;
+    // Stacks from before it are of a snapshot a second.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let mut planted = Vec::new();
+    for _ in 0..10 {
+        planted.push(pile_up(&server, 6, Duration::from_millis(300)).await);
+        tokio::time::sleep(Duration::from_secs(2)).await;
+    }
+    let seen = || recorder.events(StallKind::InsideFunction);
+    recorder.until("the tenth event", || seen().len() >= 10).await;
+    let heads = seen();
+    assert_eq!(heads.len(), 10, "{heads:#?}");
+    for (head, planted) in heads.iter().zip(planted) {
+        let late_s = head.began.duration_since(planted).as_secs_f64();
+        let lasted_s = head.ended.expect("it is over").duration_since(head.began).as_secs_f64();
+        assert!((-0.05..1.0).contains(&late_s) && (0.1..1.5).contains(&lasted_s), "{late_s} {lasted_s}");
+        let because = &head.stall.because;
+        assert!(because.starts_with("more than 3 threads in Item_func_sleep::val_int: "), "{because}");
+        let event = recorder.event(head);
+        let (before, during) = (event.before.as_ref(), event.during.as_ref());
+        assert!(before.is_some_and(|before| !before.snapshots.is_empty()), "no stacks from before {head:?}");
+        assert!(has(during, "Item_func_sleep"), "{head:?} has no stacks of it");
+        assert!(event.probes.iter().any(|probe| probe.at_s < head.stall.began_s));
+    }
+    assert!(heads.iter().any(|head| head.stall.because.ends_with(", 6 at most")), "{heads:#?}");
+    assert!(!has(recorder.event(&heads[0]).before.as_ref(), "Item_func_sleep"), "it is from before");
+
+    server.restart().await.expect("it starts again");
+    // Nobody says when the probes stand again.
+    let begun = Instant::now();
+    while seen().len() < 11 {
+        assert!(begun.elapsed() < PATIENCE, "nothing is seen in the new process: {}", recorder.said());
+        pile_up(&server, 6, Duration::from_millis(300)).await;
+        tokio::time::sleep(Duration::from_secs(2)).await;
+    }
+
+    let file = recorder.file.clone();
+    let (from, to) = recorder.recording().extent().expect("it can be read").expect("there are samples");
+    // Costs are of whole minutes.
+    let from = from - Duration::from_mins(1);
+    let said = recorder.end();
+    assert!(said.contains("the watchpoints were hit"), "{said}");
+    let costs = Recording::open(&file).and_then(|recording| recording.costs(from, to)).expect("costs");
+    let hits: u64 = costs.iter().filter(|cost| cost.source == "functions").map(|cost| cost.asked).sum();
+    assert!(hits >= 120, "{hits} of ten times six calls: {costs:?}");
+    let (text, code) = printed(&format!("report {} --event {} --json", file.display(), heads[4].id));
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("\"inside_function\"") && text.contains(SLEEP), "{text}");
+    server.stop().expect("it stops");
+}
+
+#[test]
+fn ten_pile_ups_of_300_ms_in_one_function_are_ten_events_with_stacks_from_before() {
+    if may_not_profile() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    in_runtime(ten_are_ten_events(Which::Mysql, folder.path()));
+    in_runtime(ten_are_ten_events(Which::Mariadb, folder.path()));
+}
+
+#[test]
+fn a_function_that_is_called_too_often_is_left_alone_for_a_while_and_the_server_keeps_its_speed() {
+    if may_not_profile() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    in_runtime(async {
+        let server = server(Which::Mysql).await;
+        let recorder =
+            Recorder::start(&server, folder.path(), &["--when-inside", "Item_func_plus::int_op:50"]);
+        recorder.says("watching for more than 50 threads").await;
+        let flood = "SELECT BENCHMARK(1000000, 1 + CONNECTION_ID())";
+        let begun = Instant::now();
+        server.ask(flood).await.expect("an answer");
+        let first = begun.elapsed();
+        recorder.says("not watching for more than 50 threads in Item_func_plus::int_op for 60 s").await;
+        let begun = Instant::now();
+        server.ask(flood).await.expect("an answer");
+        let without = begun.elapsed();
+        println!("{first:?} with probes until they cost too much, {without:?} without");
+        let said = recorder.end();
+        assert!(said.contains("times a second"), "{said}");
+        server.stop().expect("it stops");
+    });
+}
+
+/// Of servers that nobody uses; no time is asserted.
+mod calm {
+    use super::*;
+
+    /// How many bytes of the server's code are other than in its file: breakpoints.
+    fn breakpoints(pid: u32) -> usize {
+        let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).expect("its maps");
+        let memory = File::open(format!("/proc/{pid}/mem")).expect("its memory");
+        let program = std::fs::read_link(format!("/proc/{pid}/exe")).expect("its program");
+        let file = File::open(format!("/proc/{pid}/exe")).expect("its program");
+        let number = |text: &str| u64::from_str_radix(text, 16).expect("a number");
+        let code = maps
+            .lines()
+            .filter(|line| line.contains(" r-xp ") && line.ends_with(program.to_str().expect("UTF-8")));
+        code.map(|line| {
+            let mut words = line.split_whitespace();
+            let (from, to) = words.next().and_then(|range| range.split_once('-')).expect("a range");
+            let (from, to, offset) = (number(from), number(to), number(words.nth(1).expect("an offset")));
+            let mut bytes = [vec![0; (to - from) as usize], vec![0; (to - from) as usize]];
+            memory.read_exact_at(&mut bytes[0], from).expect("code can be read");
+            let read = file.read_at(&mut bytes[1], offset).expect("the file can be read");
+            bytes[0][..read].iter().zip(&bytes[1]).filter(|(one, other)| one != other).count()
+        })
+        .sum()
+    }
+
+    #[test]
+    fn a_recorder_that_is_killed_leaves_no_probe() {
+        if may_not_profile() {
+            return;
+        }
+        let folder = tempfile::tempdir().expect("a folder");
+        in_runtime(async {
+            let server = server(Which::Mysql).await;
+            let before = breakpoints(server.pid());
+            let slower = format!("{SLEEP}:100ms");
+            let mut recorder = Recorder::start(&server, folder.path(), &["--when-slower", &slower]);
+            recorder.says("watching for a thread in Item_func_sleep::val_int for 100 ms").await;
+            recorder.until("a probe", || breakpoints(server.pid()) > before).await;
+            pile_up(&server, 1, Duration::from_millis(400)).await;
+            let seen = || recorder.events(StallKind::SlowFunction);
+            recorder.until("an event", || !seen().is_empty()).await;
+            let because = seen()[0].stall.because.clone();
+            assert!(
+                because.starts_with("a thread in Item_func_sleep::val_int for 100 ms: thread "),
+                "{because}"
+            );
+
+            recorder.child.kill().expect("it runs");
+            recorder.child.wait().expect("it ends");
+            recorder.until("no probe", || breakpoints(server.pid()) == before).await;
+            pile_up(&server, 1, Duration::from_millis(10)).await;
+            server.stop().expect("it stops");
+        });
+    }
+
+    #[test]
+    fn a_statement_that_is_watched_for_is_an_event_without_its_literals() {
+        let folder = tempfile::tempdir().expect("a folder");
+        in_runtime(async {
+            let server = server(Which::Mariadb).await;
+            let flags = ["--no-stacks", "--when", "statement ~ /hunter[0-9]/ for 1 s"];
+            let recorder = Recorder::start(&server, folder.path(), &flags);
+            recorder.says("recording into").await;
+            let seen = || recorder.events(StallKind::StatementRan);
+            let begun = Instant::now();
+            while seen().is_empty() {
+                assert!(begun.elapsed() < PATIENCE, "{}", recorder.said());
+                let asks = || server.ask("SELECT SLEEP(4), 'hunter2'");
+                let (one, other) = tokio::join!(asks(), asks());
+                one.and(other).expect("an answer");
+                tokio::time::sleep(Duration::from_secs(7)).await;
+            }
+            let because = seen()[0].stall.because.clone();
+            let shape = ": SELECT SLEEP(?), ?, in 2 sessions at most";
+            assert!(because.starts_with("statement ~ /hunter[0-9]/ for 1 s: connection "), "{because}");
+            assert!(because.ends_with(shape), "{because}");
+            assert!(!recorder.end().contains("hunter2"));
+            server.stop().expect("it stops");
+        });
+    }
+
+    #[test]
+    fn what_cannot_be_watched_is_one_line_and_an_end() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("refused.rec");
+        let refused = |socket: &Path, flags: &[&str]| {
+            let output = command(socket, &file, flags).stderr(Stdio::piped()).output().expect("it runs");
+            let said = String::from_utf8(output.stderr).expect("UTF-8");
+            assert_eq!(output.status.code(), Some(2), "{said}");
+            said
+        };
+        let nowhere = Path::new("/nonexistent");
+        let said = refused(nowhere, &["--when-inside", "f:1", "--remote"]);
+        assert!(said.contains("functions are watched where the server runs"), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+        let said = refused(nowhere, &["--when", "statement ~ /(/ for 5 s"]);
+        assert!(said.contains("unclosed group"), "{said}");
+        if may_not_profile() {
+            return;
+        }
+        let server = in_runtime(server(Which::Mysql));
+        let said = refused(server.socket(), &["--when-inside", "no_such_function:1"]);
+        let last = said.lines().last().unwrap_or_default();
+        assert!(last.contains("it has no function named no_such_function"), "{said}");
+        server.stop().expect("it stops");
+    }
+}
