@@ -6,8 +6,8 @@
 //! cause.
 //!
 //! What is seen in a function of the server (`--when-inside`, `--when-slower`) begins and is over at instants that are known,
-//! and each of them was asked for: an event of nothing else closes after a second, while there is
-//! room for detail of a next one.
+//! and each of them was asked for: one that begins a second after all other stalls is an event of its own, and an event of
+//! nothing else closes after a second, while there is room for detail of a next one.
 //!
 //! A hiccup seconds before a stall is not part of it: diagnosed together, each would look like half a stall. So where
 //! the second stall lasts far longer than the first, the first closes as an event of its own, and the second is the
@@ -27,7 +27,8 @@ use super::StallChange;
 
 /// An event closes so long after its last stall; a stall that comes sooner belongs to it.
 pub const CLOSES_AFTER_S: f64 = 5.0;
-/// The same of an event in which functions alone were seen.
+/// The same of an event in which functions alone were seen; and what is seen in a function so long after the last stall is
+/// the next event.
 pub const OF_FUNCTIONS_CLOSES_AFTER_S: f64 = 1.0;
 /// An event includes following stalls for so long.
 pub const TAKES_IN_FOR_S: f64 = 300.0;
@@ -234,7 +235,11 @@ impl Events {
                 return;
             }
             // The end of a server is an event of its own, whatever came before it.
-            if now_s - open.opened_s < TAKES_IN_FOR_S && stall.kind != StallKind::ServerGone {
+            let is_apart = stall.kind.is_of_function()
+                && open.is_calm
+                && stall.began_s - open.stalled_s >= OF_FUNCTIONS_CLOSES_AFTER_S
+                && self.room >= 1.0;
+            if now_s - open.opened_s < TAKES_IN_FOR_S && stall.kind != StallKind::ServerGone && !is_apart {
                 open.take_in(stall);
                 acts.push(Act::TakeIn(stall.clone()));
                 return;
@@ -326,6 +331,10 @@ mod tests {
         mixed.step(1.2, &[StallChange::Opened(stall(1.1))], true);
         mixed.step(1.5, &over(1.4), false);
         assert_eq!(mixed.step(3.0, &[], false), [], "another stall is in it: it is one as any other");
+        let next = [StallChange::Opened(in_function(3.2))];
+        let acts = mixed.step(3.2, &next, true);
+        assert_eq!(acts[1], Act::Close { ended_s: Some(1.4) });
+        assert!(matches!(acts[2], Act::Open { with_detail: true, .. }), "{acts:?}");
     }
 
     #[test]

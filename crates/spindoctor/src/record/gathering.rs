@@ -159,14 +159,17 @@ impl Gathering {
         is_first.then_some(Wanted { event: *id, from_s: stall.began_s, to: *ended })
     }
 
-    /// Another stall is in the event: of each kind that the user watches for the first is named.
-    pub fn takes_in(&mut self, stall: &Stall) {
+    /// Another stall is in the event: of each kind that the user watches for the first is named. False where it is one
+    /// more of such a kind.
+    pub fn takes_in(&mut self, stall: &Stall) -> bool {
         let is_watched = stall.kind.is_of_function() || stall.kind == StallKind::StatementRan;
-        let Some(open) = self.open.as_mut().filter(|_| is_watched) else { return };
-        if !open.reasons.iter().any(|known| known.kind == stall.kind) {
-            open.reasons.push(Because::new(stall));
-            open.reword();
+        let Some(open) = self.open.as_mut().filter(|_| is_watched) else { return true };
+        if open.reasons.iter().any(|known| known.kind == stall.kind) {
+            return false;
         }
+        open.reasons.push(Because::new(stall));
+        open.reword();
+        true
     }
 
     /// Of something that the user watches for there was so much in the event that lasts.
@@ -343,13 +346,13 @@ mod tests {
         let mut waits = event(4);
         waits.head.stall.because = "39 of 40 sessions at work wait for locks".into();
         gathering.open(waits, false);
-        gathering.takes_in(&inside("more than 20 threads in f: 21 at once"));
+        assert!(gathering.takes_in(&inside("more than 20 threads in f: 21 at once")));
         gathering.most("more than 20 threads in f", threads(21));
         gathering.most("more than 20 threads in f", threads(45));
-        gathering.takes_in(&inside("more than 20 threads in f: 30 at once"));
+        assert!(!gathering.takes_in(&inside("more than 20 threads in f: 30 at once")));
         gathering.most("more than 20 threads in f", threads(30));
         gathering.most("more than 20 threads in g", threads(99));
-        gathering.takes_in(&Stall { because: "commits stopped".into(), ..Stall::default() });
+        assert!(gathering.takes_in(&Stall { because: "commits stopped".into(), ..Stall::default() }));
         let (_, written) = gathering.close(Some(at(8)), at(13));
         assert_eq!(
             written.unwrap().head.stall.because,

@@ -289,8 +289,9 @@ impl Recorder {
             match act {
                 Act::Open { stall, with_detail } => self.open(stall, with_detail)?,
                 Act::TakeIn(stall) => {
-                    note(&format!("still: {}", stall.because));
-                    self.gathering.takes_in(&stall);
+                    if self.gathering.takes_in(&stall) {
+                        note(&format!("still: {}", stall.because));
+                    }
                 }
                 Act::Becomes(stall) => {
                     note(&format!("still: {}", stall.because));

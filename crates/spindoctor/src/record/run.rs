@@ -220,7 +220,9 @@ async fn record(
                     notify.of_server(&segment.server);
                     watch.follow(&segment.server)?;
                 }
-                if let (Followed::Sample(_), Some((hits, took_ms))) = (&followed, watch.cost()) {
+                if matches!(followed, Followed::Sample(_))
+                    && let Some((hits, took_ms)) = watch.cost()
+                {
                     recorder.add_cost("functions", hits, took_ms);
                 }
                 if let Some(reason) = recorder.take(followed, &follower)? {

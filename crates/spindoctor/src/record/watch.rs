@@ -22,7 +22,7 @@ use crate::common::watchpoint::{Watchpoint, milliseconds};
 
 /// More are refused: each has probes, a thread and half a MiB of its own.
 const MOST: usize = 8;
-/// How often a watchpoint looks whether it is still wanted.
+/// For how long it is waited for before a watchpoint looks whether it is still wanted.
 const PATIENCE: Duration = Duration::from_millis(100);
 /// A thread that is inside for too long is looked for no more often.
 const LOOKS_EVERY: Duration = Duration::from_millis(10);
@@ -32,6 +32,10 @@ const LOOKS_AGAIN_EVERY: Duration = Duration::from_millis(20);
 const OVER_AFTER: Duration = Duration::from_millis(100);
 /// And is waited for again after this.
 const AGAIN_AFTER: Duration = Duration::from_millis(300);
+/// Asleep, it sees so often what the probes cost and whether it is still wanted: as often as a trigger that is waited for.
+const WAKES_EVERY: Duration = Duration::from_millis(50);
+/// So much of its budget a trigger may cost at once, as while it is waited for.
+const BURST: Duration = Duration::from_secs(2);
 /// A watchpoint of this program sleeps for so many times as long as it works.
 const SLEEPS_TIMES: u32 = 100;
 /// But for no longer at once.
@@ -321,7 +325,7 @@ impl Watcher {
             let cost = trigger.cost();
             self.costs.add(std::mem::replace(&mut paid, cost), cost);
             let least = if lasts.is_some() { LOOKS_AGAIN_EVERY } else { Duration::ZERO };
-            self.sleep(own.sleeps(least));
+            self.rest(&trigger, own.sleeps(least));
         }
         if let Some(lasting) = lasts {
             self.saw(Instant::now(), What::Over(lasting.most));
@@ -338,7 +342,7 @@ impl Watcher {
         let Some(over) = self.goes_on(lasting, trigger.now()?) else { return Ok(()) };
         self.saw(over, What::Over(lasting.most));
         *lasts = None;
-        self.sleep(AGAIN_AFTER);
+        self.rest(trigger, AGAIN_AFTER);
         *lasts = trigger.again()?.map(|fired| self.began(fired));
         Ok(())
     }
@@ -393,13 +397,23 @@ impl Watcher {
     }
 
     fn sleep(&self, time: Duration) {
+        self.sleep_while(time, || true);
+    }
+
+    /// Leaves a trigger alone for so long, or until its probes have cost a burst: the next look takes them away.
+    fn rest(&self, trigger: &Trigger, time: Duration) {
+        let (before, burst) = (trigger.cost().cpu, BURST.mul_f64(self.budget));
+        self.sleep_while(time, || trigger.cost().cpu.saturating_sub(before) <= burst);
+    }
+
+    fn sleep_while(&self, time: Duration, is_so: impl Fn() -> bool) {
         let until = Instant::now() + time;
-        while self.is_wanted() {
+        while self.is_wanted() && is_so() {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return;
             }
-            std::thread::sleep(left.min(PATIENCE));
+            std::thread::sleep(left.min(WAKES_EVERY));
         }
     }
 }
@@ -495,7 +509,7 @@ mod tests {
         assert_eq!(minutes, [1, 2, 4, 8, 16, 32, 60, 60]);
         assert_eq!(rests.after(STOOD_FOR), FIRST_REST);
         // A burst, and all that two CPUs can hit within a tick, once a minute.
-        let burst = Duration::from_secs(2).mul_f64(DEFAULT_BUDGET) + 2 * Duration::from_millis(50);
+        let burst = BURST.mul_f64(DEFAULT_BUDGET) + 2 * Duration::from_millis(50);
         assert!(burst.as_secs_f64() / FIRST_REST.as_secs_f64() < 0.003);
     }
 
