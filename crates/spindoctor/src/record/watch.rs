@@ -32,6 +32,8 @@ const LOOKS_AGAIN_EVERY: Duration = Duration::from_millis(20);
 const OVER_AFTER: Duration = Duration::from_millis(100);
 /// And is waited for again after this.
 const AGAIN_AFTER: Duration = Duration::from_millis(300);
+/// An event begins no longer before it is seen: the ring holds twelve seconds, and ten of them are from before the event.
+const HELD_BEFORE: Duration = Duration::from_secs(2);
 /// Asleep, it sees so often what the probes cost and whether it is still wanted: as often as a trigger that is waited for.
 const WAKES_EVERY: Duration = Duration::from_millis(50);
 /// So much of its budget a trigger may cost at once, as while it is waited for.
@@ -352,8 +354,8 @@ impl Watcher {
         let now = Instant::now();
         let before = match when {
             When::Inside(_) => fired.ago,
-            // It is slow since it entered.
-            When::Slower(_) => fired.ago + fired.took,
+            // It is slow since it entered; stacks from before that are held for no longer.
+            When::Slower(_) => (fired.ago + fired.took).min(HELD_BEFORE),
         };
         let most = Most::new(when, fired.inside, fired.took);
         let because = format!("{}: {}", self.watchpoint, words(when, fired));
