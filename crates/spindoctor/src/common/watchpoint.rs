@@ -33,6 +33,19 @@ pub fn milliseconds(time: Duration) -> String {
     number::quantity(time.as_secs_f64() * 1e3, "ms")
 }
 
+/// What the probes of all watchpoints cost the server, in words.
+pub fn cost(hits: u64, cpu: Duration, untracked: u64) -> String {
+    let text = format!(
+        "the watchpoints were hit {} and cost the server {} of CPU",
+        number::counted(hits, "time", "times"),
+        milliseconds(cpu)
+    );
+    match untracked {
+        0 => text,
+        _ => format!("{text}; {} not seen", number::counted(untracked, "call was", "calls were")),
+    }
+}
+
 /// `log_write_up_to:100ms`
 pub fn slower(text: &str) -> Result<Watchpoint, String> {
     let (function, time) = function_and_bound(text, "FUNCTION:TIME: log_write_up_to:100ms")?;

@@ -79,6 +79,11 @@ impl Because {
     fn new(stall: &Stall) -> Self {
         Self { kind: stall.kind, words: stall.because.clone(), most: None }
     }
+
+    /// True where it is what this watches for, in words.
+    fn is_of(&self, watched: &str) -> bool {
+        self.words.strip_prefix(watched).is_some_and(|rest| rest.starts_with(": "))
+    }
 }
 
 impl fmt::Display for Because {
@@ -172,12 +177,20 @@ impl Gathering {
         true
     }
 
+    /// A watchpoint sees something, in these words: the event that lasts names each one, whatever else is seen in it.
+    pub fn began(&mut self, kind: StallKind, watched: &str, because: String, most: Most) {
+        if let Some(open) = &mut self.open
+            && !open.reasons.iter().any(|known| known.is_of(watched))
+        {
+            open.reasons.push(Because { kind, words: because, most: None });
+        }
+        self.most(watched, most);
+    }
+
     /// Of something that the user watches for there was so much in the event that lasts.
     pub fn most(&mut self, watched: &str, most: Most) {
         let Some(open) = &mut self.open else { return };
-        let is_it =
-            |known: &Because| known.words.strip_prefix(watched).is_some_and(|rest| rest.starts_with(": "));
-        if let Some(known) = open.reasons.iter_mut().find(|known| is_it(known)) {
+        if let Some(known) = open.reasons.iter_mut().find(|known| known.is_of(watched)) {
             known.most = Some(known.most.map_or((most, most), |(first, before)| (first, before.and(most))));
             open.reword();
         }
@@ -357,6 +370,20 @@ mod tests {
         assert_eq!(
             written.unwrap().head.stall.because,
             "39 of 40 sessions at work wait for locks; more than 20 threads in f: 21 at once, 45 at most"
+        );
+
+        // Two functions that are watched in the same way.
+        let (f, g) = ("more than 20 threads in f", "more than 3 threads in g");
+        let mut piled = event(6);
+        piled.head.stall = inside("more than 20 threads in f: 21 at once");
+        gathering.open(piled, false);
+        gathering.began(StallKind::InsideFunction, f, format!("{f}: 21 at once"), threads(21));
+        gathering.began(StallKind::InsideFunction, g, format!("{g}: 4 at once"), threads(4));
+        gathering.began(StallKind::InsideFunction, g, format!("{g}: 5 at once"), threads(5));
+        let (_, written) = gathering.close(Some(at(8)), at(13));
+        assert_eq!(
+            written.unwrap().head.stall.because,
+            "more than 20 threads in f: 21 at once; more than 3 threads in g: 4 at once, 5 at most"
         );
 
         let mut slow = event(5);

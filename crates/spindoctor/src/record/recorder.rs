@@ -200,9 +200,9 @@ impl Recorder {
             What::Began(because, most) => {
                 // Before all else: threads move on.
                 self.stacks.snapshot();
-                let changes = self.stalls.function(kind, place, self.now_s, Some((at_s, because)));
+                let changes = self.stalls.function(kind, place, self.now_s, Some((at_s, because.clone())));
                 self.step(&changes, follower)?;
-                self.gathering.most(&watched, most);
+                self.gathering.began(kind, &watched, because, most);
                 let is_time = self.turns.take(self.now_s, Some(Reason::Strong));
                 return Ok(is_time.then_some(Reason::Strong));
             }

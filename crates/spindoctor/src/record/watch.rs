@@ -18,7 +18,7 @@ use spindoctor_stacks::capture::trigger::{DEFAULT_BUDGET, Fired, Now, Trigger, T
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::common::session::note;
-use crate::common::watchpoint::{Watchpoint, milliseconds};
+use crate::common::watchpoint::{self, Watchpoint, milliseconds};
 
 /// More are refused: each has probes, a thread and half a MiB of its own.
 const MOST: usize = 8;
@@ -249,17 +249,8 @@ impl Watch {
     /// What they cost the server in all, in words; none where there were none.
     pub fn total(&self) -> Option<String> {
         let (hits, cpu_ns) = self.costs.now();
-        let text = format!(
-            "the watchpoints were hit {} and cost the server {} of CPU",
-            number::counted(hits, "time", "times"),
-            milliseconds(Duration::from_nanos(cpu_ns))
-        );
         let untracked = self.costs.untracked.load(Ordering::Relaxed);
-        let unseen = match untracked {
-            0 => String::new(),
-            _ => format!("; {} not seen", number::counted(untracked, "call was", "calls were")),
-        };
-        (!self.wanted.is_empty()).then(|| text + &unseen)
+        (!self.wanted.is_empty()).then(|| watchpoint::cost(hits, Duration::from_nanos(cpu_ns), untracked))
     }
 }
 

@@ -11,7 +11,7 @@ use anyhow::Context as _;
 use spindoctor_stacks::capture::trigger::{DEFAULT_BUDGET, Fired, Trigger, TriggerCost, When};
 
 use super::server::Event;
-use crate::common::watchpoint::{Watchpoint, milliseconds};
+use crate::common::watchpoint::{self, Watchpoint, milliseconds};
 use spindoctor_page::number;
 
 /// How often a watchpoint looks whether it is still wanted.
@@ -54,16 +54,8 @@ impl Watchpoints {
         }
         let hits: u64 = costs.iter().map(|cost| cost.hits).sum();
         let cpu: Duration = costs.iter().map(|cost| cost.cpu).sum();
-        let mut text = format!(
-            "the watchpoints were hit {} and cost the server {} of CPU",
-            number::counted(hits, "time", "times"),
-            milliseconds(cpu)
-        );
         let untracked: u64 = costs.iter().map(|cost| cost.untracked).sum();
-        if untracked > 0 {
-            text = format!("{text}; {} not seen", number::counted(untracked, "call was", "calls were"));
-        }
-        Some(text)
+        Some(watchpoint::cost(hits, cpu, untracked))
     }
 }
 
