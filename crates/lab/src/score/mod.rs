@@ -6,7 +6,7 @@ mod cases;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use spindoctor_model::{Diagnosis, Flavor, Severity};
+use spindoctor_model::{Diagnosis, Flavor, Severity, Window};
 
 pub use cases::Case;
 
@@ -18,6 +18,9 @@ use crate::install::Known;
 use crate::installation::Which;
 use crate::kept::{self, OfBuild};
 use crate::scenario::{self, RunOptions, RunOutcome};
+
+/// Takes what was read in a run whose diagnosis was not right.
+pub type Wrong<'a> = &'a dyn Fn(&Case, &Window);
 
 /// What is to be scored.
 #[derive(Debug, Clone)]
@@ -106,7 +109,7 @@ impl ScoredRun {
 }
 
 /// Makes the runs that are not kept yet, and returns all of this build, those that were kept first. Ctrl-C ends the run that
-/// goes on; those before it stay.
+/// goes on; those before it stay. `wrong` is given what was read in each run whose diagnosis was not right.
 ///
 /// # Errors
 /// The file of kept runs cannot be read or written, or Ctrl-C was pressed. A run that fails is a run with an error.
@@ -114,6 +117,7 @@ pub async fn score(
     home: &Home,
     options: &ScoreOptions<'_>,
     progress: Progress<'_>,
+    wrong: Wrong<'_>,
 ) -> Result<Vec<ScoredRun>> {
     let path = home.root().join("score.jsonl");
     let mut runs: Vec<ScoredRun> = kept::of_build(&path, options.build)?;
@@ -130,7 +134,7 @@ pub async fn score(
         if options.within.is_some_and(|within| begun.elapsed() > within) {
             break;
         }
-        let run = run(home, case, options, progress).await?;
+        let run = run(home, case, options, progress, wrong).await?;
         let verdict = if run.is_right() { "right" } else { "wrong" };
         let found: Vec<&str> = run.found.iter().map(|found| found.cause.as_str()).collect();
         progress(&format!("{} of {of}: {verdict}: {} found {found:?}", at + 1, name_of(&run.case)));
@@ -153,6 +157,7 @@ async fn run(
     case: Case,
     options: &ScoreOptions<'_>,
     progress: Progress<'_>,
+    wrong: Wrong<'_>,
 ) -> Result<ScoredRun> {
     let find = |name: &str| {
         scenario::find(name).ok_or_else(|| Error::Unable {
@@ -190,19 +195,24 @@ async fn run(
     match scenario::run(home, scenario, &how, progress).await {
         Err(Error::Interrupted) => return Err(Error::Interrupted),
         Err(error) => scored.error = Some(error.to_string()),
-        Ok(outcome) => scored.take(outcome),
+        Ok(outcome) => {
+            scored.take(&outcome);
+            if !scored.is_right() {
+                wrong(&scored.case, &outcome.window);
+            }
+        }
     }
     scored.ended = jiff::Timestamp::now();
     Ok(scored)
 }
 
 impl ScoredRun {
-    fn take(&mut self, outcome: RunOutcome) {
+    fn take(&mut self, outcome: &RunOutcome) {
         self.found = found_in(&outcome.diagnosis);
         self.unnamed = outcome.diagnosis.time.as_ref().map(|time| time.unnamed);
         self.lost = outcome.repeated_share.filter(|_| cases::loses_what_it_repeats(&self.case.scenario));
         self.verdict_s = outcome.verdict_s;
-        self.seen = outcome.seen_before;
+        self.seen = outcome.seen_before.clone();
     }
 }
 

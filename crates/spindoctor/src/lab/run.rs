@@ -1,5 +1,6 @@
 //! `spindoctor lab`: throw-away servers, for people and for tests of the diagnosis.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -11,14 +12,14 @@ use spindoctor_lab::experiment::{Experiment, ExperimentOptions, find_experiment,
 use spindoctor_lab::load::Tables;
 use spindoctor_lab::matrix::{self, CELLS, MatrixOptions, PLACES, Place, Row};
 use spindoctor_lab::scenario::{self, RunOptions, RunOutcome, Scenario};
-use spindoctor_lab::score::{self, ScoreOptions, ScoredRun};
+use spindoctor_lab::score::{self, Case, ScoreOptions, ScoredRun};
 use spindoctor_lab::storm::{self, Storm, StormOptions};
 use spindoctor_lab::{
     Data, Draw, EXPERIMENTS, Home, Installation, KNOWN, Known, Limits, Listed, Protocol, SCENARIOS, Server,
     ServerSpec, Which, down, list, place, up,
 };
 use spindoctor_lab::{capture, kept};
-use spindoctor_model::Flavor;
+use spindoctor_model::{Flavor, Window};
 use spindoctor_tune::apply::TakeOptions;
 use spindoctor_tune::bench::Event;
 use spindoctor_tune::log;
@@ -253,9 +254,10 @@ fn score(home: &Home, asked: &LabScore) -> anyhow::Result<ExitStatus> {
         within: asked.within,
         build: &build,
     };
+    let keep_wrong = |case: &Case, window: &Window| keep_wrong(home, case, window);
     let runs = wait_for(async {
         tokio::select! {
-            runs = score::score(home, &options, &announce) => Ok(runs?),
+            runs = score::score(home, &options, &announce, &keep_wrong) => Ok(runs?),
             interrupted = tokio::signal::ctrl_c() => {
                 interrupted.context("could not listen for Ctrl-C")?;
                 bail!("interrupted; runs that had ended are kept, and the same command goes on with the next")
@@ -278,6 +280,20 @@ fn score(home: &Home, asked: &LabScore) -> anyhow::Result<ExitStatus> {
     })?;
     let right = runs.iter().filter(|run| run.is_right()).count();
     Ok(if right * 10 >= runs.len() * 9 { ExitStatus::Done } else { ExitStatus::Findings })
+}
+
+/// Keeps what was read where the diagnosis was not right, for `doctor --window`: such a run may not come again.
+fn keep_wrong(home: &Home, case: &Case, window: &Window) {
+    let flavor = case.flavor.to_string().to_lowercase();
+    let server = case.server.as_deref().unwrap_or(&flavor);
+    let folder = home.root().join("wrong");
+    let file = folder.join(format!("{}-{server}-{}.json.gz", case.scenario, case.seed));
+    let kept =
+        fs::create_dir_all(&folder).map_err(Into::into).and_then(|()| window_file::save(&file, window));
+    announce(&match kept {
+        Ok(()) => format!("what was read is in {}", file.display()),
+        Err(error) => format!("what was read is not kept: {error:#}"),
+    });
 }
 
 /// Names this build of the program, as no other is named: its version and a number of its file.
