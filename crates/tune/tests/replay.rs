@@ -51,6 +51,10 @@ fn number(value: Value) -> &'static str {
 /// How long the real one may take for a step.
 const PATIENCE: Duration = Duration::from_secs(8);
 
+/// A process that gives back loses its lock after two seconds without a statement (`GIVER_IDLE_S`): an answer that was held
+/// for longer than this, because the machine was busy, may have cost it the lock, of which the model knows nothing.
+const SILENCE: Duration = Duration::from_millis(1_700);
+
 /// Statements that are steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Asks {
@@ -114,6 +118,8 @@ struct Lines {
     /// Ends of connections are not passed on to the server.
     is_mute: bool,
     is_over: bool,
+    /// The longest that an answer was held: a connection that gives back is closed by the server after [`SILENCE`].
+    longest_held: Duration,
 }
 
 /// The gate.
@@ -191,7 +197,9 @@ impl Gate {
                 back.forever(|lines| !lines.network_is_gone);
                 // What is held has come through; the client reads it when the way has come to that.
                 back.with(|lines| lines.lines[at].is_answered |= lines.lines[at].holds_answer);
+                let held = Instant::now();
                 back.forever(|lines| !lines.lines[at].holds_answer);
+                back.with(|lines| lines.longest_held = lines.longest_held.max(held.elapsed()));
                 if to.write_all(&bytes[..read]).is_err() {
                     break;
                 }
@@ -393,7 +401,10 @@ impl Scene<'_> {
                 true => Ok(()),
                 false => Err(format!("no answer to {asks:?}")),
             },
-            other => Err(format!("{expected:?} was expected of process {pid}, not {other:?}")),
+            other => {
+                let runs = if runs(pid) { "runs" } else { "has ended" };
+                Err(format!("{expected:?} was expected of process {pid}, which {runs}, not {other:?}"))
+            }
         }
     }
 
@@ -813,8 +824,17 @@ impl Scene<'_> {
                 done = self.compare(&next);
             }
             if let Err(error) = done {
-                let how = format!("{error}\n  {}", log.join("\n  "));
-                return if self.is_late || is_overdue { Gone::Void(how) } else { Gone::Otherwise(how) };
+                let held = self.gate.with(|lines| lines.longest_held);
+                let how = format!(
+                    "{error}; an answer was held for {} ms\n  {}",
+                    held.as_millis(),
+                    log.join("\n  ")
+                );
+                return if self.is_late || is_overdue || held > SILENCE {
+                    Gone::Void(how)
+                } else {
+                    Gone::Otherwise(how)
+                };
             }
             // The tuner has seen that the scheduler is on; from now on it runs when the way says so.
             if !is_armed && next.tuners[0].at != At::Lock {
