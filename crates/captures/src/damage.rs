@@ -88,6 +88,8 @@ fn every_damage_leaves_a_status_what_it_is() {
             "+--------+------+----+\n| Type   | Name | Status |\n+--------+------+----+\n| InnoDB |      | \n{status} |\n+---+---+---+\n1 row in set (0.00 sec)\n"
         ),
         status.lines().map(|line| format!("{line}   \n")).collect(),
+        status.replace('\n', " "),
+        format!("Our server hangs: {}", status.split_whitespace().collect::<Vec<_>>().join(" ")),
     ] {
         assert_eq!(kinds(&damaged), [Kind::InnodbStatus], "{}", &damaged[..damaged.floor_char_boundary(600)]);
         assert_eq!(numbers(&damaged), whole, "{}", &damaged[..damaged.floor_char_boundary(600)]);

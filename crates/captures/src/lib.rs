@@ -24,6 +24,7 @@ mod kernel_log;
 mod latches;
 mod locks;
 mod named;
+mod one_line;
 pub mod part;
 #[cfg(test)]
 mod pasted;

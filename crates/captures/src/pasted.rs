@@ -479,3 +479,40 @@ fn lists_that_decide_nothing_are_said_and_not_refused() {
         (Kind::BinaryLog, ["the server writes binlog.000123, at 812345".to_owned()].as_slice())
     );
 }
+
+/// A page or a chat that made blanks of the line ends.
+fn in_one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ") + "\n"
+}
+
+#[test]
+fn what_lost_its_line_ends_is_what_it_was() {
+    let border = "+----+------+---------------------------------+-----------------------------+\n";
+    let list = format!(
+        "mysql> show full processlist;\n{border}| Id | Time | State | Info |\n{border}| 1 | 1653 | | NULL |\n\
+         | 2 | 0 | NULL | show full processlist |\n| 3 | 18012 | Waiting for table metadata lock | alter table t1 rename to t2 |\n\
+         | 4 | 17983 | Waiting for table metadata lock | select * from t1 |\n{border}4 rows in set (0.00 sec)\n"
+    );
+    assert_eq!(first(&list), "metadata-lock-pileup");
+    assert_eq!(found(&in_one_line(&list)), found(&list));
+    let stacks: String = (2..9)
+        .map(|thread| {
+            format!(
+                "Thread {thread} (Thread 0x7fbb0d42b70{thread} (LWP 2017{thread})):\n#0  0x00007fbfae164c73 in select () from /lib64/libc.so.6\n\
+                 #1  0x0000000000987c0f in os_thread_sleep (tm=<optimized out>) at /src/os0thread.cc:287\n\
+                 #2  0x00000000009e4dea in srv_conc_enter_innodb_with_atomics (trx=trx@entry=0x7fba4802f9c8) at /src/srv0conc.cc:276\n\
+                 #3  srv_conc_enter_innodb (trx=0x7fba4802f9c8) at /src/srv0conc.cc:511\n#4  0x0000000000641e72 in do_command ()\n"
+            )
+        })
+        .collect();
+    assert_eq!(first(&stacks), "concurrency-queue");
+    assert_eq!(found(&in_one_line(&stacks)), found(&stacks));
+    says_both_statements(&in_one_line(DEADLOCK));
+}
+
+#[test]
+fn a_long_line_with_numbers_and_bars_is_a_line() {
+    let report = "We had #1 and #2 of these, one after the other, and #3 | #4 | #5 later on; TRANSACTION 7 was one of those in which \
+                  +--+ stood, and 3 lock struct(s), heap size 1 (no more than that) were written below each of them, as ever.\n";
+    assert!(parts(report).iter().all(|part| part.kind == Kind::Unknown), "{:?}", parts(report));
+}

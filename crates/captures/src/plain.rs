@@ -1,12 +1,12 @@
 //! What pasting does to a text, undone: quote marks, prefixes of a log, indentation, HTML, escaped line ends, typographic
-//! dashes, wrapped lines.
+//! dashes, wrapped lines, line ends that are gone.
 //!
 //! Each step is taken only where a line that only a server or one of its tools writes stands out of place: what is in order
 //! stays as it is.
 
 use std::borrow::Cow;
 
-use crate::{error_log, heads, reshaped};
+use crate::{error_log, heads, one_line, reshaped};
 
 /// Beginnings of lines, as servers and their tools write them, that stand nowhere within a line of an error log.
 const ANCHORS: [&str; 16] = [
@@ -38,6 +38,7 @@ pub(crate) fn undamaged(text: &str) -> String {
     let text = unescaped(&text);
     let text = without_markup(&text);
     let text = without_markdown(&text);
+    let text = one_line::in_lines(&text);
     let text = without_numbers(&text);
     let text = without_prefix(&text);
     let lines: Vec<Cow<'_, str>> = text.lines().map(|line| plain_line(line)).collect();
