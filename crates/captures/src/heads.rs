@@ -30,6 +30,24 @@ pub(crate) const COMMANDS: [&str; 20] = [
     "Slave_worker",
 ];
 
+/// Words with which statements begin.
+pub(crate) const STATEMENTS: [&str; 26] = [
+    "SELECT", "INSERT", "UPDATE", "DELETE", "REPLACE", "WITH", "ALTER", "CREATE", "DROP", "TRUNCATE",
+    "COMMIT", "ROLLBACK", "BEGIN", "START", "SET", "SHOW", "CALL", "LOAD", "LOCK", "UNLOCK", "FLUSH",
+    "OPTIMIZE", "ANALYZE", "CHECK", "KILL", "(SELECT",
+];
+
+/// True of a word that begins a statement, and is none of a state: `lock`, `for` and `flush` stand within states.
+pub(crate) fn is_statement_word(word: &str) -> bool {
+    const OF_STATES: [&str; 10] =
+        ["lock", "flush", "commit", "set", "check", "start", "begin", "kill", "rollback", "load"];
+    STATEMENTS.iter().any(|statement| word.eq_ignore_ascii_case(statement)) && !OF_STATES.contains(&word)
+}
+
+pub(crate) fn is_number(word: &str) -> bool {
+    !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 /// Lists whose head was not copied with them get one. A row of a process list is known by its command and the time behind it, one of
 /// status or variables by its name.
 pub(crate) fn with_heads(lines: Vec<String>) -> Vec<String> {

@@ -36,6 +36,7 @@ mod sampled;
 #[cfg(test)]
 mod shared_fixtures;
 mod slow_log;
+mod spaced;
 pub mod stacks;
 mod statement_report;
 mod status;

@@ -3,6 +3,8 @@
 
 use std::borrow::Cow;
 
+use crate::heads::STATEMENTS;
+
 /// Shorter lines are lines of their own.
 const SHORT: usize = 160;
 
@@ -70,22 +72,6 @@ const STATUS_LINES: [&str; 58] = [
     "Pages read ",
     "Number of rows inserted ",
     "END OF INNODB MONITOR OUTPUT",
-];
-
-/// Words with which a transaction's statement begins, behind the line of its thread.
-const STATEMENTS: [&str; 12] = [
-    "SELECT ",
-    "INSERT ",
-    "UPDATE ",
-    "DELETE ",
-    "REPLACE ",
-    "ALTER ",
-    "CREATE ",
-    "DROP ",
-    "LOAD ",
-    "COMMIT",
-    "CALL ",
-    "OPTIMIZE ",
 ];
 
 /// A text with the lines of its documents, where some lost their ends.
@@ -197,7 +183,8 @@ fn status_lines(line: &str) -> Option<Vec<usize>> {
         } else if is_count_of_locks(rest) {
             places.push(at);
             in_thread = false;
-        } else if in_thread && STATEMENTS.iter().any(|begins| rest.starts_with(begins)) {
+        } else if in_thread && STATEMENTS.contains(&rest.split(' ').next().unwrap_or_default()) {
+            // Behind the line of its thread stands a transaction's statement.
             places.push(at);
             in_thread = false;
         }

@@ -516,3 +516,20 @@ fn a_long_line_with_numbers_and_bars_is_a_line() {
                   +--+ stood, and 3 lock struct(s), heap size 1 (no more than that) were written below each of them, as ever.\n";
     assert!(parts(report).iter().all(|part| part.kind == Kind::Unknown), "{:?}", parts(report));
 }
+
+#[test]
+fn a_list_whose_tabs_are_blanks_is_one() {
+    let list = "Id User Host db Command Time State Info\n\
+                101 app 10.0.0.1:5123 shop Query 45 Waiting for table metadata lock SELECT * FROM orders WHERE id = 5\n\
+                102 app 10.0.0.1:5124 shop Query 44 Waiting for table metadata lock UPDATE orders SET a = 1 WHERE id = 5\n\
+                103 root localhost shop Query 46 Waiting for table metadata lock ALTER TABLE orders ADD COLUMN x INT\n\
+                104 app 10.0.0.1:5125 shop Sleep 900 NULL\n105 app 10.0.0.1:5126 NULL Sleep 12 NULL\n";
+    assert_eq!(first(list), "metadata-lock-pileup");
+    let (_, rows) = list.split_once('\n').unwrap();
+    assert_eq!(found(rows), found(list));
+    let aligned = list.replace(' ', "   ");
+    assert_eq!(
+        first(&aligned.replace("Waiting   for   table   metadata   lock", "Waiting for table metadata lock")),
+        "metadata-lock-pileup"
+    );
+}

@@ -3,7 +3,8 @@
 
 use std::borrow::Cow;
 
-use crate::heads::COMMANDS;
+use crate::heads::{COMMANDS, STATEMENTS, is_number};
+use crate::spaced;
 
 /// A terminal's text without what steers the terminal (ECMA-48, section 5.4): colours, cursor movements.
 pub(crate) fn without_colours(text: &str) -> Cow<'_, str> {
@@ -26,7 +27,7 @@ pub(crate) fn without_colours(text: &str) -> Cow<'_, str> {
 
 /// The lines of a text, where some stand for others.
 pub(crate) fn reshaped(lines: Vec<String>) -> Vec<String> {
-    sessions_of_mytop(backtraces(unwrapped(lines)))
+    sessions_of_mytop(spaced::with_tabs(backtraces(unwrapped(lines))))
 }
 
 /// The width of a frame that was wrapped, and that at which it was.
@@ -183,14 +184,7 @@ fn sessions_of_mytop(lines: Vec<String>) -> Vec<String> {
 }
 
 fn session(line: &str, statements_at: Option<usize>) -> Option<String> {
-    /// Of what a session does, a statement begins with one of these and a state with none.
-    const STATEMENTS: [&str; 26] = [
-        "SELECT", "INSERT", "UPDATE", "DELETE", "REPLACE", "WITH", "ALTER", "CREATE", "DROP", "TRUNCATE",
-        "COMMIT", "ROLLBACK", "BEGIN", "START", "SET", "SHOW", "CALL", "LOAD", "LOCK", "UNLOCK", "FLUSH",
-        "OPTIMIZE", "ANALYZE", "CHECK", "KILL", "(SELECT",
-    ];
     let words: Vec<&str> = line.split_whitespace().take(12).collect();
-    let is_number = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
     if !is_number(words.first().copied()?) {
         return None;
     }
