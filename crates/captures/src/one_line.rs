@@ -119,21 +119,22 @@ fn words(line: &str) -> impl Iterator<Item = usize> {
 /// Where the frames of stacks and the headings of threads begin.
 fn frames(line: &str) -> Option<Vec<usize>> {
     let mut places = Vec::new();
-    let (mut next, mut count) = (0_u32, 0_usize);
+    // A thread's first frame may be any: who pastes leaves out the innermost ones.
+    let (mut next, mut count) = (None, 0_usize);
     for at in words(line) {
         let rest = &line[at..];
         if is_thread_heading(rest) {
             places.push(at);
-            next = 0;
+            next = None;
             continue;
         }
         let Some(number) = rest.strip_prefix('#') else { continue };
         let digits = &number[..number.bytes().take_while(u8::is_ascii_digit).count()];
         let is_frame = number[digits.len()..].starts_with(' ');
         match digits.parse::<u32>() {
-            Ok(number) if is_frame && (number == next || number == 0) => {
+            Ok(number) if is_frame && is_next(number, next, !places.is_empty()) => {
                 places.push(at);
-                next = number + 1;
+                next = Some(number + 1);
                 count += 1;
             }
             _ => {}
@@ -142,13 +143,18 @@ fn frames(line: &str) -> Option<Vec<usize>> {
     (count >= 2).then_some(places)
 }
 
+/// Whether a frame's number is the next one of the same stack, or the first one of another.
+fn is_next(number: u32, next: Option<u32>, is_below_heading: bool) -> bool {
+    number == 0 || next.map_or(is_below_heading, |next| number == next)
+}
+
 /// `Thread 12 (Thread 0x7f4d45fef710 (LWP 11148)):`, `Thread 12 (LWP 11148):`, `TID 11148:`
 fn is_thread_heading(rest: &str) -> bool {
     let number = |rest: &str| rest.bytes().take_while(u8::is_ascii_digit).count();
     if let Some(rest) = rest.strip_prefix("Thread ") {
         let digits = number(rest);
         let rest = &rest[digits..];
-        return digits > 0 && (rest.starts_with(" (Thread 0x") || rest.starts_with(" (LWP "));
+        return digits > 0 && (rest.starts_with(" (Thread ") || rest.starts_with(" (LWP "));
     }
     rest.strip_prefix("TID ").is_some_and(|rest| {
         let digits = number(rest);

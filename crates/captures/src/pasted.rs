@@ -533,3 +533,30 @@ fn a_list_whose_tabs_are_blanks_is_one() {
         "metadata-lock-pileup"
     );
 }
+
+#[test]
+fn connections_that_cannot_end_and_threads_that_spin_are_not_answered_with_nothing() {
+    let ends = "8473 __lll_lock_wait(libpthread.so.0),pthread_mutex_lock(libpthread.so.0),TC_LOG_MMAP::log_xid(log.cc:2980),\
+                THD::cleanup(sql_class.cc:1651),one_thread_per_connection_end(mysqld.cc:3225),handle_one_connection(sql_connect.cc:961)\n\
+                28 poll(libc.so.6),vio_io_wait(viosocket.c:808),my_net_read(net_serv.cc:1736),do_command(sql_parse.cc:1102),\
+                handle_one_connection(sql_connect.cc:961),start_thread(libpthread.so.0)\n";
+    assert_eq!(found(ends), [("unnamed-wait".to_owned(), Severity::Critical)]);
+    let thread = |number: u32| {
+        format!(
+            "Thread {number} (LWP {number}):\n#0  0x00a1 in pthread_mutex_lock () from /lib64/libpthread.so.0\n\
+             #1  0x00a2 in THD::release_resources (this=0x1) at sql_class.cc:1792\n#2  0x00a3 in handle_connection (arg=0x1) at c.cc:3\n"
+        )
+    };
+    assert_eq!(
+        found(&(1..9).map(thread).collect::<String>()),
+        [("unnamed-wait".to_owned(), Severity::Critical)]
+    );
+    let rest = "28 poll(libc.so.6),vio_io_wait(viosocket.c:808),my_net_read(net_serv.cc:1736),do_command(sql_parse.cc:1102),\
+                handle_one_connection(sql_connect.cc:961),start_thread(libpthread.so.0)\n\
+                4 pthread_cond_wait,block_until_new_connection,handle_connection,start_thread\n";
+    assert_eq!(found(rest), []);
+    let spin = "1402 ut_delay(ut0ut.cc:10),mutex_spin_wait(sync0sync.cc:533),dict_table_open_on_name(dict0dict.cc:1150),\
+                ha_innobase::open(ha_innodb.cc:4900),open_table(sql_base.cc:3100),dispatch_command,do_command,start_thread\n\
+                36 nanosleep(libpthread.so.0),buf_flush_wait_flushed(buf0flu.cc:1),ha_innobase::update_row(ha_innodb.cc:1),dispatch_command\n";
+    assert_eq!(found(spin), [("unnamed-wait".to_owned(), Severity::Critical)]);
+}

@@ -25,6 +25,22 @@ const OTHER_NAMES: [(&str, &str); 11] = [
     ("thread_os_id", "tid"),
 ];
 
+/// Beginnings of states of threads that rest, in lower case, of which a list without users and commands says nothing else: the event
+/// scheduler (sql/event_queue.cc), replication (sql/rpl_replica.cc, sql/rpl_rli_pdb.cc) and who sends a binary log (sql/rpl_source.cc).
+const RESTING: [&str; 11] = [
+    "waiting on empty queue",
+    "waiting for next activation",
+    "waiting for master to send event",
+    "waiting for source to send event",
+    "slave has read all relay log",
+    "replica has read all relay log",
+    "waiting for work from sql thread",
+    "waiting for an event from coordinator",
+    "master has sent all binlog",
+    "source has sent all binlog",
+    "has sent all binlog",
+];
+
 /// The threads of one list, without the session that made it.
 pub(crate) fn others(rows: &Rows) -> Vec<ServerThread> {
     let mut threads = threads(rows);
@@ -72,8 +88,15 @@ pub fn threads(rows: &Rows) -> Vec<ServerThread> {
         }
         if thread.command.is_empty() && thread.is_connection {
             // A list made shorter: who has a state or a statement is at work.
-            let works = thread.statement.is_some() || !thread.state.is_empty();
-            thread.command = if works { "Query" } else { "Sleep" }.to_owned();
+            let state = thread.state.to_ascii_lowercase();
+            let rests = RESTING.iter().any(|begins| state.starts_with(begins));
+            let works = thread.statement.is_some() || !state.is_empty();
+            thread.command = match () {
+                () if rests => "Daemon",
+                () if works => "Query",
+                () => "Sleep",
+            }
+            .to_owned();
         }
         if let Some(statement) = &mut thread.statement {
             shorten(statement);
@@ -104,6 +127,14 @@ fn shorten(text: &mut String) {
 mod tests {
     use super::*;
     use crate::rows::tables;
+
+    #[test]
+    fn a_list_without_commands_has_threads_that_rest() {
+        let list =
+            "Id\tState\tInfo\n1\tWaiting on empty queue\tNULL\n2\tupdating\tUPDATE a SET b = 1\n3\t\tNULL\n";
+        let threads = threads(&tables(list)[0]);
+        assert_eq!(threads.iter().map(ServerThread::is_at_work).collect::<Vec<_>>(), [false, true, false]);
+    }
 
     #[test]
     fn a_clock_is_a_time() {

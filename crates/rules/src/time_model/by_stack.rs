@@ -30,10 +30,12 @@ pub(super) fn account(window: &Window) -> Option<(Account, BTreeSet<u32>)> {
         super::tables::BELOW_STATEMENT.iter().any(|begin| name.starts_with(begin))
             || super::tables::WAITS.iter().any(|(wait, _)| *wait == name)
     };
+    // Of a text that shows ends of connections alone, those that wait are known by themselves.
     let has_names = profile.frames.iter().any(|frame| {
         super::tables::STATEMENT.contains(&frame.name.as_str())
             || profile.is_of_a_text() && is_inner(&frame.name)
-    });
+    }) || profile.is_of_a_text()
+        && StackWork::from_profile(profile).iter().any(|stack| stack.is_at_work);
     let is_enough = profile.snapshots.len() >= ENOUGH || profile.is_of_a_text();
     // Samples of what ran are no list of who is there, however many there are.
     let is_of_cpu = profile.source == StackSource::Cpu;
@@ -169,7 +171,14 @@ impl<'a> Sessions<'a> {
         }
         let of_lock =
             || if work.waits_for_metadata_lock() { self.lock_state(seen.thread, at_s) } else { None };
-        match work.doing(seen.state, state.or_else(of_lock)) {
+        // No text says whether a thread ran, only where it stood: who spins for a latch waits for it.
+        let thread_state = match seen.state {
+            ThreadState::Running if self.profile.is_of_a_text() && work.waits_for_latch() => {
+                ThreadState::Lock
+            }
+            state => state,
+        };
+        match work.doing(thread_state, state.or_else(of_lock)) {
             Doing::Sleeps if sleeps_in_trigger => {
                 account.see(TimeClass::Other, KnownBy::Stack, &work.innermost);
             }

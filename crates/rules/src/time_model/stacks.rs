@@ -11,7 +11,7 @@ use crate::stack_evidence::is_name;
 pub(super) struct StackWork {
     /// True where it serves a client.
     pub(super) is_connection: bool,
-    /// True where a statement or a login is at work.
+    /// True where a statement, a login or the end of a connection is at work.
     pub(super) is_at_work: bool,
     /// True where there are no frames: the thread ran, as a rule.
     pub(super) is_empty: bool,
@@ -128,9 +128,15 @@ impl StackWork {
             |role: &Role| role.is_below_statement || profile.is_of_a_text() && role.waits.is_some();
         let is_cut_statement = matches!(stack.end, StackEnd::Cut(_)) && of_frames().any(is_inner);
         let is_dump = has(|role| role.is_dump);
+        let is_connection = is_login || is_cut_statement || has(|role| role.is_connection);
+        let is_statement = has(|role| role.is_statement);
+        // A connection begins and ends outside of a statement: it is at work where it waits for somebody else, which a connection
+        // that rests until its client sends something does not.
+        let is_held_up =
+            is_connection && has(|role| role.is_mutex || role.is_rollback || role.waits.is_some());
         Self {
-            is_connection: !is_dump && (is_login || is_cut_statement || has(|role| role.is_connection)),
-            is_at_work: !is_dump && (is_login || is_cut_statement || has(|role| role.is_statement)),
+            is_connection: !is_dump && is_connection,
+            is_at_work: !is_dump && (is_login || is_cut_statement || is_statement || is_held_up),
             is_empty: names.is_empty() || matches!(stack.end, StackEnd::None(_)),
             is_login,
             is_sleeping: has(|role| role.is_sleep),
@@ -165,6 +171,11 @@ impl StackWork {
     /// True where it stands in the functions of the metadata locks, and nothing on it says for which of the locks that are theirs.
     pub(super) fn waits_for_metadata_lock(&self) -> bool {
         self.waits == Some(TimeClass::MetadataLock)
+    }
+
+    /// True where it stands in the functions of a latch.
+    pub(super) fn waits_for_latch(&self) -> bool {
+        self.waits == Some(TimeClass::Latch)
     }
 
     /// What its thread does in a state of the kernel's; `state` is the process list's word for it, where that is known.

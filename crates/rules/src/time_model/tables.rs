@@ -15,6 +15,10 @@ pub(crate) const CONNECTION: &[&str] = &[
     "tp_callback",
     "threadpool_process_request",
     "threadpool_add_connection",
+    // sql/mysqld.cc: the end of a connection
+    "one_thread_per_connection_end",
+    "close_connection",
+    "end_connection",
 ];
 
 /// How functions begin that run below a statement alone (sql/handler.cc, storage/innobase/handler/ha_innodb.cc, sql/sql_base.cc).
