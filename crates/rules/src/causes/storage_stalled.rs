@@ -1,5 +1,7 @@
 //! `storage-stalled`: storage hardly answers: one I/O takes a second and more, and sessions are blocked behind it.
 
+use std::collections::HashMap;
+
 use spindoctor_model::stack::{Observation, Profile, ThreadState};
 use spindoctor_model::window::Series;
 use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, TroubleKind, Unavailable, Window};
@@ -11,6 +13,7 @@ use crate::draft::Draft;
 use crate::logged;
 use crate::rank::WARNING_FROM;
 use crate::sessions::mean;
+use crate::time_model::tables;
 use crate::{Cause, Costs, Outcome, Rule, Stacks, spin_samples};
 
 /// The catalogue entry.
@@ -27,7 +30,8 @@ pub const CAUSE: Cause = Cause {
                statements that changed rows). The number that stand divided by the I/Os completed in a second is the time of one I/O \
                (Little's law), and the same of syncs alone, because writes end in the page cache. It fires at a second or \
                more, where fewer than ten I/Os a second end, and two or more sessions at work are blocked. The estimate is their share of the sessions at work. \
-               Without stacks, InnoDB's text: I/O is under way and none ended in the time of its averages, 3 s or more.",
+               Or one write or sync of a commit, of a binary log on storage of its own, stands in one thread for 3 s, and fewer changes ended \
+               than sessions are blocked. Without stacks, InnoDB's text: I/O is under way and none ended in the time of its averages, 3 s or more.",
     looks_alike: "A disk that is slow and answers takes milliseconds, not seconds: commit-sync-bound, checkpoint-stall, \
                   file-extension-stall. A process that a signal or the freezer holds does no I/O either: server-stopped. A \
                   full disk: the server waits for room and says so in its error log.",
@@ -271,7 +275,9 @@ fn measure(window: &Window) -> Result<Measured, Unavailable> {
     // Less than one I/O in the window: it lasts longer than that.
     let one_s = |standing: f64, completed: f64| standing * seconds / completed.max(standing.max(1.0));
     let one_io_s = one_s(standing.in_io, completed).max(one_s(standing.in_sync, synced));
-    Ok(Measured { standing, seconds, completed, synced, one_io_s })
+    let is_at_rest = changes < standing.in_commit.max(1.0);
+    let one_commit_s = if is_at_rest { standing.longest_commit_s } else { 0.0 };
+    Ok(Measured { standing, seconds, completed, synced, one_io_s, one_commit_s })
 }
 
 /// What the I/Os of a window come to.
@@ -283,6 +289,9 @@ struct Measured {
     /// Syncs that ended.
     synced: f64,
     one_io_s: f64,
+    /// How long one I/O of a commit has stood, where no change ended meanwhile; else 0. What InnoDB counts says nothing of a binary log
+    /// on storage of its own.
+    one_commit_s: f64,
 }
 
 /// True where storage hangs, and a file that is being extended waits for it as all others do.
@@ -291,11 +300,13 @@ pub(super) fn hangs(window: &Window) -> bool {
 }
 
 fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
-    let Measured { standing, seconds, completed, synced, one_io_s } = measure(window)?;
-    let answers = completed / seconds >= ANSWERS_PER_S;
-    if standing.in_io < STANDING || one_io_s < ONE_IO_S || answers || standing.held_up < HELD_UP {
-        return Ok(None);
+    let measured = measure(window)?;
+    let answers = measured.completed / measured.seconds >= ANSWERS_PER_S;
+    let standing = &measured.standing;
+    if standing.in_io < STANDING || measured.one_io_s < ONE_IO_S || answers || standing.held_up < HELD_UP {
+        return Ok(of_commits(&measured));
     }
+    let Measured { standing, seconds, completed, synced, one_io_s, .. } = measured;
     let share = (standing.held_up / standing.at_work.max(1.0)).min(1.0);
     let pressure = window.change(|s| &s.host.pressure).and_then(|change| {
         let stalled_us = change.last.io_full_us?.checked_sub(change.first.io_full_us?)?;
@@ -341,6 +352,38 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     ))
 }
 
+/// One I/O of a commit does not end, and all commits queue behind it.
+fn of_commits(measured: &Measured) -> Option<Finding> {
+    let Measured { standing, one_commit_s, .. } = measured;
+    if *one_commit_s < HANGS_S || standing.in_commit < HELD_UP {
+        return None;
+    }
+    let share = (standing.in_commit / standing.at_work.max(1.0)).min(1.0);
+    let headline = format!(
+        "Storage does not answer: one I/O of a commit has stood for {one_commit_s:.1} s or more, and {:.1} sessions on average wait \
+         for their commit",
+        standing.in_commit
+    );
+    let why = "One thread stands in a write or sync of the log that commits share, and no change ended meanwhile: all others queue \
+               behind it. Where only the binary log lies on that storage, reads go on.";
+    let draft = Draft::new(&CAUSE, share, headline).why(why);
+    Some(
+        draft
+            .evidence(Evidence::new("one I/O of a commit", *one_commit_s, "s", "stacks").expected("< 1"))
+            .evidence(
+                Evidence::new("sessions at their commit", standing.in_commit, "", "stacks").expected("< 2"),
+            )
+            .evidence_if(
+                (!standing.commit_io.is_empty())
+                    .then(|| Evidence::new("it stands in", standing.commit_io.clone(), "", "stacks")),
+            )
+            .remedy(look_at_the_device())
+            .remedy(let_a_replica_take_over())
+            .explains(&[commit_sync_bound::CAUSE.name])
+            .finding(),
+    )
+}
+
 /// Threads over the snapshots of a profile, means.
 #[derive(Debug, Default)]
 struct Standing {
@@ -352,43 +395,89 @@ struct Standing {
     at_work: f64,
     /// Of these, those that neither run nor wait for a CPU.
     held_up: f64,
+    /// Of these, those at their commit.
+    in_commit: f64,
+    /// How long a thread stood in one write or sync of a commit without a break, the longest: seconds.
+    longest_commit_s: f64,
+    /// The functions of that thread, innermost first.
+    commit_io: String,
     /// The first over time.
     series: Series,
 }
 
 impl Standing {
     fn count(profile: &Profile) -> Self {
-        let runs_statement: Vec<bool> = (0..profile.stacks.len() as u32)
-            .map(|stack| {
-                let observation = Observation { stack, ..Observation::default() };
-                spin_samples::names(profile, &observation).any(|name| name == "dispatch_command")
-            })
-            .collect();
+        let has_one_of = |functions: &[&str]| -> Vec<bool> {
+            (0..profile.stacks.len() as u32)
+                .map(|stack| {
+                    let observation = Observation { stack, ..Observation::default() };
+                    spin_samples::names(profile, &observation).any(|name| functions.contains(&name))
+                })
+                .collect()
+        };
+        let (runs_statement, commits) = (has_one_of(tables::STATEMENT), has_one_of(tables::COMMIT));
+        let is = |such: &[bool], stack: u32| such.get(stack as usize).copied().unwrap_or_default();
+        let at_s = |at: u32| profile.snapshots[at as usize].at_us as f64 / 1e6;
         let mut in_io = vec![0.0; profile.snapshots.len()];
-        let (mut in_sync, mut at_work, mut held_up) = (0.0, 0.0, 0.0);
+        let (mut in_sync, mut at_work, mut held_up, mut in_commit) = (0.0, 0.0, 0.0, 0.0);
+        // Of each thread, the I/O of a commit in which it stands.
+        let mut stands: HashMap<u32, Stands> = HashMap::new();
+        let mut longest: Option<(f64, u32)> = None;
         for one in &profile.observations {
             let Some(count) = in_io.get_mut(one.snapshot as usize) else { continue };
-            if matches!(one.state, ThreadState::DiskRead | ThreadState::DiskWrite | ThreadState::Sync) {
+            let writes = matches!(one.state, ThreadState::DiskWrite | ThreadState::Sync);
+            if writes || one.state == ThreadState::DiskRead {
                 *count += 1.0;
             }
             in_sync += f64::from(u8::from(one.state == ThreadState::Sync));
-            if runs_statement.get(one.stack as usize).copied().unwrap_or_default() {
+            if is(&runs_statement, one.stack) {
                 at_work += 1.0;
                 let goes_on = matches!(one.state, ThreadState::Running | ThreadState::Runnable);
                 held_up += f64::from(u8::from(!goes_on));
+                in_commit += f64::from(u8::from(!goes_on && is(&commits, one.stack)));
+            }
+            if !(writes && is(&commits, one.stack)) {
+                continue;
+            }
+            let now = Stands { stack: one.stack, since: one.snapshot, last: one.snapshot };
+            let one_io = stands.entry(one.thread).or_insert(now);
+            match one_io.stack == one.stack && one.snapshot <= one_io.last + 1 {
+                true => one_io.last = one.snapshot,
+                false => *one_io = now,
+            }
+            let seconds = at_s(one_io.last) - at_s(one_io.since);
+            if longest.is_none_or(|(before_s, _)| seconds > before_s) {
+                longest = Some((seconds, one.stack));
             }
         }
         let snapshots = profile.snapshots.len() as f64;
-        let at_s = |at: usize| profile.snapshots[at].at_us as f64 / 1e6;
+        let commit_io = longest.map_or_else(String::new, |(_, stack)| {
+            let observation = Observation { stack, ..Observation::default() };
+            spin_samples::names(profile, &observation).take(SHOWN_FUNCTIONS).collect::<Vec<_>>().join(" < ")
+        });
         Self {
             in_io: mean(in_io.iter().copied()),
             in_sync: in_sync / snapshots,
             at_work: at_work / snapshots,
             held_up: held_up / snapshots,
-            series: in_io.iter().enumerate().map(|(at, &count)| (at_s(at), count)).collect(),
+            in_commit: in_commit / snapshots,
+            longest_commit_s: longest.map_or(0.0, |(seconds, _)| seconds),
+            commit_io,
+            series: in_io.iter().enumerate().map(|(at, &count)| (at_s(at as u32), count)).collect(),
         }
     }
 }
+
+/// One call into the kernel of a thread: the same stack in each snapshot from the first to the last.
+#[derive(Debug, Clone, Copy)]
+struct Stands {
+    stack: u32,
+    since: u32,
+    last: u32,
+}
+
+/// Functions of a stack that are shown.
+const SHOWN_FUNCTIONS: usize = 4;
 
 #[cfg(test)]
 pub(crate) mod examples {
@@ -458,6 +547,31 @@ pub(crate) mod examples {
             let explains = finding.explains.iter().any(|cause| cause == file_extension_stall::CAUSE.name);
             assert_eq!(explains, hangs);
         }
+    }
+
+    /// A binary log on a file system that is frozen: InnoDB's own I/O goes on.
+    fn frozen_log(changes_per_s: f64) -> Window {
+        const WRITES: &[&str] =
+            &["write", "my_write", "MYSQL_BIN_LOG::ordered_commit", "trans_commit", "dispatch_command"];
+        const QUEUES: &[&str] = &[
+            "pthread_cond_wait",
+            "Commit_stage_manager::enroll_for",
+            "MYSQL_BIN_LOG::ordered_commit",
+            "dispatch_command",
+        ];
+        committing(30.0)
+            .counter("Com_update", changes_per_s)
+            .only_snapshots(&[(1, ThreadState::DiskWrite, WRITES), (9, Condition, QUEUES)])
+            .window()
+    }
+
+    #[test]
+    fn a_write_of_a_commit_that_does_not_end_is_named_though_other_storage_answers() {
+        let Outcome::Fired(finding) = evaluate(&frozen_log(0.0)) else { panic!() };
+        assert!(finding.headline.contains("one I/O of a commit has stood for"), "{}", finding.headline);
+        assert!(finding.score > 0.9, "{}", finding.score);
+        // Commits that end one after the other stand in the same functions.
+        assert_eq!(evaluate(&frozen_log(5.0)), Outcome::Clear);
     }
 
     #[test]

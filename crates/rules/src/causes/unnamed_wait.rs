@@ -7,6 +7,7 @@ use spindoctor_model::{
     Evidence, Finding, KnownBy, Remedy, SessionTime, Severity, TimeClass, TimeShare, Window,
 };
 
+use crate::commits::commits_per_s;
 use crate::draft::Draft;
 use crate::own_answers::OwnAnswers;
 use crate::rank::{NOTE, WARNING_FROM};
@@ -32,7 +33,7 @@ pub const CAUSE: Cause = Cause {
     looks_alike: "Sessions that sleep on purpose and idle connections are not at work and are not counted. A share of \
                   commits, reads or network in a server that does well is no trouble: these classes are a note at most, \
                   from half of the session time on; only sixteen sessions and more in logins, or before the mutex of the open tables, \
-                   for half of the time are a queue. So are latches and mutexes up to 15 %: every server under load waits \
+                   for half of the time are a queue, and commits of which none ends. So are latches and mutexes up to 15 %: every server under load waits \
                   for some.",
     remedies: "Look at the functions and the state in the evidence. `spindoctor locks` shows who blocks whom, and \
                `spindoctor stacks --duration 10s` what all threads do.",
@@ -90,7 +91,7 @@ pub(crate) fn evaluate(window: &Window, time: &SessionTime, findings: &[Finding]
     if findings.iter().any(|finding| finding.severity > Severity::Note) {
         return Outcome::Clear;
     }
-    if let Some(queue) = queue(time) {
+    if let Some(queue) = queue(window, time) {
         return Outcome::Fired(finding(window, time, queue.share, queue, &[queue]));
     }
     let own = OwnAnswers::from_window(window);
@@ -112,16 +113,27 @@ pub(crate) fn evaluate(window: &Window, time: &SessionTime, findings: &[Finding]
 
 /// An ordinary class in which so many stand for most of the time that it is no work that goes on: tables that are opened are work, a
 /// queue before the mutex under which they are opened is none; a login is over in milliseconds, unless the client says nothing or
-/// the server waits for a name or for who checks the password.
-fn queue(time: &SessionTime) -> Option<&TimeShare> {
+/// the server waits for a name or for who checks the password; commits are work while they end.
+fn queue<'a>(window: &Window, time: &'a SessionTime) -> Option<&'a TimeShare> {
     let largest = time.classes.iter().find(|one| ORDINARY.contains(&one.class))?;
-    let stands = match largest.class {
-        TimeClass::TableCache => largest.known_by == KnownBy::Stack,
-        TimeClass::Login => true,
-        _ => false,
+    let sessions = largest.share * time.session_seconds_per_second;
+    let least = match largest.class {
+        TimeClass::TableCache if largest.known_by == KnownBy::Stack => QUEUE,
+        TimeClass::Login => QUEUE,
+        TimeClass::Commit if no_change_ended(window, sessions) => ORDINARY_SESSIONS,
+        _ => return None,
     };
-    (stands && largest.share >= ORDINARY_FROM && largest.share * time.session_seconds_per_second >= QUEUE)
-        .then_some(largest)
+    (largest.share >= ORDINARY_FROM && sessions >= least).then_some(largest)
+}
+
+/// Seconds in which a commit ends on any storage that works: one that spins and is busy takes a tenth. Chosen.
+const COMMIT_S: f64 = 3.0;
+
+/// True where no more changes began than sessions stand at their commit, for longer than a commit takes: a change is counted when it
+/// begins.
+fn no_change_ended(window: &Window, sessions: f64) -> bool {
+    let seconds = window.change(|sample| &sample.server.status).map_or(0.0, |change| change.seconds);
+    seconds >= COMMIT_S && commits_per_s(window).is_ok_and(|per_s| per_s * seconds <= sessions)
 }
 
 fn finding(
@@ -356,6 +368,25 @@ pub(crate) mod examples {
         assert!(findings[0].headline.contains("80 sessions are in `login`"), "{}", findings[0].headline);
         assert!(findings[0].remedies[0].why.contains("connect_timeout"));
         assert!(found(8).iter().all(|finding| finding.severity == Severity::Note));
+    }
+
+    #[test]
+    fn commits_of_which_none_ends_are_a_queue_and_commits_that_end_are_work() {
+        let found = |changes_per_s: f64| {
+            let sessions = |_| {
+                (20..32)
+                    .map(|id| session(id, "Query", "waiting for handler commit", "UPDATE t SET a = 1"))
+                    .collect()
+            };
+            let quiet = ["Com_commit", "Com_insert", "Com_delete", "Com_replace"];
+            let build = quiet.iter().fold(Build::busy("8.0.36"), |build, name| build.counter(name, 0.0));
+            let window =
+                build.counter("Com_update", changes_per_s).sessions(sessions).remote().without_profile();
+            crate::diagnose(&window.window()).findings
+        };
+        let findings = found(0.0);
+        assert_eq!((findings[0].cause.as_str(), findings[0].severity), (CAUSE.name, Severity::Critical));
+        assert!(found(40.0).iter().all(|finding| finding.severity == Severity::Note), "{:#?}", found(40.0));
     }
 
     #[test]

@@ -196,7 +196,7 @@ pub(super) const PAGE_WRITES: &[&str] = &[
 ];
 
 /// Functions of a commit: what waits below them, and is in none of [`WAITS`], waits for the commit.
-pub(super) const COMMIT: &[&str] = &[
+pub(crate) const COMMIT: &[&str] = &[
     "trans_commit",
     "trans_commit_stmt",
     "trans_commit_implicit",
