@@ -13,6 +13,7 @@ use crate::draft::Draft;
 use crate::logged;
 use crate::rank::WARNING_FROM;
 use crate::sessions::mean;
+use crate::stack_evidence::is_name;
 use crate::time_model::tables;
 use crate::{Cause, Costs, Outcome, Rule, Stacks, spin_samples};
 
@@ -453,7 +454,8 @@ impl Standing {
         let snapshots = profile.snapshots.len() as f64;
         let commit_io = longest.map_or_else(String::new, |(_, stack)| {
             let observation = Observation { stack, ..Observation::default() };
-            spin_samples::names(profile, &observation).take(SHOWN_FUNCTIONS).collect::<Vec<_>>().join(" < ")
+            let named = spin_samples::names(profile, &observation).filter(|name| is_name(name));
+            named.take(SHOWN_FUNCTIONS).collect::<Vec<_>>().join(" < ")
         });
         Self {
             in_io: mean(in_io.iter().copied()),
