@@ -5,9 +5,11 @@ use spindoctor_model::{
     Evidence, Finding, NoSessionKind, Remedy, TimeClass, TroubleKind, Unavailable, Window, number,
 };
 
+use super::storage_stalled::{OneIo, look_at_the_device};
 use crate::draft::Draft;
 use crate::logged;
 use crate::rank::WARNING_FROM;
+use crate::time_model::session_time;
 use crate::{CAUSES, Cause, Costs, Outcome, Rule, Stacks};
 
 /// The catalogue entry.
@@ -148,7 +150,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         .map(|refusal| refusal.because.as_str());
     if processes.is_empty() {
         return match (silent, &window.server.no_pid) {
-            (Some(because), _) => Ok(Some(silent_finding(because, None))),
+            (Some(because), _) => Ok(Some(silent_finding(window, because, None))),
             // A server that answers at both ends of the window and elsewhere is not stopped.
             (None, _) if answered_at_the_end(window) => Ok(None),
             (None, Some(no_pid)) => Err(no_pid.clone()),
@@ -166,7 +168,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         let traced = processes.iter().rev().find_map(|&(_, process)| process.tracer_pid);
         return Ok(match (silent, traced) {
             (Some(because), _) => {
-                Some(silent_finding(because, processes.last().map(|&(_, process)| process)))
+                Some(silent_finding(window, because, processes.last().map(|&(_, process)| process)))
             }
             (None, Some(tracer)) => Some(traced_finding(tracer)),
             (None, None) => None,
@@ -234,35 +236,64 @@ fn everything_else() -> Vec<&'static str> {
     CAUSES.iter().map(|cause| cause.name).filter(|&name| name != CAUSE.name).collect()
 }
 
-fn silent_finding(because: &str, process: Option<&ProcessStat>) -> Finding {
+fn silent_finding(window: &Window, because: &str, process: Option<&ProcessStat>) -> Finding {
     let threads_state = process.map(|process| process.state.clone());
-    Draft::new(
-        &CAUSE,
-        SILENT_SCORE,
-        match process {
-            None => "The server accepts connections and does not answer: stopped, frozen or hanging",
-            Some(_) => "The server does not answer, though nothing holds its process: it hangs inside",
-        },
-    )
-    .why(match process {
+    // The kernel shows where its threads stand, whether or not it answers.
+    let io = OneIo::longest_of_all(window);
+    let headline = match process {
+        None => "The server accepts connections and does not answer: stopped, frozen or hanging".to_owned(),
+        Some(_) if io.hangs() => format!(
+            "The server does not answer: a thread has stood in one I/O for {:.1} s or more, and others wait behind it",
+            io.seconds
+        ),
+        Some(_) => "The server does not answer, though nothing holds its process: it hangs inside".to_owned(),
+    };
+    let why = match process {
         None => "Its process cannot be read from here, so what holds it is not known.",
-        Some(_) => "Its process is neither stopped, traced nor frozen; a full disk or a lock that is never given back \
-                    can do this.",
-    })
-    .evidence(Evidence::new("session", because, "", "connect").expected("an answer"))
-    .evidence_if(
-        threads_state.map(|state| Evidence::new("state of the process", state, "", "/proc/PID/stat").expected("S or R")),
-    )
-    .remedy(Remedy {
-        statement: "On the server's host: look at the process's state (ps -o stat,wchan -p PID), the free disk space, \
-                    and the error log"
-            .into(),
-        why: "State T or t: stopped or traced. D: waiting for storage. S: it waits for itself.".into(),
-        dynamic: true,
-        ..Remedy::default()
-    })
-    .finding()
+        Some(_) if io.hangs() => {
+            "What holds a thread in the kernel for so long is below the server: a disk, a network file system, a file system that \
+             is frozen or full. What the thread has locked meanwhile is free when its I/O ends."
+        }
+        Some(_) => {
+            "Its process is neither stopped, traced nor frozen; a full disk or a lock that is never given back \
+                    can do this."
+        }
+    };
+    let seen = session_time(window).into_iter().flat_map(|time| time.classes);
+    let seen = seen.filter(|one| one.share >= SHOWN_FROM).flat_map(|one| {
+        let share = Evidence::new(
+            &format!("session time in {}", one.class.label()),
+            one.share,
+            "ratio",
+            one.known_by.name(),
+        );
+        let stands = one.seen.into_iter().filter(|(seen, _)| !seen.is_empty()).take(1);
+        let stands = stands.map(|(seen, _)| Evidence::new("seen there", seen, "", one.known_by.name()));
+        std::iter::once(share).chain(stands).collect::<Vec<_>>()
+    });
+    let draft = Draft::new(&CAUSE, SILENT_SCORE, headline)
+        .why(why)
+        .evidence(Evidence::new("session", because, "", "connect").expected("an answer"))
+        .evidence_if(threads_state.map(|state| {
+            Evidence::new("state of the process", state, "", "/proc/PID/stat").expected("S or R")
+        }))
+        .evidence_all(if io.hangs() { io.evidence() } else { Vec::new() }.into_iter())
+        .evidence_all(seen);
+    let draft = if io.hangs() { draft.remedy(look_at_the_device()) } else { draft };
+    draft
+        .remedy(Remedy {
+            statement: "On the server's host: look at the process's state (ps -o stat,wchan -p PID), the free disk space, \
+                        and the error log"
+                .into(),
+            why: "State T or t: stopped or traced. D: waiting for storage. S: it waits for itself.".into(),
+            dynamic: true,
+            ..Remedy::default()
+        })
+        .finding()
 }
+
+/// Classes of session time that are shown of a server that does not answer.
+const SHOWN_FROM: f64 = 0.05;
 
 fn traced_finding(tracer: u32) -> Finding {
     Draft::new(&CAUSE, TRACED_SCORE, format!("Process {tracer} traces the server"))
@@ -321,6 +352,30 @@ pub(crate) mod examples {
         assert_eq!(diagnosis.findings[0].cause, CAUSE.name);
         assert_eq!(diagnosis.findings[0].remedies[0].statement, "kill -CONT 4310");
         assert_eq!(diagnosis.clear, Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_server_that_hangs_in_one_io_says_where_and_who_waits() {
+        use spindoctor_model::stack::ThreadState::{DiskWrite, Futex};
+        let silent = || {
+            state(Build::busy("8.0.36").no_session(NoSessionKind::Silent), "S", None, false)
+                .each(|_, server, _| server.status = spindoctor_model::Reading::NotAsked)
+        };
+        let alone =
+            silent().only_snapshots(&[(12, Futex, &["pthread_mutex_lock", "get_it", "dispatch_command"])]);
+        let hangs = found(&alone.window());
+        assert!(hangs.headline.contains("hangs inside"), "{}", hangs.headline);
+        assert!(
+            hangs.evidence.iter().any(|one| one.reading == "session time in mutex"),
+            "{:?}",
+            hangs.evidence
+        );
+        let writes = &["write", "my_write", "write_slow", "dispatch_command"][..];
+        let waits = &["pthread_mutex_lock", "write_slow", "dispatch_command"][..];
+        let in_io = found(&silent().only_snapshots(&[(1, DiskWrite, writes), (12, Futex, waits)]).window());
+        assert!(in_io.headline.contains("stood in one I/O"), "{}", in_io.headline);
+        let stands = in_io.evidence.iter().find(|one| one.reading == "it stands in");
+        assert!(format!("{stands:?}").contains("my_write < write_slow"), "{stands:?}");
     }
 
     #[test]

@@ -98,7 +98,7 @@ const OF_INNODB: [&str; 3] = ["Innodb_data_reads", "Innodb_data_writes", "Innodb
 const CHANGES: [&str; 5] = ["Com_commit", "Com_insert", "Com_update", "Com_delete", "Com_replace"];
 
 /// What to look at below the server.
-fn look_at_the_device() -> Remedy {
+pub(super) fn look_at_the_device() -> Remedy {
     Remedy {
     statement: "On the server's host: look at the device (dmesg, smartctl, multipath -ll, iostat -x 1) and at io.max of \
                 the server's control group"
@@ -277,7 +277,7 @@ fn measure(window: &Window) -> Result<Measured, Unavailable> {
     let one_s = |standing: f64, completed: f64| standing * seconds / completed.max(standing.max(1.0));
     let one_io_s = one_s(standing.in_io, completed).max(one_s(standing.in_sync, synced));
     let is_at_rest = changes < standing.in_commit.max(1.0);
-    let one_commit_s = if is_at_rest { standing.longest_commit_s } else { 0.0 };
+    let one_commit_s = if is_at_rest { standing.one_commit.seconds } else { 0.0 };
     Ok(Measured { standing, seconds, completed, synced, one_io_s, one_commit_s })
 }
 
@@ -370,13 +370,9 @@ fn of_commits(measured: &Measured) -> Option<Finding> {
     let draft = Draft::new(&CAUSE, share, headline).why(why);
     Some(
         draft
-            .evidence(Evidence::new("one I/O of a commit", *one_commit_s, "s", "stacks").expected("< 1"))
+            .evidence_all(standing.one_commit.evidence().into_iter())
             .evidence(
                 Evidence::new("sessions at their commit", standing.in_commit, "", "stacks").expected("< 2"),
-            )
-            .evidence_if(
-                (!standing.commit_io.is_empty())
-                    .then(|| Evidence::new("it stands in", standing.commit_io.clone(), "", "stacks")),
             )
             .remedy(look_at_the_device())
             .remedy(let_a_replica_take_over())
@@ -398,10 +394,8 @@ struct Standing {
     held_up: f64,
     /// Of these, those at their commit.
     in_commit: f64,
-    /// How long a thread stood in one write or sync of a commit without a break, the longest: seconds.
-    longest_commit_s: f64,
-    /// The functions of that thread, innermost first.
-    commit_io: String,
+    /// The longest write or sync of a commit.
+    one_commit: OneIo,
     /// The first over time.
     series: Series,
 }
@@ -421,13 +415,9 @@ impl Standing {
         let at_s = |at: u32| profile.snapshots[at as usize].at_us as f64 / 1e6;
         let mut in_io = vec![0.0; profile.snapshots.len()];
         let (mut in_sync, mut at_work, mut held_up, mut in_commit) = (0.0, 0.0, 0.0, 0.0);
-        // Of each thread, the I/O of a commit in which it stands.
-        let mut stands: HashMap<u32, Stands> = HashMap::new();
-        let mut longest: Option<(f64, u32)> = None;
         for one in &profile.observations {
             let Some(count) = in_io.get_mut(one.snapshot as usize) else { continue };
-            let writes = matches!(one.state, ThreadState::DiskWrite | ThreadState::Sync);
-            if writes || one.state == ThreadState::DiskRead {
+            if is_io(one) {
                 *count += 1.0;
             }
             in_sync += f64::from(u8::from(one.state == ThreadState::Sync));
@@ -437,25 +427,10 @@ impl Standing {
                 held_up += f64::from(u8::from(!goes_on));
                 in_commit += f64::from(u8::from(!goes_on && is(&commits, one.stack)));
             }
-            if !(writes && is(&commits, one.stack)) {
-                continue;
-            }
-            let now = Stands { stack: one.stack, since: one.snapshot, last: one.snapshot };
-            let one_io = stands.entry(one.thread).or_insert(now);
-            match one_io.stack == one.stack && one.snapshot <= one_io.last + 1 {
-                true => one_io.last = one.snapshot,
-                false => *one_io = now,
-            }
-            let seconds = at_s(one_io.last) - at_s(one_io.since);
-            if longest.is_none_or(|(before_s, _)| seconds > before_s) {
-                longest = Some((seconds, one.stack));
-            }
         }
         let snapshots = profile.snapshots.len() as f64;
-        let commit_io = longest.map_or_else(String::new, |(_, stack)| {
-            let observation = Observation { stack, ..Observation::default() };
-            let named = spin_samples::names(profile, &observation).filter(|name| is_name(name));
-            named.take(SHOWN_FUNCTIONS).collect::<Vec<_>>().join(" < ")
+        let one_commit = OneIo::longest(profile, |one| {
+            matches!(one.state, ThreadState::DiskWrite | ThreadState::Sync) && is(&commits, one.stack)
         });
         Self {
             in_io: mean(in_io.iter().copied()),
@@ -463,19 +438,69 @@ impl Standing {
             at_work: at_work / snapshots,
             held_up: held_up / snapshots,
             in_commit: in_commit / snapshots,
-            longest_commit_s: longest.map_or(0.0, |(seconds, _)| seconds),
-            commit_io,
+            one_commit,
             series: in_io.iter().enumerate().map(|(at, &count)| (at_s(at as u32), count)).collect(),
         }
     }
 }
 
-/// One call into the kernel of a thread: the same stack in each snapshot from the first to the last.
-#[derive(Debug, Clone, Copy)]
-struct Stands {
-    stack: u32,
-    since: u32,
-    last: u32,
+/// True for a thread that reads, writes or syncs a file.
+fn is_io(one: &Observation) -> bool {
+    matches!(one.state, ThreadState::DiskRead | ThreadState::DiskWrite | ThreadState::Sync)
+}
+
+/// One I/O in which a thread stands: the same stack in each snapshot from the first to the last.
+#[derive(Debug, Clone, Default)]
+pub(super) struct OneIo {
+    /// How long it has stood at least.
+    pub(super) seconds: f64,
+    /// The functions of the thread that have names, innermost first.
+    pub(super) functions: String,
+}
+
+impl OneIo {
+    /// True where no disk that works takes as long.
+    pub(super) fn hangs(&self) -> bool {
+        self.seconds >= HANGS_S
+    }
+
+    /// The longest of all threads.
+    pub(super) fn longest_of_all(window: &Window) -> Self {
+        window.profile.value().map_or_else(Self::default, |profile| Self::longest(profile, is_io))
+    }
+
+    /// The longest of those that count.
+    fn longest(profile: &Profile, counts: impl Fn(&Observation) -> bool) -> Self {
+        let at_s = |at: u32| profile.snapshots.get(at as usize).map_or(0.0, |cost| cost.at_us as f64 / 1e6);
+        // Of each thread, its stack, and the first and the last snapshot in which it stood there.
+        let mut stands: HashMap<u32, [u32; 3]> = HashMap::new();
+        let mut longest: Option<(f64, u32)> = None;
+        for one in profile.observations.iter().filter(|one| counts(one)) {
+            let now = [one.stack, one.snapshot, one.snapshot];
+            let [stack, since, last] = stands.entry(one.thread).or_insert(now);
+            if *stack == one.stack && one.snapshot <= *last + 1 {
+                *last = one.snapshot;
+            } else {
+                [*stack, *since, *last] = now;
+            }
+            let seconds = at_s(*last) - at_s(*since);
+            if longest.is_none_or(|(before_s, _)| seconds > before_s) {
+                longest = Some((seconds, one.stack));
+            }
+        }
+        longest.map_or_else(Self::default, |(seconds, stack)| {
+            let observation = Observation { stack, ..Observation::default() };
+            let named = spin_samples::names(profile, &observation).filter(|name| is_name(name));
+            Self { seconds, functions: named.take(SHOWN_FUNCTIONS).collect::<Vec<_>>().join(" < ") }
+        })
+    }
+
+    /// It, as evidence.
+    pub(super) fn evidence(&self) -> Vec<Evidence> {
+        let how_long = Evidence::new("one I/O has stood for", self.seconds, "s", "stacks").expected("< 1");
+        let where_it_stands = Evidence::new("it stands in", self.functions.clone(), "", "stacks");
+        std::iter::once(how_long).chain((!self.functions.is_empty()).then_some(where_it_stands)).collect()
+    }
 }
 
 /// Functions of a stack that are shown.
