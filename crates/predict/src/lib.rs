@@ -5,6 +5,8 @@
 //! parameters ([`PARAMETERS`]); [`predict`] answers for other hardware and settings, beside today's, and refuses what it
 //! has no ground for. [`simulate`] is one world with so many connections.
 //!
+//! Beside it, [`WaitTimes`] says for how long to spin by how long waits were seen to last.
+//!
 //! How it compares with published tables, also where it fails, is in `tests/published.rs`.
 
 mod answer;
@@ -16,6 +18,7 @@ mod queue;
 mod rng;
 mod settings;
 mod sim;
+mod spin_budget;
 mod world;
 
 pub use answer::{Answer, LEFT_OUT, Question, Row, Sensitivity, predict};
@@ -25,4 +28,5 @@ pub use ground::{Ground, Measured, PARAMETERS, Parameter, Parameters, Workload};
 pub use outcome::Outcome;
 pub use settings::{Flavor, Settings};
 pub use sim::{Effort, simulate};
+pub use spin_budget::{SpinBudget, WaitTimes};
 pub use world::{CommitSpin, Hardware, Latch, RedoLog, Spread, Step, Work, World};
