@@ -112,3 +112,15 @@ static __always_inline __u32 tid_of(struct task_struct *task, __u32 level)
 				      level * bpf_core_type_size(struct upid));
 	return nr;
 }
+
+// Of the user code that the current thread comes from.
+static __always_inline __u64 stack_pointer(struct task_struct *task)
+{
+	void *regs = (void *)bpf_task_pt_regs(task);
+
+	if (bpf_core_field_exists(struct pt_regs___x86, ip))
+		return ((struct pt_regs___x86 *)regs)->sp;
+	if (bpf_core_field_exists(struct pt_regs___arm64, pc))
+		return ((struct pt_regs___arm64 *)regs)->sp;
+	return 0;
+}

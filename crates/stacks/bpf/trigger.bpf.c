@@ -36,17 +36,6 @@ static __always_inline struct trigger *counted(void)
 	return t;
 }
 
-static __always_inline __u64 stack_pointer(struct task_struct *task)
-{
-	void *regs = (void *)bpf_task_pt_regs(task);
-
-	if (bpf_core_field_exists(struct pt_regs___x86, ip))
-		return ((struct pt_regs___x86 *)regs)->sp;
-	if (bpf_core_field_exists(struct pt_regs___arm64, pc))
-		return ((struct pt_regs___arm64 *)regs)->sp;
-	return 0;
-}
-
 static __always_inline void tell(struct trigger *t, __u64 tid, __u64 entered_ns, __u64 now)
 {
 	struct event event = { .tid = tid, .entered_ns = entered_ns, .at_ns = now, .inside = t->inside };

@@ -30,12 +30,16 @@ const MOST_FUNCTIONS: usize = 8;
 /// Before an indirect jump on x86-64: its target need not be marked as one, as that of a call must be.
 const NOTRACK: u8 = 0x3e;
 
+/// What a function begins with that may be called by an address (endbr64). The kernel needs one trap more to step over it than
+/// over the push that comes next.
+const LANDING_PAD: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
+
 /// A function in its file.
 #[derive(Debug, Clone)]
 pub(crate) struct Function {
     /// The file.
     pub(crate) file: Arc<Elf>,
-    /// Its first byte in the file.
+    /// Its first instruction in the file, behind its landing pad.
     pub(crate) entry: u64,
     /// Its instructions that return, or that jump into another function which returns in its place.
     pub(crate) exits: Vec<u64>,
@@ -46,21 +50,31 @@ pub(crate) struct Function {
 /// # Errors
 /// Where there is none, too many, or one whose code is not understood.
 pub(crate) fn find(modules: &mut Modules, name: &str) -> Result<Vec<Function>> {
+    let functions = find_any(modules, &mut Names::new(), name)?;
+    if functions.is_empty() {
+        let because = format!(
+            "it has no function named {name}: it may be inlined everywhere, or static in a program without symbols"
+        );
+        return Err(Error::NotProfilable { pid: modules.pid(), because });
+    }
+    Ok(functions)
+}
+
+/// As [`find`], for some names one after the other; there may be none.
+///
+/// # Errors
+/// Where there are too many, or one whose code is not understood.
+pub(crate) fn find_any(modules: &mut Modules, names: &mut Names, name: &str) -> Result<Vec<Function>> {
     let pid = modules.pid();
     let refused = |because: String| Error::NotProfilable { pid, because };
-    let addresses = Names::new().find(modules, name);
-    match addresses.len() {
-        0 => Err(refused(format!(
-            "it has no function named {name}: it may be inlined everywhere, or static in a program without symbols"
-        ))),
-        1..=MOST_FUNCTIONS => addresses
-            .into_iter()
-            .map(|address| {
-                at(modules, address).map_err(|why| refused(format!("{name} cannot be probed: {why}")))
-            })
-            .collect(),
-        many => Err(refused(format!("it has {many} functions named {name}"))),
+    let addresses = names.find(modules, name);
+    if addresses.len() > MOST_FUNCTIONS {
+        return Err(refused(format!("it has {} functions named {name}", addresses.len())));
     }
+    addresses
+        .into_iter()
+        .map(|address| at(modules, address).map_err(|why| refused(format!("{name} cannot be probed: {why}"))))
+        .collect()
 }
 
 /// The function that begins at an address of a process.
@@ -83,10 +97,16 @@ pub(crate) fn at(modules: &mut Modules, address: u64) -> std::result::Result<Fun
         let place = modules.file_at(at.wrapping_add(image.bias));
         place.ok_or_else(|| "it is no part of a file".to_owned())
     };
-    let (file, entry) = place(start)?;
+    let first = image.elf.at(start, LANDING_PAD.len()).unwrap_or_default();
+    let (file, entry) = place(start + landing_pad(&first))?;
     let exits =
         exits.into_iter().map(|exit| Ok(place(exit)?.1)).collect::<std::result::Result<_, String>>()?;
     Ok(Function { file, entry, exits })
+}
+
+/// How long the landing pad is that code begins with: 0 where there is none.
+fn landing_pad(code: &[u8]) -> u64 {
+    if code.starts_with(&LANDING_PAD) { LANDING_PAD.len() as u64 } else { 0 }
 }
 
 /// Where calls of other libraries' functions go through: a jump there leaves the function.
@@ -199,6 +219,13 @@ mod tests {
         ];
         let exits = exits_of(&[(0x1000, &function), (0x2000, &[0xc3]), (0x9000, &[0x90; 16])]);
         assert_eq!(exits, Ok(vec![0x1002, 0x1003, 0x1005, 0x100a, 0x100c]));
+    }
+
+    #[test]
+    fn a_function_is_entered_behind_its_landing_pad() {
+        assert_eq!(landing_pad(&[0xf3, 0x0f, 0x1e, 0xfa, 0x55]), 4);
+        assert_eq!(landing_pad(&[0x55, 0xf3, 0x0f, 0x1e, 0xfa]), 0);
+        assert_eq!(landing_pad(&[0xf3, 0x0f]), 0);
     }
 
     #[test]

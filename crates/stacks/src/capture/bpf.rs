@@ -13,7 +13,7 @@
 use std::error::Error as StdError;
 use std::io;
 use std::ops::Range;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use aya::Ebpf;
@@ -22,7 +22,7 @@ use rustc_hash::FxHashSet;
 use smol_str::SmolStr;
 use spindoctor_model::stack::StackSource;
 
-use super::kernel_program::{Aligned, SharedMap, load, refused};
+use super::kernel_program::{Aligned, BPF_LINK_CREATE, SharedMap, bpf, load, refused};
 use super::{Capture, Looked, RawStack, RawThread, procfs};
 use crate::error::{Error, Result};
 use crate::process::Process;
@@ -383,7 +383,6 @@ impl Arena {
 }
 
 /// From include/uapi/linux/bpf.h.
-const BPF_LINK_CREATE: libc::c_long = 28;
 const BPF_ITER_CREATE: libc::c_long = 33;
 const BPF_TRACE_ITER: u32 = 28;
 
@@ -440,15 +439,4 @@ fn link_to_tasks(program: BorrowedFd<'_>, pid: u32) -> io::Result<OwnedFd> {
 
 fn new_iterator(link: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     bpf(BPF_ITER_CREATE, &IteratorCreate { link: link.as_raw_fd(), flags: 0 })
-}
-
-/// bpf(2), for the commands that give a descriptor.
-fn bpf<T>(command: libc::c_long, attributes: &T) -> io::Result<OwnedFd> {
-    // SAFETY: the kernel reads as many bytes as it is asked to, and what they point to outlives the call.
-    let fd = unsafe { libc::syscall(libc::SYS_bpf, command, &raw const *attributes, size_of::<T>()) };
-    match i32::try_from(fd) {
-        // SAFETY: a new descriptor, which nobody else has.
-        Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
-        _ => Err(io::Error::last_os_error()),
-    }
 }

@@ -3,11 +3,11 @@
 //!
 //! In: a checked-in object of `bpf/`. Out: the loaded object, a mapped map, or an error that says what is missing.
 
-#![expect(unsafe_code, reason = "memory that a program in the kernel writes to is mapped")]
+#![expect(unsafe_code, reason = "memory that a program in the kernel writes to is mapped, and bpf(2)")]
 
 use std::error::Error as StdError;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 
 use aya::maps::Map;
@@ -73,6 +73,20 @@ impl Drop for SharedMap {
     fn drop(&mut self) {
         // SAFETY: mapped in `of`, with this length. It fails for no mapping that exists.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.length) };
+    }
+}
+
+/// From include/uapi/linux/bpf.h.
+pub(super) const BPF_LINK_CREATE: libc::c_long = 28;
+
+/// bpf(2), for the commands that give a descriptor.
+pub(super) fn bpf<T>(command: libc::c_long, attributes: &T) -> io::Result<OwnedFd> {
+    // SAFETY: the kernel reads as many bytes as it is asked to, and what they point to outlives the call.
+    let fd = unsafe { libc::syscall(libc::SYS_bpf, command, &raw const *attributes, size_of::<T>()) };
+    match i32::try_from(fd) {
+        // SAFETY: a new descriptor, which nobody else has.
+        Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
+        _ => Err(io::Error::last_os_error()),
     }
 }
 

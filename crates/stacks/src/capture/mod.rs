@@ -11,8 +11,11 @@ pub mod cpu;
 mod kernel_program;
 pub mod procfs;
 pub mod ptrace;
+mod sleep_cost;
 pub mod tracee;
 pub mod trigger;
+mod uprobe;
+pub mod waits;
 
 use std::collections::hash_map::Entry;
 use std::ops::Range;

@@ -12,7 +12,6 @@
 #![expect(unsafe_code, reason = "the state that the programs write to is mapped")]
 
 use std::error::Error as StdError;
-use std::hint::black_box;
 use std::num::NonZeroU32;
 use std::os::fd::AsFd;
 use std::sync::atomic::AtomicU64;
@@ -28,6 +27,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::kernel_program::{Aligned, SharedMap, load, refused};
 use super::procfs;
+use super::uprobe::{NAME, measure};
 use crate::error::{Error, Result};
 use crate::function;
 use crate::module::Modules;
@@ -35,9 +35,6 @@ use crate::module::elf::Elf;
 use crate::process::{Process, is_gone};
 
 static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!("../../bpf/trigger.bpf.o"));
-
-/// As errors name it.
-const NAME: &str = "uprobe";
 
 /// What is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,10 +96,6 @@ pub const DEFAULT_BUDGET: f64 = 0.01;
 /// A burst of calls may cost as much as this long of the budget at once. Longer ones take the probes away.
 const BURST: Duration = Duration::from_secs(2);
 
-/// How often a function is called to measure what a probe costs: about 2 ms in all.
-const MEASURED_CALLS: u32 = 100;
-const MEASURED_ROUNDS: u32 = 5;
-
 /// So often a thread that is inside for too long is looked for, where the caller does not say.
 const LEAST_TICK: Duration = Duration::from_millis(1);
 
@@ -154,7 +147,12 @@ impl Trigger {
             State(SharedMap::map(&object, "trigger", size_of::<Shared>()).map_err(|error| failed(&error))?);
         let events = object.take_map("events").expect("the object has this map");
         let events = RingBuf::try_from(events).map_err(|error| failed(&error))?;
-        let hit_cost = measure(&mut object, state.get())?;
+        let measured = probe(&mut object, "measured")?;
+        let hit_cost = measure(&state.get().hits, |function| {
+            let places: Vec<u64> = function.exits.iter().copied().chain([function.entry]).collect();
+            attach(measured, &function.file, &places, None)
+        })?;
+        measured.unload().map_err(|error| failed(&error))?;
         let shared = state.get();
         shared.hits.store(0, Relaxed);
         let (more_than, slower_ns) = match when {
@@ -409,46 +407,6 @@ fn sleep(triggers: &[Trigger], time: Duration) -> Result<()> {
         Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
         Err(error) => Err(refused(NAME, &std::io::Error::from(error))),
     }
-}
-
-/// What a hit of a probe costs here, measured on a function of this process, which also shows the programs which
-/// pid namespace they count in.
-fn measure(object: &mut Ebpf, shared: &Shared) -> Result<Duration> {
-    let unavailable = |because: String| Error::Unavailable {
-        source_name: NAME,
-        because: format!("what a probe costs cannot be measured: {because}"),
-        unlock: "take another trigger: one on a status variable needs no probe".to_owned(),
-    };
-    let mut modules = Modules::of_process(std::process::id())?;
-    let function = function::at(&mut modules, called as *const () as u64).map_err(unavailable)?;
-    // The quickest of some rounds: this thread may lose the CPU in a round.
-    let time = || {
-        let round = || {
-            let start = Instant::now();
-            for number in 0..MEASURED_CALLS {
-                black_box(called(black_box(number)));
-            }
-            start.elapsed()
-        };
-        (0..MEASURED_ROUNDS).map(|_| round()).min().unwrap_or_default() / MEASURED_CALLS
-    };
-    let without = time();
-    let program = probe(object, "measured")?;
-    let places: Vec<u64> = function.exits.iter().copied().chain([function.entry]).collect();
-    attach(program, &function.file, &places, None)?;
-    let with = time();
-    program.unload().map_err(|error| refused(NAME, &error))?;
-    if shared.hits.load(Relaxed) == 0 {
-        return Err(unavailable("the probe was not hit".to_owned()));
-    }
-    // It was hit when it was called and when it returned.
-    Ok(with.saturating_sub(without) / 2)
-}
-
-/// What is called to measure a probe.
-#[inline(never)]
-extern "C" fn called(number: u32) -> u32 {
-    black_box(number.wrapping_mul(3))
 }
 
 fn probe<'a>(object: &'a mut Ebpf, name: &str) -> Result<&'a mut UProbe> {

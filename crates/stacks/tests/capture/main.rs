@@ -11,3 +11,4 @@ mod locks;
 mod same_view;
 mod target;
 mod trigger;
+mod waits;

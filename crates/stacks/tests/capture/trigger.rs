@@ -147,7 +147,7 @@ fn a_profiler_that_is_killed_leaves_no_probe() {
     let address = target.ask("where");
     let code = || {
         let memory = std::fs::File::open(format!("/proc/{}/mem", target.pid())).unwrap();
-        let mut code = [0; 4];
+        let mut code = [0; 8];
         std::os::unix::fs::FileExt::read_exact_at(&memory, &mut code, address).unwrap();
         code
     };
