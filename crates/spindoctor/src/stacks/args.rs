@@ -96,6 +96,10 @@ pub struct Stacks {
     #[arg(long, hide_short_help = true, value_name = "FUNCTION:TIME", value_parser = slower, help_heading = "Triggers")]
     pub when_slower: Vec<Watchpoint>,
 
+    /// How long threads wait for InnoDB's latches, and for how long to spin; probes stand in them for short turns
+    #[arg(long, hide_short_help = true, conflicts_with_all = ["once", "hz", "max_cpu", "cpu", "source", "thread", "grep", "by", "full_names", "format", "output", "save", "when", "when_stalled", "when_inside", "when_slower", "before"], help_heading = "Latches")]
+    pub latch_waits: bool,
+
     /// What is kept from before the trigger
     #[arg(long, hide_short_help = true, value_name = "TIME", default_value = "5s", value_parser = duration, help_heading = "Triggers")]
     pub before: Duration,
@@ -105,7 +109,7 @@ pub struct Stacks {
 }
 
 /// What has no meaning beside a saved profile.
-const LIVE: [&str; 12] = [
+const LIVE: [&str; 13] = [
     "once",
     "duration",
     "hz",
@@ -115,6 +119,7 @@ const LIVE: [&str; 12] = [
     "when_stalled",
     "when_inside",
     "when_slower",
+    "latch_waits",
     "target",
     "pid",
     "remote",

@@ -2,6 +2,7 @@
 //! `spindoctor-profile`.
 
 mod args;
+mod latches;
 mod live;
 mod run;
 mod server;

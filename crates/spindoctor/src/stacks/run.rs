@@ -9,7 +9,7 @@ use spindoctor_profile::{Choice, DIFF_FORMATS, View};
 use spindoctor_stacks::file;
 
 use super::args::{Source, Stacks};
-use super::live;
+use super::{latches, live};
 use crate::common::exit::ExitStatus;
 use crate::common::{output, terminal};
 use spindoctor_page::formats::by_extension;
@@ -17,6 +17,10 @@ use spindoctor_page::text::Look;
 
 /// Takes or loads a profile and writes it.
 pub fn run(asked: &Stacks) -> anyhow::Result<ExitStatus> {
+    if asked.latch_waits {
+        latches::run(asked)?;
+        return Ok(ExitStatus::Done);
+    }
     // What cannot be done is refused before the server is looked at.
     if let Some(file) = &asked.save {
         output::expect_writable(file, &["spinprof"])?;

@@ -17,6 +17,7 @@ mod fuzz_targets;
 mod help;
 mod history;
 mod indexes;
+mod latches;
 mod mcp;
 mod packaging;
 mod pileups;

@@ -303,3 +303,16 @@ fn a_server_without_performance_schema_gets_a_note_that_it_lacks_that() {
     let plain = message.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(plain.contains("MySQL from 5.7 on with performance_schema on"), "{message}");
 }
+
+#[test]
+fn latches_of_a_server_without_names_are_said_in_one_line() {
+    if may_not_profile() {
+        return;
+    }
+    with_server(Which::Mariadb, |server| {
+        let socket = server.socket().display();
+        let line = format!("stacks -u root -S {socket} --no-defaults --latch-waits --duration 1s");
+        let (message, _) = complained(&line);
+        assert!(message.contains("names none of the functions"), "{message}");
+    });
+}

@@ -1,0 +1,193 @@
+//! Waits for latches as text: what is set, each function, how long waits last, and what a spin costs by its length.
+
+use spindoctor_page::number::{counted, percent, plain, quantity, tenths, whole};
+use spindoctor_page::safe::safe;
+use spindoctor_page::text::{Look, PLAIN, Page, QUIET, STRONG};
+
+use super::view::{Choice, Latch, LatchReport};
+
+/// Columns of the labels, and of the names of functions.
+const LABELS: usize = 20;
+/// Columns of the longest bar.
+const BAR: f64 = 30.0;
+
+/// The report as text.
+pub fn render(report: &LatchReport, look: Look) -> String {
+    let mut page = Page::new(look);
+    let server = report.version.as_deref().unwrap_or("A server without a session");
+    let left = format!("{}, pid {}: waits for latches", safe(server), report.pid);
+    page.line_with_right(&left, &tenths(report.seconds), STRONG, QUIET);
+    page.field("a sleep costs", &format!("{} of CPU, with the wake-up", us(report.sleep_us)), LABELS);
+    let wait = format!("a call of more than {}, or one that sleeps", us(report.at_once_us));
+    page.field("a wait is", &wait, LABELS);
+    match (report.spin_us, &report.settings, &report.settings_unknown) {
+        (Some(spin_us), Some(settings), _) => {
+            page.field("a full spin lasts", &format!("{} with {settings}", us(spin_us)), LABELS);
+        }
+        (_, _, Some(why)) => page.field("a full spin lasts", &format!("unknown: {}", safe(why)), LABELS),
+        _ => {}
+    }
+    page.blank();
+    latches(&mut page, &report.latches);
+    if let Some(together) = &report.together {
+        page.blank();
+        times(&mut page, &report.latches);
+        page.blank();
+        lengths(&mut page, together);
+    }
+    page.blank();
+    verdict(&mut page, report);
+    let cost = &report.cost;
+    let mut text = format!(
+        "cost: probes hit {}, {} of CPU",
+        counted(cost.probe_hits, "time", "times"),
+        quantity(cost.cpu_ms, "ms")
+    );
+    if cost.untracked > 0 {
+        text = format!("{text}; {} not seen", counted(cost.untracked, "call was", "calls were"));
+    }
+    page.paragraph("", &text, QUIET);
+    page.finish()
+}
+
+fn us(us: f64) -> String {
+    quantity(us, "us")
+}
+
+fn latches(page: &mut Page, latches: &[Latch]) {
+    let columns = [("function", -34), ("waits/s", 9), ("slept", 7), ("median", 9), ("best spin", 11)];
+    let row = |latch: &Latch| {
+        let share = match latch.waits {
+            0 => "-".to_owned(),
+            waits => percent(latch.slept as f64 / waits as f64),
+        };
+        let of =
+            |of: fn(&Choice) -> f64| latch.choice.as_ref().map_or("-".to_owned(), |choice| us(of(choice)));
+        vec![
+            latch.function.to_owned(),
+            whole(latch.waits_per_s),
+            share,
+            of(|choice| choice.median_us),
+            of(|choice| choice.best.spin_us),
+        ]
+    };
+    page.table(&columns, latches.iter().map(row));
+}
+
+/// How long the waits of all functions last, a line for each octave.
+fn times(page: &mut Page, latches: &[Latch]) {
+    let mut octaves: Vec<(f64, f64)> = Vec::new();
+    for latch in latches.iter().filter(|latch| latch.armed_s > 0.0) {
+        for time in &latch.times {
+            let up_to = 2_f64.powf(time.less_than_us.log2().ceil());
+            let per_s = (time.met + time.slept) as f64 / latch.armed_s;
+            match octaves.iter_mut().find(|(other, _)| *other == up_to) {
+                Some((_, sum)) => *sum += per_s,
+                None => octaves.push((up_to, per_s)),
+            }
+        }
+    }
+    octaves.sort_unstable_by(|(one, _), (other, _)| one.total_cmp(other));
+    let all: f64 = octaves.iter().map(|(_, per_s)| per_s).sum();
+    let most = octaves.iter().map(|(_, per_s)| *per_s).fold(0.0, f64::max);
+    page.paragraph("", "waits last less than  share of all", QUIET);
+    for (up_to, per_s) in octaves {
+        let bar = "█".repeat((per_s / most * BAR).round() as usize);
+        page.push(&format!("  {:>18}  {:>8}  {bar}", us(up_to), percent(per_s / all)));
+    }
+}
+
+/// What a wait costs by the length of the spin: as it is, the best, and some beside them.
+fn lengths(page: &mut Page, together: &Choice) {
+    let mut shown = vec![together.best];
+    shown.extend(together.now);
+    let mut last = 0.0;
+    for length in &together.curve {
+        // One of each octave.
+        if length.spin_us == 0.0 || length.spin_us >= 2.0 * last {
+            last = length.spin_us.max(0.5);
+            shown.push(*length);
+        }
+    }
+    shown.sort_by(|one, other| one.spin_us.total_cmp(&other.spin_us));
+    shown.dedup_by_key(|length| length.spin_us);
+    let columns = [("a spin of at most", 19), ("meets", 8), ("CPU of a wait", 15), ("", -8)];
+    let row = |length: spindoctor_predict::SpinBudget| {
+        let is_now = together.now.is_some_and(|now| now.spin_us == length.spin_us);
+        let remark = match (length.spin_us == together.best.spin_us, is_now) {
+            (true, true) => "now, best",
+            (true, false) => "best",
+            (false, true) => "now",
+            (false, false) => "",
+        };
+        vec![us(length.spin_us), percent(length.met), us(length.cost_us), remark.to_owned()]
+    };
+    page.table(&columns, shown.into_iter().map(row));
+}
+
+fn verdict(page: &mut Page, report: &LatchReport) {
+    let Some(together) = &report.together else {
+        let waits: u64 = report.latches.iter().map(|latch| latch.waits).sum();
+        let text =
+            format!("{}: too few to choose a spin by", counted(waits, "wait was seen", "waits were seen"));
+        return page.paragraph("", &text, PLAIN);
+    };
+    let best = together.best;
+    let Some(now) = together.now else {
+        let text = format!("The least CPU a wait: a spin of {} at most.", us(best.spin_us));
+        return page.paragraph("", &text, PLAIN);
+    };
+    if report.changes.is_empty() {
+        let text = format!(
+            "The spin may stay as it is: a wait costs {} of CPU, and {} at best.",
+            us(now.cost_us),
+            us(best.cost_us)
+        );
+        return page.paragraph("", &text, PLAIN);
+    }
+    let spin =
+        if best.spin_us > 0.0 { format!("A spin of {}", us(best.spin_us)) } else { "No spin".to_owned() };
+    let text = format!(
+        "{spin} instead of {}: a wait then costs {} of CPU instead of {}.",
+        us(now.spin_us),
+        us(best.cost_us),
+        us(now.cost_us)
+    );
+    page.paragraph("", &text, PLAIN);
+    for change in &report.changes {
+        let (to, from) = (plain(change.to), plain(change.from));
+        page.push(&format!("  SET GLOBAL {} = {to};  -- {from} now", change.variable));
+    }
+    page.paragraph(
+        "",
+        "Whether that serves more statements: spindoctor tune --apply tries a setting out.",
+        QUIET,
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::view::examples;
+    use super::*;
+
+    fn page(report: &LatchReport) -> String {
+        render(report, Look::of_file())
+    }
+
+    #[test]
+    fn the_spin_the_waits_and_what_to_set_are_shown() {
+        insta::assert_snapshot!(page(&examples::report("30")));
+    }
+
+    #[test]
+    fn what_is_not_worth_it_or_not_known_says_so() {
+        let mut report = examples::report("30");
+        report.changes = Vec::new();
+        assert!(page(&report).contains("The spin may stay as it is"));
+        report.together = None;
+        assert!(page(&report).contains("2000 waits were seen: too few"));
+        report.settings_unknown = Some("no \u{1b}[31m session".to_owned());
+        (report.settings, report.spin_us) = (None, None);
+        assert!(!page(&report).contains('\u{1b}'));
+    }
+}
