@@ -3,7 +3,8 @@
 //! A wait of W costs a spinner of at most S: W of CPU where W <= S, else S and then c, which is what a sleep and the wake-up
 //! from it cost. The best S is the one with the least E[min(W, S)] + c P(W > S). Whatever the waits, spinning for c costs at
 //! most twice what the best does (Karlin, Manasse, McGeoch, Owicki: Competitive randomized algorithms for nonuniform problems,
-//! 1990): the best is worth looking for where it costs far less than what is set.
+//! 1990): the best is worth looking for where it costs far less than what is set. Waits too short to be seen say nothing of spins
+//! as short: the caller says from which length on a spin may be chosen.
 
 use serde::Serialize;
 
@@ -51,19 +52,20 @@ impl WaitTimes {
         (all > 0.0).then(|| SpinBudget { spin_us, cost_us: cost / all, met: met / all })
     }
 
-    /// The cost of each length of the spin that may be the best: none at all, and each that a wait lasted. Between two of them
-    /// a longer spin meets no more waits and costs more.
-    pub fn curve(&self, sleep_us: f64) -> Vec<SpinBudget> {
-        let mut lengths: Vec<f64> =
-            self.waits.iter().map(|(us, _)| *us).filter(|us| us.is_finite()).collect();
-        lengths.insert(0, 0.0);
+    /// The cost of each length of the spin that may be the best: the shortest that may be chosen (0: none at all), and each
+    /// longer one that a wait lasted. Between two of them a longer spin meets no more waits and costs more.
+    pub fn curve(&self, shortest_us: f64, sleep_us: f64) -> Vec<SpinBudget> {
+        let lasted = self.waits.iter().map(|(us, _)| *us);
+        let mut lengths: Vec<f64> = lasted.filter(|us| us.is_finite() && *us > shortest_us).collect();
+        lengths.insert(0, shortest_us);
         lengths.dedup();
         lengths.into_iter().filter_map(|spin_us| self.with(spin_us, sleep_us)).collect()
     }
 
-    /// The length of the spin that costs least, the shortest where some cost the same. None where there are no waits.
-    pub fn best(&self, sleep_us: f64) -> Option<SpinBudget> {
-        self.curve(sleep_us)
+    /// The length of the spin that costs least of those that may be chosen, the shortest where some cost the same. None where
+    /// there are no waits.
+    pub fn best(&self, shortest_us: f64, sleep_us: f64) -> Option<SpinBudget> {
+        self.curve(shortest_us, sleep_us)
             .into_iter()
             .reduce(|best, other| if other.cost_us < best.cost_us { other } else { best })
     }
@@ -99,7 +101,7 @@ mod tests {
         #[test]
         fn exponential_waits_are_spun_for_to_their_end_or_not_at_all(mean_us in 1.0..500.0, times in 0.1..10.0) {
             prop_assume!(!(0.9..1.1).contains(&times));
-            let best = exponential(mean_us).best(mean_us * times).unwrap();
+            let best = exponential(mean_us).best(0.0, mean_us * times).unwrap();
             if times > 1.0 {
                 prop_assert!(best.met > 0.99, "{best:?}");
             } else {
@@ -109,7 +111,7 @@ mod tests {
 
         #[test]
         fn the_best_costs_no_more_than_any_other(waits in any_waits(), sleep_us in 0.0..1_000.0, spin_us in 0.0..20_000.0) {
-            let best = waits.best(sleep_us).unwrap();
+            let best = waits.best(0.0, sleep_us).unwrap();
             for other in [0.0, spin_us, 1e9] {
                 prop_assert!(best.cost_us <= waits.with(other, sleep_us).unwrap().cost_us * (1.0 + 1e-9));
             }
@@ -118,7 +120,7 @@ mod tests {
         #[test]
         fn to_spin_for_as_long_as_a_sleep_costs_at_most_twice_the_best(waits in any_waits(), sleep_us in 0.0..1_000.0) {
             // In hindsight each wait costs the lesser of itself and a sleep, and that times two bounds it.
-            let (best, spun) = (waits.best(sleep_us).unwrap(), waits.with(sleep_us, sleep_us).unwrap());
+            let (best, spun) = (waits.best(0.0, sleep_us).unwrap(), waits.with(sleep_us, sleep_us).unwrap());
             prop_assert!(spun.cost_us <= 2.0 * best.cost_us * (1.0 + 1e-9) + 1e-9, "{spun:?} {best:?}");
         }
 
@@ -126,7 +128,7 @@ mod tests {
         #[test]
         fn longer_waits_ask_for_a_longer_spin(waits in any_waits(), sleep_us in 0.1..1_000.0) {
             let twice = WaitTimes::new(waits.waits.iter().map(|(us, weight)| (us * 2.0, *weight)));
-            let (once, twice) = (waits.best(sleep_us).unwrap(), twice.best(sleep_us * 2.0).unwrap());
+            let (once, twice) = (waits.best(0.0, sleep_us).unwrap(), twice.best(0.0, sleep_us * 2.0).unwrap());
             prop_assert_eq!((once.spin_us * 2.0, once.met), (twice.spin_us, twice.met));
         }
     }
@@ -137,7 +139,7 @@ mod tests {
         for percent in 1..100 {
             for sleep_us in [0.5, 3.0, 9.9, 10.1, 12.7, 47.3, 333.1, 5_000.7] {
                 let chance = f64::from(percent) / 100.0;
-                let best = ten_or_never(chance).best(sleep_us).unwrap();
+                let best = ten_or_never(chance).best(0.0, sleep_us).unwrap();
                 let spin_us = if chance * sleep_us > 10.0 { 10.0 } else { 0.0 };
                 assert_eq!(best.spin_us, spin_us, "{chance} {sleep_us}");
             }
@@ -146,12 +148,19 @@ mod tests {
 
     #[test]
     fn waits_that_move_take_the_spin_with_them() {
-        let at = |us: f64| WaitTimes::new([(us, 9.0), (NEVER, 1.0)]).best(100.0).unwrap().spin_us;
+        let at = |us: f64| WaitTimes::new([(us, 9.0), (NEVER, 1.0)]).best(0.0, 100.0).unwrap().spin_us;
         assert_eq!([at(5.0), at(20.0), at(80.0), at(200.0)], [5.0, 20.0, 80.0, 0.0]);
     }
 
     #[test]
+    fn no_spin_is_chosen_that_is_shorter_than_it_may_be() {
+        let waits = WaitTimes::new([(5.0, 1.0), (50.0, 1.0)]);
+        let at = |shortest_us: f64| waits.best(shortest_us, 1.0).unwrap().spin_us;
+        assert_eq!([at(0.0), at(7.0), at(60.0)], [0.0, 7.0, 60.0]);
+    }
+
+    #[test]
     fn without_waits_there_is_nothing_to_say() {
-        assert_eq!(WaitTimes::new([(f64::NAN, 1.0), (-1.0, 1.0), (1.0, 0.0)]).best(1.0), None);
+        assert_eq!(WaitTimes::new([(f64::NAN, 1.0), (-1.0, 1.0), (1.0, 0.0)]).best(0.0, 1.0), None);
     }
 }

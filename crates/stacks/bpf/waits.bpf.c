@@ -5,6 +5,9 @@
 // sets them and takes them away together. A thread that is woken was woken by the thread that let go: the kernel's
 // tracepoint gives that instant, and what follows is the price of the sleep.
 //
+// What a sleep costs is the CPU time of a call of the function that sleeps: how long it lasts, less the time in which the
+// kernel's switches of threads say that its thread had no CPU.
+//
 // As in trigger.bpf.c a wait lasts from the outermost call on, and ends at a return with the same stack pointer.
 
 #include "kernel.h"
@@ -20,7 +23,7 @@ struct {
 	__type(value, struct waits);
 } waits SEC(".maps");
 
-// The tracepoint on each CPU, which every wake-up of the machine passes.
+// The tracepoints on each CPU, which every wake-up or switch of the machine passes.
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -114,6 +117,32 @@ static __always_inline void sleeps(struct waiter *waiter, __u64 tid, __u64 now)
 		waiter->slept_ns = now;
 }
 
+static __always_inline void dozes(struct waits *w, struct waiter *waiter, __u64 tid, struct task_struct *task)
+{
+	if (__sync_val_compare_and_swap(&waiter->tid, 0, tid) != 0) {
+		__sync_fetch_and_add(&w->untracked, 1);
+		return;
+	}
+	waiter->sp = stack_pointer(task);
+	waiter->task = (__u64)task;
+	waiter->off_ns = 0;
+	waiter->without_ns = 0;
+	waiter->began_ns = bpf_ktime_get_ns();
+}
+
+static __always_inline void awake(struct waits *w, struct waiter *waiter, __u64 tid, struct task_struct *task,
+				  __u64 now)
+{
+	if (waiter->tid != tid || stack_pointer(task) < waiter->sp)
+		return;
+	if (stack_pointer(task) == waiter->sp && waiter->without_ns) {
+		__sync_fetch_and_add(&w->sleeps, 1);
+		__sync_fetch_and_add(&w->sleeps_ns, without(now - waiter->began_ns, waiter->without_ns + w->least_ns));
+	}
+	waiter->began_ns = 0;
+	waiter->tid = 0;
+}
+
 static __always_inline void left(struct waits *w, struct waiter *waiter, __u64 tid, struct task_struct *task,
 				 __u64 now)
 {
@@ -172,38 +201,65 @@ int probed(void *ctx)
 		entered(w, waiter, tid, task);
 	else if (what == LEFT)
 		left(w, waiter, tid, task, now);
+	else if (what == DOZES)
+		dozes(w, waiter, tid, task);
+	else if (what == AWAKE)
+		awake(w, waiter, tid, task, now);
 	else
 		sleeps(waiter, tid, now);
 	return 0;
 }
 
-static __always_inline void woken(struct task_struct *task, __u64 now)
+// The place of a thread that waits; none where it does not.
+static __always_inline struct waiter *waiter_of(struct waits *w, struct task_struct *task)
 {
-	struct waits *w = found();
 	struct waiter *waiter;
-	__u64 tid;
+	__u64 tid = tid_of(task, w->level);
 
-	if (!w)
-		return;
-	tid = tid_of(task, w->level);
 	if (!tid)
-		return;
+		return 0;
 	waiter = &w->waiters[tid % SLOTS];
-	if (waiter->tid == tid && waiter->task == (__u64)task && waiter->slept_ns)
-		waiter->woken_ns = now;
+	return waiter->tid == tid && waiter->task == (__u64)task ? waiter : 0;
+}
+
+static __always_inline void passed(__u64 since)
+{
+	__u32 zero = 0;
+	struct passes *passed = bpf_map_lookup_elem(&passes, &zero);
+
+	if (passed) {
+		passed->count += 1;
+		passed->ns += bpf_ktime_get_ns() - since;
+	}
 }
 
 SEC("tp_btf/sched_waking")
 int waking(__u64 *ctx)
 {
 	__u64 now = bpf_ktime_get_ns();
-	__u32 zero = 0;
-	struct passes *passed = bpf_map_lookup_elem(&passes, &zero);
+	struct waits *w = found();
+	struct waiter *waiter = w ? waiter_of(w, (struct task_struct *)ctx[0]) : 0;
 
-	woken((struct task_struct *)ctx[0], now);
-	if (passed) {
-		passed->count += 1;
-		passed->ns += bpf_ktime_get_ns() - now;
+	if (waiter && waiter->slept_ns)
+		waiter->woken_ns = now;
+	passed(now);
+	return 0;
+}
+
+SEC("tp_btf/sched_switch")
+int switched(__u64 *ctx)
+{
+	__u64 now = bpf_ktime_get_ns();
+	struct waits *w = found();
+	struct waiter *waiter = w ? waiter_of(w, (struct task_struct *)ctx[1]) : 0;
+
+	if (waiter)
+		waiter->off_ns = now;
+	waiter = w ? waiter_of(w, (struct task_struct *)ctx[2]) : 0;
+	if (waiter && waiter->off_ns) {
+		waiter->without_ns += now - waiter->off_ns;
+		waiter->off_ns = 0;
 	}
+	passed(now);
 	return 0;
 }

@@ -16,6 +16,8 @@
 #define ENTERED 2
 #define LEFT 3
 #define SLEEPS 4
+#define DOZES 5 // of a sleep's cost: where the function that sleeps begins
+#define AWAKE 6 // and where it returns
 
 // A thread that waits.
 struct waiter {
@@ -25,9 +27,11 @@ struct waiter {
 	__u64 began_ns; // CLOCK_MONOTONIC; 0: it is about to enter or to leave
 	__u64 slept_ns; // when it first went to sleep; 0: it spins
 	__u64 woken_ns; // when it was woken for the last time
+	__u64 off_ns; // when it lost its CPU; 0: it has one
+	__u64 without_ns; // how long it had none
 };
 
-// A CPU's passes of the tracepoint.
+// A CPU's passes of the tracepoints.
 struct passes {
 	__u64 count;
 	__u64 ns; // in the program, of all
@@ -42,11 +46,13 @@ struct waits {
 	__u64 spun_ns; // before the first sleep, of all that slept
 	__u64 woken_ns; // from the last wake-up to the return, of all that were woken
 	__u64 woken; // how many those were
+	__u64 sleeps; // calls of the function that sleeps in which their thread had no CPU for a while
+	__u64 sleeps_ns; // the CPU time of all of them
 	__u64 met[BINS]; // waits that ended without a sleep, by how long they lasted
 	__u64 slept[BINS]; // those with one, by the time until they were woken for the last time
 	struct waiter waiters[SLOTS];
 };
 
-_Static_assert(sizeof(struct waiter) == 48, "as in waits.rs");
-_Static_assert(__builtin_offsetof(struct waits, met) == 64, "as in waits.rs");
-_Static_assert(__builtin_offsetof(struct waits, waiters) == 64 + 16 * BINS, "as in waits.rs");
+_Static_assert(sizeof(struct waiter) == 64, "as in waits.rs");
+_Static_assert(__builtin_offsetof(struct waits, met) == 80, "as in waits.rs");
+_Static_assert(__builtin_offsetof(struct waits, waiters) == 80 + 16 * BINS, "as in waits.rs");

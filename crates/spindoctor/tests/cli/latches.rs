@@ -67,6 +67,8 @@ fn a_spin_that_is_set_far_too_long_is_shortened_to_what_waits_last_and_one_that_
         assert!(!together.is_null(), "there are waits: {report}");
         let (now, best) = (number(&together["now"]["spin_us"]), number(&together["best"]["spin_us"]));
         assert!(best < now / 4.0, "far below what is set: {best} {now}");
+        assert!(best >= number(&report["at_once_us"]), "as long as can be judged: {best}");
+        assert!(number(&report["sleeps_seen"]) > 0.0, "{report}");
         assert!(!report["changes"].as_array().expect("a list").is_empty(), "{report}");
         assert!(number(&together["best"]["cost_us"]) <= number(&together["now"]["cost_us"]));
 

@@ -2,7 +2,8 @@
 //!
 //! In: a process, its functions, and the function that sleeps. Out: [`LatchWaits`], how long waits lasted, of each function.
 //! Probes are set where those of a [`super::trigger`] are, and run `bpf/waits.bpf.c`. A wait that slept lasts until the thread
-//! was woken, which is when the latch was let go; what comes after that is the price of the sleep.
+//! was woken, which is when the latch was let go. What a sleep costs is measured in turns of its own: the CPU time of calls of
+//! the function that sleeps.
 //!
 //! Every pass costs the process some microseconds, so the probes stand for short turns, one function at a time, and are taken
 //! away until the next turn is paid for: a part of the waits is seen, each with the same chance. The kernel takes them away when
@@ -31,8 +32,17 @@ use crate::process::Process;
 
 static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!("../../bpf/waits.bpf.o"));
 
-/// The kernel's tracepoint of a wake-up, in the waker's own time.
-const WAKING: &str = "sched_waking";
+/// A program of the object, and the kernel's tracepoint that it is for.
+#[derive(Debug, Clone, Copy)]
+struct AtTracepoint {
+    program: &'static str,
+    tracepoint: &'static str,
+}
+
+/// Of a wake-up, in the waker's own time.
+const WAKING: AtTracepoint = AtTracepoint { program: "waking", tracepoint: "sched_waking" };
+/// Of a CPU that goes from one thread to another.
+const SWITCHED: AtTracepoint = AtTracepoint { program: "switched", tracepoint: "sched_switch" };
 
 /// A turn lasts for no longer than this, nor than the budget of so much time pays for: some thousand waits, of which few are
 /// cut off by its end.
@@ -45,7 +55,7 @@ const LOOK_EVERY: Duration = Duration::from_micros(500);
 /// How often it is looked at whether the next turn is paid for.
 const REST: Duration = Duration::from_millis(10);
 
-/// What a pass of the tracepoint costs beside the time in the program, which it measures itself: the way in and out, and the
+/// What a pass of a tracepoint costs beside the time in the program, which it measures itself: the way in and out, and the
 /// clock.
 const PASS: Duration = Duration::from_nanos(100);
 
@@ -80,12 +90,24 @@ pub struct LatchWaits {
 pub struct WaitsCost {
     /// How often a probe was hit.
     pub hits: u64,
-    /// How often a thread of the machine was woken meanwhile.
-    pub wake_ups: u64,
-    /// The CPU time of both: hits by what one cost when it was measured, wake-ups as their program measured itself.
+    /// How often a thread of the machine was woken meanwhile, or got a CPU while sleeps were measured.
+    pub passes: u64,
+    /// The CPU time of both: hits by what one cost when it was measured, passes as their program measured itself.
     pub cpu: Duration,
     /// Calls that were not seen because there was no room for their thread.
     pub untracked: u64,
+}
+
+/// What a sleep on a latch costs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SleepCost {
+    /// Between two threads on this host that do nothing else: the CPU time of both, for each sleep.
+    pub least: Duration,
+    /// The CPU time of a call in which a thread of the process slept, on average; none where none was seen. The waker's is not in
+    /// it, nor what the thread pays afterwards for caches that others used meanwhile.
+    pub seen: Option<Duration>,
+    /// How many those were.
+    pub sleeps: u64,
 }
 
 /// Functions of a process, and what it takes to measure their waits.
@@ -97,7 +119,8 @@ pub struct WaitProbes {
     passes: PerCpuArray<MapData, [u64; 2]>,
     groups: Vec<(LatchWaits, Vec<Function>)>,
     sleeps: Vec<Function>,
-    sleep_cost: Duration,
+    sleep_cost: SleepCost,
+    sleeps_ns: u64,
     hit_cost: Duration,
     /// Of the turns so far, in the order of the groups.
     sums: Vec<Sums>,
@@ -159,11 +182,9 @@ impl WaitProbes {
         let hits = &state.get().hits;
         let measured = || {
             measure(hits, |function| {
-                let entry = [(function.entry, MEASURED)];
-                let exits = function.exits.iter().map(|&exit| (exit, MEASURED_LEFT));
-                let places = entry.into_iter().chain(exits);
-                let places = places.map(|(offset, cookie)| Place { file: &function.file, offset, cookie });
-                probed.set(&places.collect::<Vec<_>>(), std::process::id())
+                let places: Vec<Place<'_>> =
+                    both_ends(std::slice::from_ref(function), MEASURED, MEASURED_LEFT).collect();
+                probed.set(&places, std::process::id())
             })
         };
         let hit_cost = std::thread::scope(|scope| scope.spawn(measured).join())
@@ -174,8 +195,10 @@ impl WaitProbes {
                 .to_owned(),
             unlock: "look with /proc mounted".to_owned(),
         };
-        let sleep_cost = sleep_cost::measure().ok_or_else(unmeasured)?;
-        tracepoint(&mut object).load(WAKING, &btf).map_err(|error| failed(&error))?;
+        let least = sleep_cost::measure().ok_or_else(unmeasured)?;
+        for at in [WAKING, SWITCHED] {
+            program(&mut object, at).load(at.tracepoint, &btf).map_err(|error| failed(&error))?;
+        }
         hits.store(0, Relaxed);
         let sums = vec![Sums::default(); groups.len()];
         Ok(Self {
@@ -186,15 +209,16 @@ impl WaitProbes {
             passes,
             groups,
             sleeps: asleep,
-            sleep_cost,
+            sleep_cost: SleepCost { least, seen: None, sleeps: 0 },
+            sleeps_ns: 0,
             hit_cost,
             sums,
         })
     }
 
-    /// What a sleep and the wake-up from it cost on this host, CPU time.
+    /// What a sleep costs, as far as it was measured.
     #[must_use]
-    pub fn sleep_cost(&self) -> Duration {
+    pub fn sleep_cost(&self) -> SleepCost {
         self.sleep_cost
     }
 
@@ -217,12 +241,12 @@ impl WaitProbes {
     ) -> Result<Vec<LatchWaits>> {
         let (start, before) = (Instant::now(), self.cost().cpu);
         let end = start + duration;
-        let mut turns = (0..self.groups.len()).cycle();
+        let mut turns = (0..self.groups.len()).map(Turn::Waits).chain([Turn::Sleeps]).cycle();
         while Instant::now() < end && !is_over(self.cost()) && self.process.is_alive() {
             if self.cost().cpu.saturating_sub(before) > start.elapsed().mul_f64(share) {
                 std::thread::sleep(REST);
-            } else if let Some(group) = turns.next() {
-                self.turn(group, end.min(Instant::now() + TURN), TURN_PAID_BY.mul_f64(share), is_over)?;
+            } else if let Some(turn) = turns.next() {
+                self.turn(turn, end.min(Instant::now() + TURN), TURN_PAID_BY.mul_f64(share), is_over)?;
             }
         }
         Ok(self.groups.iter().map(|(waits, _)| waits.clone()).collect())
@@ -233,42 +257,38 @@ impl WaitProbes {
     pub fn cost(&self) -> WaitsCost {
         let shared = self.state.get();
         let hits = shared.hits.load(Relaxed);
-        let (mut wake_ups, mut in_program_ns) = (0, 0);
+        let (mut passes, mut in_program_ns) = (0, 0);
         for [count, ns] in self.passes.get(&0, 0).iter().flat_map(|cpus| cpus.iter().copied()) {
-            wake_ups += count;
+            passes += count;
             in_program_ns += ns;
         }
         let cpu = Duration::from_nanos(
             nanoseconds(self.hit_cost)
                 .saturating_mul(hits)
-                .saturating_add(nanoseconds(PASS).saturating_mul(wake_ups))
+                .saturating_add(nanoseconds(PASS).saturating_mul(passes))
                 .saturating_add(in_program_ns),
         );
-        WaitsCost { hits, wake_ups, cpu, untracked: shared.untracked.load(Relaxed) }
+        WaitsCost { hits, passes, cpu, untracked: shared.untracked.load(Relaxed) }
     }
 
-    /// Sets the probes in one function, for as long as a turn may last and cost, and takes them away.
+    /// Sets the probes of a turn, for as long as it may last and cost, and takes them away.
     fn turn(
         &mut self,
-        group: usize,
+        turn: Turn,
         end: Instant,
         most: Duration,
         is_over: &dyn Fn(WaitsCost) -> bool,
     ) -> Result<()> {
         let before = self.cost().cpu;
         let failed = |error: &(dyn StdError + 'static)| refused(NAME, error);
-        let waking = tracepoint(&mut self.object).attach().map_err(|error| failed(&error))?;
-        let functions = &self.groups[group].1;
-        let entries = functions.iter().map(|function| (function, function.entry, ENTERED));
-        let exits = functions
-            .iter()
-            .flat_map(|function| function.exits.iter().map(move |&exit| (function, exit, LEFT)));
-        let sleeps = self.sleeps.iter().map(|function| (function, function.entry, SLEEPS));
-        let places: Vec<Place<'_>> = entries
-            .chain(exits)
-            .chain(sleeps)
-            .map(|(function, offset, cookie)| Place { file: &function.file, offset, cookie })
-            .collect();
+        let (at, places) = match turn {
+            Turn::Waits(group) => {
+                let sleeps = self.sleeps.iter().map(|function| place(function, function.entry, SLEEPS));
+                (WAKING, both_ends(&self.groups[group].1, ENTERED, LEFT).chain(sleeps).collect::<Vec<_>>())
+            }
+            Turn::Sleeps => (SWITCHED, both_ends(&self.sleeps, DOZES, AWAKE).collect()),
+        };
+        let passing = program(&mut self.object, at).attach().map_err(|error| failed(&error))?;
         let probes = self.probed.set(&places, self.process.pid())?;
         let start = Instant::now();
         loop {
@@ -280,9 +300,24 @@ impl WaitProbes {
         }
         let armed = start.elapsed();
         drop(probes);
-        tracepoint(&mut self.object).detach(waking).map_err(|error| failed(&error))?;
-        self.take(group, armed);
+        program(&mut self.object, at).detach(passing).map_err(|error| failed(&error))?;
+        match turn {
+            Turn::Waits(group) => self.take(group, armed),
+            Turn::Sleeps => self.take_sleeps(),
+        }
         Ok(())
+    }
+
+    /// Adds what the programs counted in a turn to what sleeps cost, and clears it for the next.
+    fn take_sleeps(&mut self) {
+        let shared = self.state.get();
+        for waiter in &shared.waiters {
+            waiter.tid.store(0, Relaxed);
+        }
+        self.sleeps_ns += shared.sleeps_ns.swap(0, Relaxed);
+        let cost = &mut self.sleep_cost;
+        cost.sleeps += shared.sleeps.swap(0, Relaxed);
+        cost.seen = self.sleeps_ns.checked_div(cost.sleeps).map(Duration::from_nanos);
     }
 
     /// Adds what the programs counted in a turn to a function's waits, and clears it for the next.
@@ -319,10 +354,31 @@ impl LatchWaits {
     }
 }
 
-/// The object's program for wake-ups.
-fn tracepoint(object: &mut Ebpf) -> &mut BtfTracePoint {
-    let program = object.program_mut("waking").expect("the object has this program");
+/// What is measured while probes stand.
+#[derive(Debug, Clone, Copy)]
+enum Turn {
+    /// The waits in the functions of this group.
+    Waits(usize),
+    /// What sleeps cost.
+    Sleeps,
+}
+
+/// The object's program for a tracepoint.
+fn program(object: &mut Ebpf, at: AtTracepoint) -> &mut BtfTracePoint {
+    let program = object.program_mut(at.program).expect("the object has this program");
     program.try_into().expect("it is for a tracepoint")
+}
+
+fn place(function: &Function, offset: u64, cookie: u64) -> Place<'_> {
+    Place { file: &function.file, offset, cookie }
+}
+
+/// Where functions begin and where they return.
+fn both_ends(functions: &[Function], begins: u64, returns: u64) -> impl Iterator<Item = Place<'_>> {
+    functions.iter().flat_map(move |function| {
+        let exits = function.exits.iter().map(move |&exit| place(function, exit, returns));
+        std::iter::once(place(function, function.entry, begins)).chain(exits)
+    })
 }
 
 /// The counts of a histogram, which begins again.
@@ -377,6 +433,8 @@ const MEASURED_LEFT: u64 = 1;
 const ENTERED: u64 = 2;
 const LEFT: u64 = 3;
 const SLEEPS: u64 = 4;
+const DOZES: u64 = 5;
+const AWAKE: u64 = 6;
 
 /// `BINS`, `SLOTS` of `bpf/waits.h`.
 const BINS: usize = 160;
@@ -393,6 +451,8 @@ struct Shared {
     spun_ns: AtomicU64,
     woken_ns: AtomicU64,
     woken: AtomicU64,
+    sleeps: AtomicU64,
+    sleeps_ns: AtomicU64,
     met: [AtomicU64; BINS],
     slept: [AtomicU64; BINS],
     waiters: [Waiter; SLOTS],
@@ -407,6 +467,8 @@ struct Waiter {
     began_ns: AtomicU64,
     slept_ns: AtomicU64,
     woken_ns: AtomicU64,
+    off_ns: AtomicU64,
+    without_ns: AtomicU64,
 }
 
 fn nanoseconds(time: Duration) -> u64 {

@@ -12,6 +12,7 @@ use crate::target::{Program, Target, again, is_root, refusal, target_of_environm
 const SPINS: Duration = Duration::from_micros(300);
 const LONG: Duration = Duration::from_micros(4_000);
 const AFTER: Duration = Duration::from_micros(3_000);
+const SLEEP_COSTS: Duration = Duration::from_micros(500);
 
 const LATCH: WaitFunction = WaitFunction { name: "the latch", symbol: "waits_for_latch" };
 const NONE: WaitFunction = WaitFunction { name: "none", symbol: "no_such_function" };
@@ -61,8 +62,12 @@ fn waits_last_until_the_latch_is_free_whether_they_spin_or_sleep() {
     assert!(latch.spun.unwrap() >= SPINS - Duration::from_micros(30), "{latch:?}");
     assert!(latch.woken.unwrap() >= AFTER, "{latch:?}");
     let cost = probes.cost();
-    assert!(cost.hits >= 2 * (met + slept) as u64 && cost.wake_ups > 0 && cost.untracked == 0, "{cost:?}");
-    assert!((Duration::from_nanos(200)..Duration::from_millis(1)).contains(&probes.sleep_cost()));
+    assert!(cost.hits >= 2 * (met + slept) as u64 && cost.passes > 0 && cost.untracked == 0, "{cost:?}");
+    let cost = probes.sleep_cost();
+    assert!((Duration::from_nanos(200)..Duration::from_millis(1)).contains(&cost.least), "{cost:?}");
+    // Not the milliseconds that it sleeps for.
+    assert!(cost.sleeps > 0, "{cost:?}");
+    assert!((SLEEP_COSTS..2 * SLEEP_COSTS).contains(&cost.seen.unwrap()), "{cost:?}");
 }
 
 #[test]

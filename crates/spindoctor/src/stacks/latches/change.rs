@@ -61,11 +61,8 @@ impl<'a> Settings<'a> {
     }
 
     /// What to change so that a full spin lasts about so long: nothing where it does. The first of these that comes near:
-    /// no rounds where there is nothing to spin for, the rounds alone, one variable of a round, or that from the defaults on.
+    /// the rounds alone, one variable of a round, or that from the defaults on.
     pub fn lasting(&self, us: f64) -> Vec<Change> {
-        if us <= 0.0 {
-            return self.changed(&[(ROUNDS, 0.0)]);
-        }
         let ways = [Some(Vec::new()), self.rounds(us), self.round(us, &[]), self.round(us, &self.defaults())];
         let off = |way: &Vec<(&'static str, f64)>| {
             let lasts = self.with(way).map_or(0.0, |spin| spin.mean_us());
@@ -146,7 +143,6 @@ mod tests {
         assert!((default.spin_us() - 40.9).abs() < 0.1);
         assert_eq!(to(&default.lasting(200.0)), [(ROUNDS, 147.0)]);
         assert_eq!(to(&default.lasting(10.0)), [(ROUNDS, 7.0)]);
-        assert_eq!(to(&default.lasting(0.0)), [(ROUNDS, 0.0)]);
         assert_eq!(default.lasting(45.0), []);
     }
 

@@ -17,7 +17,7 @@ pub fn render(report: &LatchReport, look: Look) -> String {
     let server = report.version.as_deref().unwrap_or("A server without a session");
     let left = format!("{}, pid {}: waits for latches", safe(server), report.pid);
     page.line_with_right(&left, &tenths(report.seconds), STRONG, QUIET);
-    page.field("a sleep costs", &format!("{} of CPU, with the wake-up", us(report.sleep_us)), LABELS);
+    page.field("a sleep costs", &sleep(report), LABELS);
     let wait = format!("a call of more than {}, or one that sleeps", us(report.at_once_us));
     page.field("a wait is", &wait, LABELS);
     match (report.spin_us, &report.settings, &report.settings_unknown) {
@@ -48,6 +48,17 @@ pub fn render(report: &LatchReport, look: Look) -> String {
     }
     page.paragraph("", &text, QUIET);
     page.finish()
+}
+
+fn sleep(report: &LatchReport) -> String {
+    let (cost, seen) = (us(report.sleep_us), report.sleeps_seen);
+    match report.is_sleep_known {
+        true => format!("{cost} of CPU, by {} of the server", counted(seen, "sleep", "sleeps")),
+        false => format!(
+            "{cost} of CPU at least, as between two threads of this host that do nothing else; of the server's {} seen",
+            counted(seen, "was", "were")
+        ),
+    }
 }
 
 fn us(us: f64) -> String {
@@ -138,31 +149,43 @@ fn verdict(page: &mut Page, report: &LatchReport) {
         return page.paragraph("", &text, PLAIN);
     };
     if report.changes.is_empty() {
-        let text = format!(
-            "The spin may stay as it is: a wait costs {} of CPU, and {} at best.",
-            us(now.cost_us),
-            us(best.cost_us)
-        );
+        let text = if now.cost_us <= best.cost_us {
+            "The spin may stay as it is: no other costs less, by the waits that were seen.".to_owned()
+        } else {
+            let (now, best) = (us(now.cost_us), us(best.cost_us));
+            format!("The spin may stay as it is: a wait costs {now} of CPU, and {best} at best.")
+        };
         return page.paragraph("", &text, PLAIN);
     }
-    let spin =
-        if best.spin_us > 0.0 { format!("A spin of {}", us(best.spin_us)) } else { "No spin".to_owned() };
+    let spin = us(best.spin_us);
+    let found = match best.spin_us > report.at_once_us {
+        true => format!("By the waits that were seen a spin of {spin} costs least"),
+        false => format!(
+            "The waits that were seen are not worth spinning for: the shortest spin that may be chosen, {spin}, costs least"
+        ),
+    };
     let text = format!(
-        "{spin} instead of {}: a wait then costs {} of CPU instead of {}.",
-        us(now.spin_us),
+        "{found}, {} of CPU a wait, and the {} that are set cost {}. Whether it serves more statements a trial shows. Try it:",
         us(best.cost_us),
+        us(now.spin_us),
         us(now.cost_us)
     );
     page.paragraph("", &text, PLAIN);
-    for change in &report.changes {
-        let (to, from) = (plain(change.to), plain(change.from));
-        page.push(&format!("  SET GLOBAL {} = {to};  -- {from} now", change.variable));
-    }
-    page.paragraph(
-        "",
-        "Whether that serves more statements: spindoctor tune --apply tries a setting out.",
-        QUIET,
+    page.push(&format!("  {}", trial(report)));
+    let values = report.changes.iter().map(|change| format!("{} is {}", change.variable, plain(change.from)));
+    page.paragraph("", &format!("Now {}.", values.collect::<Vec<_>>().join(", ")), QUIET);
+    let text = format!(
+        "Not known: what a sleep costs the thread that ends it, and the one that comes back to caches that others used \
+         meanwhile; and waits of less than {}, which probes cannot see: no shorter spin is chosen.",
+        us(report.at_once_us)
     );
+    page.paragraph("", &text, QUIET);
+}
+
+/// The command that tries the changes out, a variable a line.
+fn trial(report: &LatchReport) -> String {
+    let only = report.changes.iter().map(|change| format!("--only {}={}", change.variable, plain(change.to)));
+    format!("spindoctor tune --apply {}", only.collect::<Vec<_>>().join(" \\\n    "))
 }
 
 #[cfg(test)]
@@ -182,8 +205,15 @@ mod tests {
     #[test]
     fn what_is_not_worth_it_or_not_known_says_so() {
         let mut report = examples::report("30");
+        report.at_once_us = report.together.as_ref().unwrap().best.spin_us;
+        assert!(page(&report).contains("not worth spinning for"));
         report.changes = Vec::new();
-        assert!(page(&report).contains("The spin may stay as it is"));
+        assert!(page(&report).contains("The spin may stay as it is: a wait costs"));
+        // No rounds are shorter than what may be chosen.
+        report.together.as_mut().unwrap().now.as_mut().unwrap().cost_us = 1.0;
+        assert!(page(&report).contains("The spin may stay as it is: no other costs less"));
+        (report.is_sleep_known, report.sleeps_seen) = (false, 1);
+        assert!(page(&report).contains("at least, as between two threads"));
         report.together = None;
         assert!(page(&report).contains("2000 waits were seen: too few"));
         report.settings_unknown = Some("no \u{1b}[31m session".to_owned());

@@ -6,7 +6,7 @@ use serde::Serialize;
 use spindoctor_model::Window;
 use spindoctor_predict::{SpinBudget, WaitTimes};
 use spindoctor_rules::pause_fit;
-use spindoctor_stacks::capture::waits::{LatchWaits, WaitsCost};
+use spindoctor_stacks::capture::waits::{LatchWaits, SleepCost, WaitsCost};
 
 use super::change::{Change, Settings};
 
@@ -15,6 +15,10 @@ const SCHEMA: &str = "spindoctor.latch-waits/1";
 
 /// From fewer waits no spin is chosen: of a hundred a share is known within 10 points, nineteen times of twenty.
 const FEWEST_WAITS: u64 = 100;
+
+/// What a sleep costs is known by the server's own from so many on: where one varies by as much as it costs, the average of a
+/// hundred is within a fifth, nineteen times of twenty.
+const FEWEST_SLEEPS: u64 = 100;
 
 /// Another spin is worth setting where a wait costs this many times what it would then: a place of the histogram is as wide,
 /// so that less may be its doing.
@@ -26,8 +30,8 @@ pub struct Measured<'a> {
     pub pid: u32,
     /// For how long.
     pub seconds: f64,
-    /// What a sleep and the wake-up from it cost, CPU time.
-    pub sleep: Duration,
+    /// What a sleep costs.
+    pub sleep: SleepCost,
     /// What a hit of a probe costs: a call that takes no longer met its latch free, as far as probes can tell.
     pub hit: Duration,
     /// The waits of each function.
@@ -44,10 +48,17 @@ pub struct LatchReport {
     pub version: Option<String>,
     pub pid: u32,
     pub seconds: f64,
-    /// What a sleep and the wake-up from it cost on this host, microseconds of CPU.
+    /// What a sleep costs, microseconds of CPU: by those of the server that were seen, where there were enough, and never less
+    /// than between two threads of this host that do nothing else.
     pub sleep_us: f64,
+    /// Between those two, with the wake-up.
+    pub sleep_least_us: f64,
+    /// How many of the server's sleeps were seen.
+    pub sleeps_seen: u64,
+    /// Whether they were enough.
+    pub is_sleep_known: bool,
     /// A call that lasts no longer than this, microseconds, and does not sleep is no wait: what a hit of a probe costs here, and
-    /// how long calls last for probes varies by about as much.
+    /// how long calls last for probes varies by about as much. No shorter spin is chosen: waits that it would meet are not seen.
     pub at_once_us: f64,
     /// A full spin with the settings as they are, microseconds; none where they are not known.
     pub spin_us: Option<f64>,
@@ -62,6 +73,13 @@ pub struct LatchReport {
     /// What to set; nothing where what is set is about as good, or too little is known.
     pub changes: Vec<Change>,
     pub cost: Cost,
+}
+
+/// What a choice rests on beside the waits, microseconds.
+#[derive(Debug, Clone, Copy)]
+struct Costs {
+    sleep_us: f64,
+    at_once_us: f64,
 }
 
 /// One function that waits.
@@ -109,7 +127,7 @@ pub struct Choice {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Cost {
     pub probe_hits: u64,
-    pub wake_ups: u64,
+    pub passes: u64,
     pub cpu_ms: f64,
     pub untracked: u64,
 }
@@ -117,15 +135,17 @@ pub struct Cost {
 impl LatchReport {
     /// Of a server with the settings that a window has.
     pub fn new(window: &Window, measured: &Measured<'_>) -> Self {
-        let sleep_us = measured.sleep.as_nanos() as f64 / 1e3;
-        let at_once_us = measured.hit.as_nanos() as f64 / 1e3;
+        let us = |time: Duration| time.as_nanos() as f64 / 1e3;
+        let SleepCost { least, seen, sleeps } = measured.sleep;
+        let seen = seen.filter(|_| sleeps >= FEWEST_SLEEPS);
+        let costs = Costs { sleep_us: us(least.max(seen.unwrap_or_default())), at_once_us: us(measured.hit) };
         let settings = Settings::from_window(window);
         let spin_us = settings.as_ref().ok().map(Settings::spin_us);
         let latches: Vec<Latch> =
-            measured.waits.iter().map(|waits| Latch::new(waits, at_once_us, spin_us, sleep_us)).collect();
+            measured.waits.iter().map(|waits| Latch::new(waits, costs, spin_us)).collect();
         let waits: u64 = latches.iter().map(|latch| latch.waits).sum();
         let together = WaitTimes::new(latches.iter().flat_map(Latch::in_a_second));
-        let together = choice(waits, &together, spin_us, sleep_us);
+        let together = choice(waits, &together, costs, spin_us);
         let changes = match (&settings, &together) {
             (Ok(settings), Some(choice)) if choice.is_worth_it() => settings.lasting(choice.best.spin_us),
             _ => Vec::new(),
@@ -135,8 +155,11 @@ impl LatchReport {
             version: window.server.version.map(|version| version.to_string()),
             pid: measured.pid,
             seconds: measured.seconds,
-            sleep_us,
-            at_once_us,
+            sleep_us: costs.sleep_us,
+            sleep_least_us: us(least),
+            sleeps_seen: sleeps,
+            is_sleep_known: seen.is_some(),
+            at_once_us: costs.at_once_us,
             spin_us,
             settings: pause_fit::latch_spin(window).ok().map(|fit| fit.settings),
             settings_unknown: settings.err().map(|why| why.because),
@@ -145,7 +168,7 @@ impl LatchReport {
             changes,
             cost: Cost {
                 probe_hits: measured.cost.hits,
-                wake_ups: measured.cost.wake_ups,
+                passes: measured.cost.passes,
                 cpu_ms: measured.cost.cpu.as_secs_f64() * 1e3,
                 untracked: measured.cost.untracked,
             },
@@ -154,7 +177,7 @@ impl LatchReport {
 }
 
 impl Latch {
-    fn new(waits: &LatchWaits, at_once_us: f64, spin_us: Option<f64>, sleep_us: f64) -> Self {
+    fn new(waits: &LatchWaits, costs: Costs, spin_us: Option<f64>) -> Self {
         let us = |time: Duration| time.as_nanos() as f64 / 1e3;
         let mut times: Vec<Time> = Vec::new();
         let mut calls = 0;
@@ -163,7 +186,7 @@ impl Latch {
                 calls += count;
                 let less_than_us = us(most);
                 // Who slept waited, however short.
-                if !slept && less_than_us <= at_once_us {
+                if !slept && less_than_us <= costs.at_once_us {
                     continue;
                 }
                 let at = times.partition_point(|time| time.less_than_us < less_than_us);
@@ -190,7 +213,7 @@ impl Latch {
             choice: None,
         };
         let alone = WaitTimes::new(latch.in_a_second());
-        latch.choice = choice(latch.waits, &alone, spin_us, sleep_us);
+        latch.choice = choice(latch.waits, &alone, costs, spin_us);
         latch
     }
 
@@ -209,15 +232,16 @@ impl Choice {
     }
 }
 
-fn choice(waits: u64, times: &WaitTimes, spin_us: Option<f64>, sleep_us: f64) -> Option<Choice> {
+fn choice(waits: u64, times: &WaitTimes, costs: Costs, spin_us: Option<f64>) -> Option<Choice> {
     if waits < FEWEST_WAITS {
         return None;
     }
-    let curve = times.curve(sleep_us);
+    let Costs { sleep_us, at_once_us } = costs;
+    let curve = times.curve(at_once_us, sleep_us);
     Some(Choice {
         median_us: curve.iter().find(|length| length.met >= 0.5)?.spin_us,
         now: spin_us.and_then(|spin_us| times.with(spin_us, sleep_us)),
-        best: times.best(sleep_us)?,
+        best: times.best(at_once_us, sleep_us)?,
         curve,
     })
 }
@@ -254,6 +278,10 @@ pub mod examples {
         [some, none]
     }
 
+    pub const fn sleep() -> SleepCost {
+        SleepCost { least: Duration::from_nanos(1_200), seen: Some(us(30)), sleeps: 500 }
+    }
+
     /// A MySQL whose spin has so many rounds, at a delay and a multiplier of 100.
     pub fn window(rounds: &str) -> Window {
         let answer = |value| Reading::Available { at_s: 0.0, took_ms: 1.0, value };
@@ -272,9 +300,9 @@ pub mod examples {
     }
 
     pub fn report(rounds: &str) -> LatchReport {
-        let cost = WaitsCost { hits: 12_345, wake_ups: 6_000, cpu: us(98_000), untracked: 0 };
+        let cost = WaitsCost { hits: 12_345, passes: 6_000, cpu: us(98_000), untracked: 0 };
         let waits = waits();
-        let measured = Measured { pid: 42, seconds: 10.02, sleep: us(30), hit: us(1), waits: &waits, cost };
+        let measured = Measured { pid: 42, seconds: 10.02, sleep: sleep(), hit: us(1), waits: &waits, cost };
         LatchReport::new(&window(rounds), &measured)
     }
 }
@@ -309,7 +337,7 @@ mod tests {
         let measured = Measured {
             pid: 42,
             seconds: 1.0,
-            sleep: Duration::from_micros(30),
+            sleep: examples::sleep(),
             hit: Duration::from_micros(1),
             waits: &examples::waits(),
             cost: WaitsCost::default(),
