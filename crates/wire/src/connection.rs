@@ -14,9 +14,10 @@ use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
-use rustix::net::SendFlags;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
+use rustix::net::{SendFlags, sockopt};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::client::TlsStream;
 use zeroize::Zeroizing;
@@ -142,6 +143,7 @@ impl Stream {
                         Ok(stream) => {
                             // Questions are small and wait for answers.
                             let _ = stream.set_nodelay(true);
+                            let _ = end_when_dead(&stream);
                             return Ok(Self::Tcp(stream));
                         }
                         Err(error) => last = OpenError::Unreachable(error),
@@ -151,6 +153,19 @@ impl Stream {
             }
         }
     }
+}
+
+/// A connection whose other end is gone without a word ends after this time, whether something was sent to it or not.
+const DEAD_AFTER: Duration = Duration::from_secs(30);
+/// How often the kernel asks a silent other end whether it is there (tcp(7), `TCP_KEEPIDLE`, `TCP_KEEPINTVL`).
+const KEEPALIVE: Duration = Duration::from_secs(10);
+
+/// Has the kernel find out that nobody is there: a server that hangs is, its kernel answers.
+fn end_when_dead(stream: &TcpStream) -> rustix::io::Result<()> {
+    sockopt::set_tcp_user_timeout(stream, DEAD_AFTER.as_millis() as u32)?;
+    sockopt::set_tcp_keepidle(stream, KEEPALIVE)?;
+    sockopt::set_tcp_keepintvl(stream, KEEPALIVE)?;
+    sockopt::set_socket_keepalive(stream, true)
 }
 
 impl AsyncRead for Stream {
@@ -473,6 +488,12 @@ impl Connection {
             })
         })
         .await
+    }
+
+    /// Waits until the server has sent something, or the connection has ended. Who gave an answer up keeps the connection for so long:
+    /// the server is at the statement until then, whether or not somebody waits. The connection is of no more use.
+    pub async fn until_something_comes(&mut self) {
+        let _ = self.stream.read(&mut [0]).await;
     }
 
     /// Says goodbye, without which servers count an aborted client, and closes.

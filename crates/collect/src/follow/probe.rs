@@ -384,7 +384,7 @@ fn failure(error: &QueryError) -> ProbeFailure {
 
 fn failure_to_connect(error: &ConnectError) -> ProbeFailure {
     match error {
-        ConnectError::Silent { .. } => ProbeFailure::NoAnswer,
+        ConnectError::Silent { .. } | ConnectError::Unanswered { .. } => ProbeFailure::NoAnswer,
         ConnectError::Refused { .. } | ConnectError::NoSocket { .. } => ProbeFailure::Refused,
         ConnectError::Closed { .. } => ProbeFailure::Closed,
         ConnectError::TooManyConnections { .. } | ConnectError::AccountLimit { .. } => {

@@ -81,6 +81,17 @@ pub enum ConnectError {
         /// The deadline.
         after: Duration,
     },
+    /// Earlier questions have no answer yet.
+    #[error(
+        "{address} has not answered {questions} of spindoctor's questions since they were given up; no other is asked before one of \
+         them ends, so that a server that hangs is not filled with connections"
+    )]
+    Unanswered {
+        /// What was tried.
+        address: String,
+        /// How many.
+        questions: usize,
+    },
     /// The other end closed the connection before the login was done.
     #[error(
         "{address} closed the connection during login; the server may be starting, stopping or out of memory: look into its error log"
@@ -203,6 +214,7 @@ impl ConnectError {
             | Self::UnknownHost { .. }
             | Self::Unreachable { .. }
             | Self::Silent { .. }
+            | Self::Unanswered { .. }
             | Self::Closed { .. }
             | Self::NotMysql { .. }
             | Self::TooManyConnections { .. }
@@ -225,7 +237,7 @@ impl ConnectError {
     /// The host's sources are read all the same, and a rule may make a finding of it.
     pub fn as_no_session(&self) -> Option<NoSession> {
         let kind = match self {
-            Self::Silent { .. } => NoSessionKind::Silent,
+            Self::Silent { .. } | Self::Unanswered { .. } => NoSessionKind::Silent,
             Self::TooManyConnections { .. } => NoSessionKind::TooManyConnections,
             _ => return None,
         };

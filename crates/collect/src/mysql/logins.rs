@@ -6,12 +6,19 @@
 //! refused twice in a row is not sent again. Errors that may pass by themselves (the server is down, full or silent) do
 //! not count.
 //!
+//! They share what the server has not answered, too: it works at a question, or at a login, until it is done, whether or not
+//! somebody waits for it. So a connection that was given up is kept until something comes, and while
+//! [`MOST_UNANSWERED`] are kept no other is made: a server that hangs is not filled with connections of ours.
+//!
 //! They share the account's own limit of connections, too: a caller that keeps several leaves room for others.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use spindoctor_wire::connection::Connection;
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 use super::error::ConnectError;
 
@@ -26,6 +33,10 @@ pub const PASSWORD_TRIES: u32 = 2;
 /// `top`.
 pub const LEFT_TO_OTHERS: u64 = 3;
 
+/// So many questions and logins of one target may be without an answer, after their deadlines, before nothing more is tried: a
+/// question at one look, and one that asks whether the server is back. Chosen.
+pub const MOST_UNANSWERED: usize = 2;
+
 /// The logins with one account.
 #[derive(Debug, Clone, Default)]
 pub struct Logins(Arc<Shared>);
@@ -37,6 +48,24 @@ struct Shared {
     state: Mutex<State>,
     /// The account's limit, once a session has said it.
     limit: watch::Sender<Option<Limit>>,
+    /// Connections that were given up, and of which nothing has come since.
+    unanswered: Arc<watch::Sender<usize>>,
+}
+
+/// A connection that was given up, for as long as nothing comes.
+struct OneUnanswered(Arc<watch::Sender<usize>>);
+
+impl OneUnanswered {
+    fn counted_in(all: &Arc<watch::Sender<usize>>) -> Self {
+        all.send_modify(|count| *count += 1);
+        Self(Arc::clone(all))
+    }
+}
+
+impl Drop for OneUnanswered {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count -= 1);
+    }
 }
 
 #[derive(Debug, Default)]
@@ -94,7 +123,8 @@ impl Logins {
     /// Those of the same user with other credentials: what is remembered is only whether a login ever worked.
     #[must_use]
     pub fn renewed(&self) -> Self {
-        let renewed = Self::default();
+        let renewed =
+            Self(Arc::new(Shared { unanswered: Arc::clone(&self.0.unanswered), ..Shared::default() }));
         renewed.state().has_worked = self.has_worked();
         renewed
     }
@@ -131,6 +161,45 @@ impl Logins {
             // It cannot be closed: this is one of its senders.
             Err(_) => Limit::None,
         }
+    }
+
+    /// How many questions and logins were given up and have no answer yet.
+    pub fn unanswered(&self) -> usize {
+        *self.0.unanswered.borrow()
+    }
+
+    /// Waits until fewer than [`MOST_UNANSWERED`] are.
+    pub(super) async fn have_room(&self) {
+        // It cannot be closed: this is one of its senders.
+        let _ = self.0.unanswered.subscribe().wait_for(|count| *count < MOST_UNANSWERED).await;
+    }
+
+    /// Keeps a connection whose answer was given up until something comes.
+    pub(super) fn keep(&self, mut connection: Box<Connection>) {
+        let one = OneUnanswered::counted_in(&self.0.unanswered);
+        tokio::spawn(async move {
+            connection.until_something_comes().await;
+            drop(one);
+        });
+    }
+
+    /// Has a login go on after its deadline, when nobody waits for it any more: the server does the same.
+    pub(super) fn outlast<T: Send + 'static>(
+        &self,
+        deadline: Duration,
+        login: impl Future<Output = T> + Send + 'static,
+    ) -> JoinHandle<T> {
+        let all = Arc::clone(&self.0.unanswered);
+        tokio::spawn(async move {
+            let mut login = std::pin::pin!(login);
+            match timeout(deadline, &mut login).await {
+                Ok(outcome) => outcome,
+                Err(_) => {
+                    let _one = OneUnanswered::counted_in(&all);
+                    login.await
+                }
+            }
+        })
     }
 
     /// Logs in with `open`, when it is this one's turn, and remembers what came of it.

@@ -15,6 +15,7 @@ use tokio::time::timeout;
 use super::answer::{self, Stopped};
 use super::error::{ConnectError, QueryError};
 use super::login::{log_in, refused};
+use super::logins::Logins;
 use super::rows::Rows;
 use super::target::Target;
 
@@ -65,6 +66,7 @@ pub struct Session {
     /// None once the session is broken.
     conn: Option<Box<Connection>>,
     address: String,
+    logins: Logins,
     limits: Limits,
     cost: SessionCost,
     connection_id: u64,
@@ -92,9 +94,20 @@ impl std::fmt::Debug for Session {
 impl Session {
     /// Connects, logs in and sets the session up, all within `limits.connect`.
     pub async fn connect(target: &Target, limits: &Limits) -> Result<Self, ConnectError> {
-        match timeout(limits.connect, target.logins.log_in(Self::open(target, limits))).await {
-            Ok(outcome) => outcome,
-            Err(_) => Err(ConnectError::Silent { address: target.address(), after: limits.connect }),
+        if timeout(limits.connect, target.logins.have_room()).await.is_err() {
+            let questions = target.logins.unanswered();
+            return Err(ConnectError::Unanswered { address: target.address(), questions });
+        }
+        let login = {
+            let (target, limits) = (target.clone(), *limits);
+            async move { target.logins.log_in(Self::open(&target, &limits)).await }
+        };
+        match timeout(limits.connect, target.logins.outlast(limits.connect, login)).await {
+            Ok(Ok(outcome)) => outcome,
+            // It is cut off only where the program ends.
+            Ok(Err(_)) | Err(_) => {
+                Err(ConnectError::Silent { address: target.address(), after: limits.connect })
+            }
         }
     }
 
@@ -106,6 +119,7 @@ impl Session {
             encrypted: conn.is_encrypted(),
             notes: conn.note().map(str::to_owned).into_iter().collect(),
             conn: Some(Box::new(conn)),
+            logins: target.logins.clone(),
             limits: *limits,
             cost: SessionCost::default(),
             version_text: String::new(),
@@ -184,10 +198,13 @@ impl Session {
     }
 
     /// Gives the connection up where it is of no more use: dropping it closes its socket, and the rest of the answer, should
-    /// it come, is not read.
+    /// it come, is not read. One that the server has not answered is kept until it does.
     fn keep<T>(&mut self, outcome: Result<T, QueryError>) -> Result<T, QueryError> {
-        if outcome.as_ref().is_err_and(QueryError::breaks_session) {
-            self.conn = None;
+        if outcome.as_ref().is_err_and(QueryError::breaks_session)
+            && let Some(conn) = self.conn.take()
+            && matches!(outcome, Err(QueryError::NoAnswer { .. }))
+        {
+            self.logins.keep(conn);
         }
         outcome
     }

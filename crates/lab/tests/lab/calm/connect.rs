@@ -168,6 +168,32 @@ async fn a_session_on_mariadb_never_hangs() {
     never_hangs(Which::Mariadb).await;
 }
 
+/// Questions that hang keep their connections on the server: no more than two of ours do, however often it is tried again.
+#[tokio::test]
+async fn a_server_that_hangs_is_not_filled_with_connections() {
+    let server = start(Which::Mysql, &[]).await;
+    let target = by_socket(&server, "root");
+    let short = Limits { connect: Duration::from_secs(30), query: Duration::from_millis(300) };
+    let patient = Limits { query: Duration::from_secs(5), ..short };
+    let sleepers = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE '%DO SLEEP%' AND ID <> CONNECTION_ID()";
+    let mut other = Session::connect(&by_socket(&server, "root"), &patient).await.unwrap();
+    for _ in 0..2 {
+        let mut session = Session::connect(&target, &short).await.unwrap();
+        // No SELECT, which the server ends by itself.
+        let error = session.query("DO SLEEP(4)").await.unwrap_err();
+        assert_eq!(error, QueryError::NoAnswer { after: short.query });
+    }
+    for _ in 0..5 {
+        let impatient = Limits { connect: Duration::from_millis(100), ..short };
+        let error = Session::connect(&target, &impatient).await.unwrap_err();
+        assert!(matches!(error, ConnectError::Unanswered { questions: 2, .. }), "{error:?}");
+        assert_eq!(cell(&mut other, sleepers).await, "2");
+    }
+    // They end, and it goes on by itself.
+    let mut session = Session::connect(&target, &patient).await.unwrap();
+    assert_eq!(cell(&mut session, "SELECT 1").await, "1");
+}
+
 /// Wrong passwords and a full server.
 async fn distinguishes_refusals(which: Which) {
     let server = start(which, &["--max-connections=10"]).await;
