@@ -35,6 +35,8 @@ readings! {
         transactions: Vec<Transaction> => [],
         /// Statements by digest, the costliest first, bounded.
         digests: Vec<StatementDigest> => [],
+        /// Statements that ended with an error, and errors by number.
+        errors: ErrorSummary => [],
         /// `performance_schema.events_waits_summary_global_by_event_name`, the longest first, bounded.
         waits: Vec<WaitSummary> => [],
         /// `performance_schema.file_summary_by_event_name`: the logs only.
@@ -318,11 +320,42 @@ pub struct StatementDigest {
     pub full_scans: u64,
     /// Temporary tables that went to disk.
     pub disk_temporary_tables: u64,
+    /// Executions that ended with an error; None in recordings from before that was read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub errors: Option<u64>,
 }
 
 impl StatementDigest {
     /// Stands for all prepared statements of a server that keeps no text of them.
     pub const WITHOUT_TEXT: &str = "(prepared statements: this server keeps no text of them)";
+}
+
+/// How clients' statements ended, counters since the server's start.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ErrorSummary {
+    /// Statements that clients sent, prepared and executed ones among them.
+    pub statements: u64,
+    /// Of these, those that ended with an error.
+    pub failed: u64,
+    /// Errors and warnings by number, those of the last minute first, bounded; None where the server does not count them so (before
+    /// MySQL 8.0, MariaDB).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by_number: Option<Vec<ErrorCount>>,
+}
+
+/// How often one error was raised, as an error of a statement or as a warning: the server counts both as one.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ErrorCount {
+    /// Its number: 1290.
+    pub number: u32,
+    /// The server's name of it: `ER_OPTION_PREVENTS_STATEMENT`.
+    pub name: String,
+    /// How often it was raised, without those that a handler in a stored program took.
+    pub raised: u64,
+    /// Seconds since it was first raised.
+    pub first_seen_s: Option<f64>,
 }
 
 /// One row of the wait summary by event name.

@@ -23,11 +23,12 @@ use spindoctor_record::{Recording, Writer, WriterOptions};
 
 /// Seconds between two readings of a source, as `crates/collect/src/pace.rs` has them; the others are read each
 /// second.
-const EVERY_S: [(&str, usize); 19] = [
+const EVERY_S: [(&str, usize); 20] = [
     ("server.variables", 60),
     ("server.metadata_locks", 2),
     ("server.innodb_metrics", 2),
     ("server.digests", 30),
+    ("server.errors", 30),
     ("server.waits", 30),
     ("server.log_files", 10),
     ("server.innodb_status", 20),

@@ -5,7 +5,8 @@ use spindoctor_model::host::{
     ProcessStat, Quota, SrvCpuUsage, ThreadStat, Throttling,
 };
 use spindoctor_model::mysql::{
-    FileSummary, InnodbMetric, NamedValues, ServerThread, StatementDigest, Transaction, WaitSummary,
+    ErrorCount, ErrorSummary, FileSummary, InnodbMetric, NamedValues, ServerThread, StatementDigest,
+    Transaction, WaitSummary,
 };
 use spindoctor_model::page_cache::{CachedFiles, PageCache};
 use spindoctor_model::stack::{
@@ -158,6 +159,11 @@ impl Build {
             ("Table_open_cache_misses", 0.1),
         ] {
             build = build.counter(name, per_s);
+        }
+        // A framework that inserts first, and updates what is there.
+        build = build.errors(60.0, &[(1062, "ER_DUP_ENTRY", 60.0)]);
+        if !version.mysql_at_least(8, 0, 4) {
+            build = build.failed(60.0);
         }
         build = build.metric("lock_deadlocks", 3.0, 0.0);
         build = build.gauge("Threads_connected", 17.0).gauge("Threads_running", 3.0);
@@ -448,6 +454,62 @@ impl Build {
                     rows_examined: (executions * rows.examined) as u64,
                     rows_sent: (executions * rows.sent) as u64,
                     full_scans: (executions * scans) as u64,
+                    ..StatementDigest::default()
+                });
+            }
+        })
+    }
+
+    /// Of 6,000 statements a second so many fail, with these errors by number, name and rate; those of now and for an hour before.
+    pub(crate) fn errors(self, failed_per_s: f64, by_number: &[(u32, &str, f64)]) -> Self {
+        let at = |per_s: f64, at_s: f64| (1000.0 + per_s * at_s) as u64;
+        self.each(|at_s, server, _| {
+            let counted = by_number.iter().map(|&(number, name, per_s)| ErrorCount {
+                number,
+                name: name.into(),
+                raised: at(per_s, at_s),
+                first_seen_s: Some(3600.0 + at_s),
+            });
+            let summary = ErrorSummary {
+                statements: at(6000.0, at_s),
+                failed: at(failed_per_s, at_s),
+                by_number: Some(counted.collect()),
+            };
+            server.errors = answer(at_s, summary);
+        })
+    }
+
+    /// The same where nobody counts them by number.
+    pub(crate) fn failed(self, per_s: f64) -> Self {
+        self.errors(per_s, &[]).each(|_, server, _| {
+            if let Reading::Available { value: summary, .. } = &mut server.errors {
+                summary.by_number = None;
+            }
+        })
+    }
+
+    /// Of the errors summary, so many statements a second in all.
+    pub(crate) fn statements(self, per_s: f64) -> Self {
+        self.each(|at_s, server, _| {
+            if let Reading::Available { value: summary, .. } = &mut server.errors {
+                summary.statements = (1000.0 + per_s * at_s) as u64;
+            }
+        })
+    }
+
+    /// A statement that always fails, so many times a second.
+    pub(crate) fn failing_digest(self, text: &str, per_s: f64) -> Self {
+        self.each(|at_s, server, _| {
+            if let Reading::Available { value: digests, .. } = &mut server.digests {
+                digests.retain(|digest| digest.text != text);
+                let executions = (100.0 + per_s * at_s) as u64;
+                digests.push(StatementDigest {
+                    schema: "sbtest".into(),
+                    digest: text.into(),
+                    text: text.into(),
+                    executions,
+                    total_ns: executions * 40_000,
+                    errors: Some(executions),
                     ..StatementDigest::default()
                 });
             }

@@ -26,6 +26,8 @@ pub struct Counts {
     pub full_scans: f64,
     /// Temporary tables that went to disk.
     pub disk_temporary_tables: f64,
+    /// Executions that ended with an error; 0 where nobody counts them.
+    pub errors: f64,
 }
 
 impl AddAssign for Counts {
@@ -38,6 +40,7 @@ impl AddAssign for Counts {
         self.rows_affected += more.rows_affected;
         self.full_scans += more.full_scans;
         self.disk_temporary_tables += more.disk_temporary_tables;
+        self.errors += more.errors;
     }
 }
 
@@ -74,6 +77,11 @@ pub fn grown<'a>(first: &[StatementDigest], last: &'a [StatementDigest], seconds
             rows_affected: grew(last.rows_affected, first.rows_affected)?,
             full_scans: grew(last.full_scans, first.full_scans)? + grew(last.full_joins, first.full_joins)?,
             disk_temporary_tables: grew(last.disk_temporary_tables, first.disk_temporary_tables)?,
+            errors: match (last.errors, first.errors) {
+                (Some(last), Some(first)) => grew(last, first)?,
+                (Some(last), None) if known.is_none() => last as f64,
+                _ => 0.0,
+            },
         };
         Some(Grown { digest: last, by })
     };

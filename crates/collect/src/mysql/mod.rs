@@ -22,6 +22,7 @@ pub mod option_file;
 pub mod origins;
 pub mod perf_schema_accounts;
 pub mod perf_schema_data_lock_waits;
+pub mod perf_schema_errors;
 pub mod perf_schema_file_summary;
 pub mod perf_schema_last_statements;
 pub mod perf_schema_metadata_locks;
@@ -72,6 +73,7 @@ pub const SOURCES: &[Source] = &[
     user_locks::SOURCE,
     innodb_metrics::SOURCE,
     perf_schema_statement_digests::SOURCE,
+    perf_schema_errors::SOURCE,
     perf_schema_waits::SOURCE,
     perf_schema_file_summary::SOURCE,
     perf_schema_accounts::SOURCE,

@@ -30,7 +30,7 @@ macro_rules! digests {
              (SELECT ENABLED FROM performance_schema.setup_consumers WHERE NAME = 'statements_digest') AS c LEFT JOIN \
              (SELECT * FROM (SELECT SCHEMA_NAME, DIGEST, LEFT(DIGEST_TEXT, 1024) AS DIGEST_TEXT, COUNT_STAR, SUM_TIMER_WAIT, \
              SUM_LOCK_TIME, SUM_ROWS_EXAMINED, SUM_ROWS_SENT, SUM_ROWS_AFFECTED, SUM_SELECT_FULL_JOIN, \
-             SUM_SELECT_SCAN, SUM_CREATED_TMP_DISK_TABLES, TIMESTAMPDIFF(SECOND, FIRST_SEEN, NOW()) AS first_seen_s \
+             SUM_SELECT_SCAN, SUM_CREATED_TMP_DISK_TABLES, SUM_ERRORS, TIMESTAMPDIFF(SECOND, FIRST_SEEN, NOW()) AS first_seen_s \
              FROM performance_schema.events_statements_summary_by_digest \
              ORDER BY LAST_SEEN >= NOW() - INTERVAL 1 MINUTE DESC, SUM_TIMER_WAIT DESC LIMIT 200) AS digests",
             $prepared,
@@ -49,7 +49,7 @@ const WITH_INSTANCES: &str = digests!(
      SUM(COUNT_EXECUTE) AS COUNT_STAR, SUM(SUM_TIMER_EXECUTE) AS SUM_TIMER_WAIT, SUM(SUM_LOCK_TIME) AS SUM_LOCK_TIME, \
      SUM(SUM_ROWS_EXAMINED) AS SUM_ROWS_EXAMINED, SUM(SUM_ROWS_SENT) AS SUM_ROWS_SENT, SUM(SUM_ROWS_AFFECTED) AS \
      SUM_ROWS_AFFECTED, SUM(SUM_SELECT_FULL_JOIN) AS SUM_SELECT_FULL_JOIN, SUM(SUM_SELECT_SCAN) AS SUM_SELECT_SCAN, \
-     SUM(SUM_CREATED_TMP_DISK_TABLES) AS SUM_CREATED_TMP_DISK_TABLES, NULL AS first_seen_s \
+     SUM(SUM_CREATED_TMP_DISK_TABLES) AS SUM_CREATED_TMP_DISK_TABLES, SUM(SUM_ERRORS) AS SUM_ERRORS, NULL AS first_seen_s \
      FROM performance_schema.prepared_statements_instances GROUP BY LEFT(SQL_TEXT, 1024) \
      ORDER BY SUM(SUM_TIMER_EXECUTE) DESC LIMIT 100) AS prepared"
 );
@@ -58,7 +58,7 @@ const WITH_INSTANCES: &str = digests!(
 /// together. Rows of theirs 5.6 does not count (seen on 5.6.14).
 const WITH_EXECUTIONS: &str = digests!(
     " UNION ALL SELECT NULL, 'prepared', NULL, COUNT_STAR, SUM_TIMER_WAIT, SUM_LOCK_TIME, SUM_ROWS_EXAMINED, SUM_ROWS_SENT, \
-     SUM_ROWS_AFFECTED, SUM_SELECT_FULL_JOIN, SUM_SELECT_SCAN, SUM_CREATED_TMP_DISK_TABLES, NULL \
+     SUM_ROWS_AFFECTED, SUM_SELECT_FULL_JOIN, SUM_SELECT_SCAN, SUM_CREATED_TMP_DISK_TABLES, SUM_ERRORS, NULL \
      FROM performance_schema.events_statements_summary_global_by_event_name \
      WHERE EVENT_NAME = 'statement/com/Execute' AND COUNT_STAR > 0"
 );
@@ -128,6 +128,7 @@ fn digests(rows: &Rows) -> Result<Vec<StatementDigest>, Unavailable> {
             known.full_joins += row.full_joins;
             known.full_scans += row.full_scans;
             known.disk_temporary_tables += row.disk_temporary_tables;
+            known.errors = row.errors.map(|errors| known.errors.unwrap_or(0).saturating_add(errors));
         }
     }
     digests.extend(prepared.into_iter().map(|(text, counted)| StatementDigest {
@@ -160,6 +161,7 @@ fn counted(row: Row<'_>) -> StatementDigest {
         full_joins: row.number("SUM_SELECT_FULL_JOIN").unwrap_or(0),
         full_scans: row.number("SUM_SELECT_SCAN").unwrap_or(0),
         disk_temporary_tables: row.number("SUM_CREATED_TMP_DISK_TABLES").unwrap_or(0),
+        errors: row.number("SUM_ERRORS"),
     }
 }
 

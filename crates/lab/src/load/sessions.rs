@@ -29,6 +29,9 @@ const NOT_PREPARED: u16 = 1295;
 /// `ER_MAX_PREPARED_STMT_COUNT_REACHED`: the server holds as many prepared statements as it may.
 const TOO_MANY_PREPARED: u16 = 1461;
 
+/// `ER_OPTION_PREVENTS_STATEMENT`: the server is read-only.
+const READ_ONLY: u16 = 1290;
+
 const CHURN: &str = "CALL churn()";
 
 /// Makes the procedure that runs a statement over and over.
@@ -298,6 +301,27 @@ impl Sessions {
         Ok(())
     }
 
+    /// A client that sends a statement at most that often, and counts how often a server that is read-only refuses it.
+    pub(crate) async fn write(&mut self, server: &Server, statement: String, every: Duration) -> Result<()> {
+        let mut conn = server.connect_as("app").await.map_err(Error::statement("connect"))?;
+        let (refused, prepared) = (Arc::clone(&self.refused), server.draw().is_prepared());
+        self.busy.spawn(async move {
+            let mut ticks = tokio::time::interval(every);
+            ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+            loop {
+                ticks.tick().await;
+                match send(&mut conn, &statement, prepared).await {
+                    Ok(()) => {}
+                    Err(mysql_async::Error::Server(error)) => {
+                        refused.fetch_add(u64::from(error.code == READ_ONLY), Ordering::Relaxed);
+                    }
+                    Err(_) => return,
+                }
+            }
+        });
+        Ok(())
+    }
+
     /// A client that comes, stays for so long, and comes again, whatever happens.
     pub(crate) fn come_and_go(&mut self, server: &Server, stay: Duration) {
         let options = server.options("app");
@@ -314,7 +338,8 @@ impl Sessions {
         });
     }
 
-    /// How many connections, or prepared statements, were refused so far for want of room, in the server or in the account's limit.
+    /// How many connections, or prepared statements, were refused so far for want of room, in the server or in the account's limit, or
+    /// statements because the server is read-only.
     pub(crate) fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }

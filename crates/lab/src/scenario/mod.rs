@@ -56,6 +56,7 @@ mod semi_sync_wait;
 mod server_frozen;
 mod server_stopped;
 mod spin_burn;
+mod statements_refused;
 mod statistics_stall;
 mod storage_stalled;
 mod swapping;
@@ -138,6 +139,7 @@ pub const SCENARIOS: &[&Scenario] = &[
     &connections_exhausted::SCENARIO,
     &prepared_statements_exhausted::SCENARIO,
     &logins_refused::SCENARIO,
+    &statements_refused::SCENARIO,
     &index_dive_waste::SCENARIO,
     &rows_read_waste::SCENARIO,
     &plan_change::SCENARIO,

@@ -49,6 +49,7 @@ pub mod semi_sync_wait;
 pub mod server_stopped;
 pub mod spin_burn;
 pub mod spin_too_short;
+pub mod statements_refused;
 pub mod statistics_stall;
 pub mod storage_stalled;
 pub mod swapping;
@@ -116,6 +117,7 @@ pub const CAUSES: &[Cause] = &[
     connections_exhausted::CAUSE,
     prepared_statements_exhausted::CAUSE,
     logins_refused::CAUSE,
+    statements_refused::CAUSE,
     index_dive_waste::CAUSE,
     rows_read_waste::CAUSE,
     plan_change::CAUSE,
