@@ -407,7 +407,7 @@ fn finding(window: &Window, failures: &Failures) -> Option<Finding> {
     // A replica is read-only as it should be: the writes are clients' that came to the wrong server.
     let of_writes = (read_only_per_s > 0.0).then(|| of_writes(window, read_only_per_s));
     let of_primary = of_writes.filter(|_| source.is_none()).unwrap_or(0.0);
-    let unexpected = if per_s < LEAST_PER_S || count < LEAST || share(per_s) < LEAST_SHARE {
+    let unexpected = if per_s < LEAST_PER_S || count < LEAST || share(per_s).max(of_primary) < LEAST_SHARE {
         0.0
     } else if per_s >= SURE_PER_S {
         let is_sure = read_only_per_s >= SURE_PER_S;
@@ -751,7 +751,7 @@ pub(crate) mod examples {
     #[test]
     fn few_writes_count_as_a_share_of_the_writes_on_a_primary_and_of_all_on_a_replica() {
         assert_eq!(severity(read_only(20.0)), Some(Severity::Critical), "every write fails");
-        assert_eq!(severity(read_only(3.0)), None, "less than 1 % of the statements, and few");
+        assert_eq!(severity(read_only(3.0)), Some(Severity::Warning), "every write fails, and few come");
         let replica = |per_s| {
             read_only(per_s).each(|at_s, server, _| {
                 let channel = ReplicaChannel {
