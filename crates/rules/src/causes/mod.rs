@@ -200,6 +200,7 @@ mod tests {
         "power-protected",
         "pt-pmp",
         "row-based",
+        "read-only",
         "rw-lock",
         "rw-locks",
         "semi-sync",

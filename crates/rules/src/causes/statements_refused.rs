@@ -734,12 +734,12 @@ pub(crate) mod examples {
         let finding = found(read_only(4000.0)).unwrap();
         assert_eq!(
             finding.headline,
-            "4,000 statements a second fail with error 1290, 67 % of all: the server is read-only (read_only = ON)"
+            "4000 statements a second fail with error 1290, 67 % of all: the server is read-only (read_only = ON)"
         );
         assert_eq!((finding.severity, finding.score), (Severity::Critical, 1.0));
         let text = format!("{:?}", finding.evidence);
         assert!(
-            text.contains("error 1290 ER_OPTION_PREVENTS_STATEMENT") && text.contains("(4,000 /s)"),
+            text.contains("error 1290 ER_OPTION_PREVENTS_STATEMENT") && text.contains("(4000 /s)"),
             "{text}"
         );
         assert_eq!(finding.remedies[1].statement, "SET GLOBAL read_only = OFF");
@@ -855,7 +855,7 @@ pub(crate) mod examples {
         let Outcome::Fired(finding) = all_refused("ON") else { panic!("it should fire") };
         assert_eq!(
             finding.headline,
-            "1,200 statements a second fail with error 1290, 20 % of all: the server is read-only (read_only = ON)"
+            "1200 statements a second fail with error 1290, 20 % of all: the server is read-only (read_only = ON)"
         );
         assert_eq!(finding.severity, Severity::Critical);
         assert!(finding.remedies.iter().any(|remedy| remedy.statement == "INSTALL SONAME 'sql_errlog'"));
