@@ -119,7 +119,7 @@ enum Kind {
 
 impl Kind {
     /// Of share/messages_to_clients.txt.
-    fn of(number: u32) -> Self {
+    fn from_number(number: u32) -> Self {
         match number {
             1290 | 1792 | 1836 | 3989 => Self::ReadOnly,
             1021 | 1026 | 1028 | 1030 | 1034 | 1037 | 1041 | 1114 | 1194 | 1195 | 3675 => Self::Full,
@@ -264,7 +264,7 @@ fn by_number(
             let taken = of_logins.min(count);
             (count, of_logins) = (count - taken, of_logins - taken);
         }
-        let kind = Kind::of(number);
+        let kind = Kind::from_number(number);
         let is_of_statements = match failed {
             Some(failed) => count <= MORE_THAN_FAILED * failed,
             // Some of the expected ones are warnings, and nothing says how many.
@@ -719,7 +719,7 @@ pub(crate) mod examples {
     }
 
     /// Errors of one number, at so many a second of 6,000 statements.
-    fn of(number: u32, per_s: f64) -> Build {
+    fn failing(number: u32, per_s: f64) -> Build {
         Build::busy("9.7.4").errors(per_s, &[(number, "ER_SOMETHING", per_s)])
     }
 
@@ -775,19 +775,19 @@ pub(crate) mod examples {
 
     #[test]
     fn what_an_application_expects_is_a_note_up_to_half_of_its_statements() {
-        assert_eq!(severity(of(1062, 60.0)), None);
-        assert_eq!(severity(of(1062, 2900.0)), Some(Severity::Note));
-        assert_eq!(severity(of(1062, 5000.0)), Some(Severity::Warning));
+        assert_eq!(severity(failing(1062, 60.0)), None);
+        assert_eq!(severity(failing(1062, 2900.0)), Some(Severity::Note));
+        assert_eq!(severity(failing(1062, 5000.0)), Some(Severity::Warning));
         // A deployment that is half done is none of that.
-        assert_eq!(severity(of(1146, 600.0)), Some(Severity::Warning));
-        assert_eq!(severity(of(1054, 3000.0)), Some(Severity::Critical));
-        assert_eq!(severity(of(1142, 3000.0)), Some(Severity::Critical));
+        assert_eq!(severity(failing(1146, 600.0)), Some(Severity::Warning));
+        assert_eq!(severity(failing(1054, 3000.0)), Some(Severity::Critical));
+        assert_eq!(severity(failing(1142, 3000.0)), Some(Severity::Critical));
     }
 
     #[test]
     fn a_monitor_of_an_idle_server_is_a_note_and_an_idle_primary_that_refuses_all_is_a_warning() {
         let idle = |number, per_s: f64| {
-            of(number, per_s).counter("Questions", 3.0).counter("Com_update", 0.0).statements(3.0)
+            failing(number, per_s).counter("Questions", 3.0).counter("Com_update", 0.0).statements(3.0)
         };
         assert_eq!(severity(idle(1146, 1.0)), Some(Severity::Note));
         assert_eq!(severity(idle(1290, 2.0)), Some(Severity::Warning));
@@ -799,11 +799,11 @@ pub(crate) mod examples {
         let ignored = Build::busy("9.7.4").errors(0.0, &[(1062, "ER_DUP_ENTRY", 5000.0)]);
         assert_eq!(severity(ignored), None, "INSERT IGNORE");
         for number in [1205, 1213, 1461, 1040, 1045, 1158] {
-            assert_eq!(severity(of(number, 3000.0)), None, "{number}");
+            assert_eq!(severity(failing(number, 3000.0)), None, "{number}");
         }
         // Logins at the account's limit, and statements at it.
-        assert_eq!(severity(of(1226, 3000.0).counter("Aborted_connects", 3000.0)), None);
-        assert_eq!(severity(of(1226, 3000.0)), Some(Severity::Critical));
+        assert_eq!(severity(failing(1226, 3000.0).counter("Aborted_connects", 3000.0)), None);
+        assert_eq!(severity(failing(1226, 3000.0)), Some(Severity::Critical));
     }
 
     #[test]
