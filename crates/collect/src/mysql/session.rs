@@ -94,6 +94,7 @@ impl std::fmt::Debug for Session {
 impl Session {
     /// Connects, logs in and sets the session up, all within `limits.connect`.
     pub async fn connect(target: &Target, limits: &Limits) -> Result<Self, ConnectError> {
+        let begun = Instant::now();
         if timeout(limits.connect, target.logins.have_room()).await.is_err() {
             let questions = target.logins.unanswered();
             return Err(ConnectError::Unanswered { address: target.address(), questions });
@@ -102,7 +103,8 @@ impl Session {
             let (target, limits) = (target.clone(), *limits);
             async move { target.logins.log_in(Self::open(&target, &limits)).await }
         };
-        match timeout(limits.connect, target.logins.outlast(limits.connect, login)).await {
+        let left = limits.connect.saturating_sub(begun.elapsed());
+        match timeout(left, target.logins.outlast(left, login)).await {
             Ok(Ok(outcome)) => outcome,
             // It is cut off only where the program ends.
             Ok(Err(_)) | Err(_) => {
