@@ -33,9 +33,10 @@ pub const PASSWORD_TRIES: u32 = 2;
 /// `top`.
 pub const LEFT_TO_OTHERS: u64 = 3;
 
-/// So many questions and logins of one target may be without an answer, after their deadlines, before nothing more is tried: a
-/// question at one look, and one that asks whether the server is back. Chosen.
-pub const MOST_UNANSWERED: usize = 2;
+/// So many questions and logins of one target may be without an answer, after their deadlines, before nothing more is tried: as many
+/// as a window of ten seconds loses at two seconds each. Until then what still answers is asked: a server whose lists hang says what
+/// its counters are. Chosen.
+pub const MOST_UNANSWERED: usize = 5;
 
 /// The logins with one account.
 #[derive(Debug, Clone, Default)]

@@ -147,7 +147,8 @@ async fn mariadb_as_it_is_installed_says_what_would_unlock_the_rest() {
     let window = window(&server, "root", 0.1).await;
     let refused = refusals(&window.samples[0].server);
     let names: Vec<&str> = refused.iter().map(|(name, _)| *name).collect();
-    let expected = ["digests", "errors", "waits", "log_files", "metadata_locks", "last_statements", "accounts"];
+    let expected =
+        ["digests", "errors", "waits", "log_files", "metadata_locks", "last_statements", "accounts"];
     assert_eq!(names, expected);
     let unlock = |at: usize| refused[at].1.unlock.as_deref().unwrap();
     assert!(unlock(0).contains("performance_schema = ON"), "{refused:?}");
