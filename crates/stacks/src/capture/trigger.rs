@@ -23,11 +23,10 @@ use aya::maps::{MapData, RingBuf};
 use aya::programs::UProbe;
 use aya::programs::uprobe::UProbeScope;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::time::{ClockId, clock_gettime};
 
 use super::kernel_program::{Aligned, SharedMap, load, refused};
 use super::procfs;
-use super::uprobe::{NAME, measure};
+use super::uprobe::{NAME, measure, nanoseconds, now_ns};
 use crate::error::{Error, Result};
 use crate::function;
 use crate::module::Modules;
@@ -518,17 +517,6 @@ impl Event {
             ago: Duration::from_nanos(now.saturating_sub(self.at_ns)),
         }
     }
-}
-
-fn nanoseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// `CLOCK_MONOTONIC`, as the programs read it.
-fn now_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    u64::try_from(now.tv_sec).unwrap_or_default() * 1_000_000_000
-        + u64::try_from(now.tv_nsec).unwrap_or_default()
 }
 
 #[cfg(test)]

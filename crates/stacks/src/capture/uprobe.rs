@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use aya::maps::Map;
 use aya::{Btf, Ebpf};
 use aya_obj::Object;
+use rustix::time::{ClockId, clock_gettime};
 
 use super::kernel_program::{Aligned, BPF_LINK_CREATE, bpf, refused};
 use crate::error::{Error, Result};
@@ -204,4 +205,16 @@ struct LinkCreate {
     probe_flags: u32,
     pid: u32,
     unused: u32,
+}
+
+/// A time as the programs count it; the longest that they can hold for one that is longer.
+pub(super) fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// `CLOCK_MONOTONIC`, as the programs read it.
+pub(super) fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    u64::try_from(now.tv_sec).unwrap_or_default() * 1_000_000_000
+        + u64::try_from(now.tv_nsec).unwrap_or_default()
 }

@@ -19,11 +19,10 @@ use std::time::{Duration, Instant};
 use aya::Ebpf;
 use aya::maps::{MapData, PerCpuArray};
 use aya::programs::BtfTracePoint;
-use rustix::time::{ClockId, clock_gettime};
 
 use super::kernel_program::{Aligned, SharedMap, load, refused};
 use super::sleep_cost;
-use super::uprobe::{NAME, Place, ProgramOfMany, measure};
+use super::uprobe::{NAME, Place, ProgramOfMany, measure, nanoseconds, now_ns};
 use crate::error::{Error, Result};
 use crate::function::{self, Function};
 use crate::module::Modules;
@@ -469,17 +468,6 @@ struct Waiter {
     woken_ns: AtomicU64,
     off_ns: AtomicU64,
     without_ns: AtomicU64,
-}
-
-fn nanoseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// `CLOCK_MONOTONIC`, as the programs read it.
-fn now_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    u64::try_from(now.tv_sec).unwrap_or_default() * 1_000_000_000
-        + u64::try_from(now.tv_nsec).unwrap_or_default()
 }
 
 #[cfg(test)]
