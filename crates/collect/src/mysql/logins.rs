@@ -6,21 +6,18 @@
 //! refused twice in a row is not sent again. Errors that may pass by themselves (the server is down, full or silent) do
 //! not count.
 //!
-//! They share what the server has not answered, too: it works at a question, or at a login, until it is done, whether or not
-//! somebody waits for it. So a connection that was given up is kept until something comes, and while
-//! [`MOST_UNANSWERED`] are kept no other is made: a server that hangs is not filled with connections of ours.
+//! They share what the server has not answered ([`Unanswered`]), too.
 //!
 //! They share the account's own limit of connections, too: a caller that keeps several leaves room for others.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use spindoctor_wire::connection::Connection;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::time::timeout_at;
 
 use super::error::ConnectError;
+use super::unanswered::Unanswered;
 
 /// After a refusal nothing is tried for so long: what a person has to mend is not mended sooner, and three tries that would
 /// lock an account are not made within minutes.
@@ -33,11 +30,6 @@ pub const PASSWORD_TRIES: u32 = 2;
 /// `top`.
 pub const LEFT_TO_OTHERS: u64 = 3;
 
-/// So many questions and logins of one target may be without an answer, after their deadlines, before nothing more is tried: as many
-/// as a window of ten seconds loses at two seconds each. Until then what still answers is asked: a server whose lists hang says what
-/// its counters are. Chosen.
-pub const MOST_UNANSWERED: usize = 5;
-
 /// The logins with one account.
 #[derive(Debug, Clone, Default)]
 pub struct Logins(Arc<Shared>);
@@ -49,24 +41,10 @@ struct Shared {
     state: Mutex<State>,
     /// The account's limit, once a session has said it.
     limit: watch::Sender<Option<Limit>>,
-    /// Connections that were given up, and of which nothing has come since.
-    unanswered: Arc<watch::Sender<usize>>,
-}
-
-/// A connection that was given up, for as long as nothing comes.
-struct OneUnanswered(Arc<watch::Sender<usize>>);
-
-impl OneUnanswered {
-    fn counted_in(all: &Arc<watch::Sender<usize>>) -> Self {
-        all.send_modify(|count| *count += 1);
-        Self(Arc::clone(all))
-    }
-}
-
-impl Drop for OneUnanswered {
-    fn drop(&mut self) {
-        self.0.send_modify(|count| *count -= 1);
-    }
+    /// What those who read gave up.
+    readers: Unanswered,
+    /// What those who write gave up. Apart, so that old values are given back though no list is answered.
+    writers: Unanswered,
 }
 
 #[derive(Debug, Default)]
@@ -124,8 +102,9 @@ impl Logins {
     /// Those of the same user with other credentials: what is remembered is only whether a login ever worked.
     #[must_use]
     pub fn renewed(&self) -> Self {
-        let renewed =
-            Self(Arc::new(Shared { unanswered: Arc::clone(&self.0.unanswered), ..Shared::default() }));
+        let Shared { readers, writers, .. } = &*self.0;
+        let (readers, writers) = (readers.clone(), writers.clone());
+        let renewed = Self(Arc::new(Shared { readers, writers, ..Shared::default() }));
         renewed.state().has_worked = self.has_worked();
         renewed
     }
@@ -164,56 +143,37 @@ impl Logins {
         }
     }
 
-    /// How many questions and logins were given up and have no answer yet.
-    pub fn unanswered(&self) -> usize {
-        *self.0.unanswered.borrow()
+    /// What those who read gave up.
+    pub(super) fn readers(&self) -> &Unanswered {
+        &self.0.readers
     }
 
-    /// Waits until fewer than [`MOST_UNANSWERED`] are.
-    pub(super) async fn have_room(&self) {
-        // It cannot be closed: this is one of its senders.
-        let _ = self.0.unanswered.subscribe().wait_for(|count| *count < MOST_UNANSWERED).await;
+    /// What those who write gave up.
+    pub(super) fn writers(&self) -> &Unanswered {
+        &self.0.writers
     }
 
-    /// Keeps a connection whose answer was given up until something comes.
-    pub(super) fn keep(&self, mut connection: Box<Connection>) {
-        let one = OneUnanswered::counted_in(&self.0.unanswered);
-        tokio::spawn(async move {
-            connection.until_something_comes().await;
-            drop(one);
-        });
-    }
-
-    /// Has a login go on after its deadline, when nobody waits for it any more: the server does the same.
-    pub(super) fn outlast<T: Send + 'static>(
-        &self,
-        deadline: Duration,
-        login: impl Future<Output = T> + Send + 'static,
-    ) -> JoinHandle<T> {
-        let all = Arc::clone(&self.0.unanswered);
-        tokio::spawn(async move {
-            let mut login = std::pin::pin!(login);
-            match timeout(deadline, &mut login).await {
-                Ok(outcome) => outcome,
-                Err(_) => {
-                    let _one = OneUnanswered::counted_in(&all);
-                    login.await
-                }
-            }
-        })
-    }
-
-    /// Logs in with `open`, when it is this one's turn, and remembers what came of it.
+    /// Logs in with `open`, when it is this one's turn, and remembers what came of it. Nobody waits after `by`: a turn that
+    /// comes later is not taken, and a login that is not over goes on, counted as unanswered. Others may try meanwhile where a
+    /// login has worked: its password is no wrong one.
     ///
     /// # Errors
-    /// What `open` returns, or without a try the refusal of before.
+    /// What `open` returns, or without a try the refusal of before; `late` where nobody waits any more.
     pub(super) async fn log_in<T>(
         &self,
+        by: Instant,
+        late: ConnectError,
         open: impl Future<Output = Result<T, ConnectError>>,
     ) -> Result<T, ConnectError> {
-        let _turn = self.0.turn.lock().await;
+        let Ok(turn) = timeout_at(by.into(), self.0.turn.lock()).await else { return Err(late) };
         self.admit()?;
-        let outcome = open.await;
+        let mut turn = Some(turn);
+        let is_late = || {
+            if self.has_worked() {
+                turn = None;
+            }
+        };
+        let outcome = self.readers().outlast(by, open, is_late).await.unwrap_or(Err(late));
         match &outcome {
             Ok(_) => self.worked(),
             Err(error) => self.failed(error),
@@ -267,6 +227,14 @@ mod tests {
         ConnectError::Denied { address: "db17:3306".to_owned(), code, message: "no".to_owned() }
     }
 
+    fn soon() -> Instant {
+        Instant::now() + Duration::from_secs(60)
+    }
+
+    fn late() -> ConnectError {
+        ConnectError::Silent { address: "db17:3306".to_owned(), after: WAIT }
+    }
+
     /// The refusal was so long ago.
     fn passes(logins: &Logins, time: Duration) {
         let mut state = logins.state();
@@ -279,7 +247,7 @@ mod tests {
             tries.fetch_add(1, Ordering::Relaxed);
             outcome
         };
-        logins.log_in(open).await.is_ok()
+        logins.log_in(soon(), late(), open).await.is_ok()
     }
 
     #[tokio::test]
@@ -321,7 +289,7 @@ mod tests {
                 tokio::task::yield_now().await;
                 Err::<(), _>(denied(1045))
             };
-            logins.log_in(open).await
+            logins.log_in(soon(), late(), open).await
         };
         let (one, two, three) = tokio::join!(slow(), slow(), slow());
         assert!(one.is_err() && two.is_err() && three.is_err());
@@ -343,6 +311,37 @@ mod tests {
         }
         assert_eq!((tries.load(Ordering::Relaxed), logins.again()), (5, None));
         assert!(!logins.has_worked());
+    }
+
+    /// One login hangs: where a password has worked the next one is made all the same, and where none has it waits.
+    #[tokio::test]
+    async fn a_login_that_hangs_keeps_others_waiting_only_where_none_has_worked() {
+        for has_worked in [false, true] {
+            let (logins, tries) = (Logins::default(), AtomicU32::new(0));
+            if has_worked {
+                assert!(outcome(&logins, &tries, Ok(())).await);
+            }
+            let (end, is_over) = tokio::sync::oneshot::channel::<()>();
+            let hanging = {
+                let logins = logins.clone();
+                tokio::spawn(async move {
+                    let open = async { is_over.await.map_err(|_| late()) };
+                    logins.log_in(Instant::now(), late(), open).await
+                })
+            };
+            while logins.readers().count() == 0 {
+                tokio::task::yield_now().await;
+            }
+            let by = Instant::now() + Duration::from_millis(50);
+            let next = logins.log_in(by, late(), async { Ok(()) }).await;
+            assert_eq!(next.is_ok(), has_worked, "{next:?}");
+            // One whose turn did not come sent nothing.
+            assert_eq!(logins.readers().count(), 1);
+            end.send(()).unwrap();
+            assert_eq!(hanging.await.unwrap(), Ok(()));
+            assert_eq!(logins.readers().count(), 0);
+            assert!(outcome(&logins, &tries, Ok(())).await);
+        }
     }
 
     #[test]

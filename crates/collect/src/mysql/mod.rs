@@ -38,6 +38,7 @@ pub mod session;
 pub mod source;
 pub mod target;
 mod tls;
+mod unanswered;
 pub mod user_locks;
 pub mod user_statistics;
 mod writing;
@@ -51,7 +52,7 @@ pub use secret::Secret;
 pub use session::{Limits, Session, SessionCost, WHOLE_ANSWERS};
 pub use source::{Plan, Source};
 pub use target::{Endpoint, SslMode, Target, Tls, Trust};
-pub use writing::{Unanswered, Writing, connect_writer};
+pub use writing::{Unwritten, Writing, connect_writer};
 
 /// Every source of the server, in the order in which they are asked.
 ///

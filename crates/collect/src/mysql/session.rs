@@ -18,6 +18,7 @@ use super::login::{log_in, refused};
 use super::logins::Logins;
 use super::rows::Rows;
 use super::target::Target;
+use super::unanswered::BoxedLogin;
 
 /// Leads every statement, so that a DBA finds them in the process list and the general log.
 const TAG: &str = "/* spindoctor */";
@@ -94,23 +95,11 @@ impl std::fmt::Debug for Session {
 impl Session {
     /// Connects, logs in and sets the session up, all within `limits.connect`.
     pub async fn connect(target: &Target, limits: &Limits) -> Result<Self, ConnectError> {
-        let begun = Instant::now();
-        if timeout(limits.connect, target.logins.have_room()).await.is_err() {
-            let questions = target.logins.unanswered();
-            return Err(ConnectError::Unanswered { address: target.address(), questions });
-        }
-        let login = {
-            let (target, limits) = (target.clone(), *limits);
-            async move { target.logins.log_in(Self::open(&target, &limits)).await }
+        let (owned, limits) = (target.clone(), *limits);
+        let login = |by, late| -> BoxedLogin<Self> {
+            Box::pin(async move { owned.logins.log_in(by, late, Self::open(&owned, &limits)).await })
         };
-        let left = limits.connect.saturating_sub(begun.elapsed());
-        match timeout(left, target.logins.outlast(left, login)).await {
-            Ok(Ok(outcome)) => outcome,
-            // It is cut off only where the program ends.
-            Ok(Err(_)) | Err(_) => {
-                Err(ConnectError::Silent { address: target.address(), after: limits.connect })
-            }
-        }
+        target.logins.readers().connect(target, limits.connect, login).await
     }
 
     async fn open(target: &Target, limits: &Limits) -> Result<Self, ConnectError> {
@@ -206,7 +195,7 @@ impl Session {
             && let Some(conn) = self.conn.take()
             && matches!(outcome, Err(QueryError::NoAnswer { .. }))
         {
-            self.logins.keep(conn);
+            self.logins.readers().keep(conn);
         }
         outcome
     }

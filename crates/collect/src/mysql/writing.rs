@@ -2,22 +2,24 @@
 
 use spindoctor_wire::ServerError;
 use spindoctor_wire::connection::Connection;
-use tokio::time::timeout;
 
 use super::answer::{self, Stopped};
 use super::error::ConnectError;
 use super::login::log_in;
+use super::logins::Logins;
 use super::session::Limits;
 use super::target::Target;
+use super::unanswered::BoxedLogin;
 
 /// A bare connection that is not read only: logged in as every session is, and nothing set on it.
 pub struct Writing {
-    conn: Connection,
+    conn: Box<Connection>,
+    logins: Logins,
 }
 
 /// Why a statement has no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Unanswered {
+pub enum Unwritten {
     /// The server's error; the connection goes on.
     Server(ServerError),
     /// The connection is of no more use.
@@ -26,10 +28,17 @@ pub enum Unanswered {
 
 /// Connects and logs in. Code that only reads uses a [`Session`](super::Session).
 pub async fn connect_writer(target: &Target, limits: &Limits) -> Result<Writing, ConnectError> {
-    match timeout(limits.connect, log_in(target)).await {
-        Ok(outcome) => outcome.map(|conn| Writing { conn }),
-        Err(_) => Err(ConnectError::Silent { address: target.address(), after: limits.connect }),
-    }
+    let owned = target.clone();
+    let login = |by, late: ConnectError| -> BoxedLogin<Writing> {
+        Box::pin(async move {
+            let login = async {
+                let conn = Box::new(log_in(&owned).await?);
+                Ok(Writing { conn, logins: owned.logins.clone() })
+            };
+            owned.logins.writers().outlast(by, login, || ()).await.unwrap_or(Err(late))
+        })
+    };
+    target.logins.writers().connect(target, limits.connect, login).await
 }
 
 impl Writing {
@@ -38,13 +47,19 @@ impl Writing {
     ///
     /// # Errors
     /// The server's error, or the connection broke.
-    pub async fn query(&mut self, sql: &str) -> Result<Vec<Vec<Option<String>>>, Unanswered> {
+    pub async fn query(&mut self, sql: &str) -> Result<Vec<Vec<Option<String>>>, Unwritten> {
         match answer::ask(&mut self.conn, sql).await {
             Ok(rows) => Ok(rows.into_cells()),
-            Err(Stopped::Server(error)) => Err(Unanswered::Server(error)),
-            Err(Stopped::Broken(why)) => Err(Unanswered::Broken(why)),
-            Err(Stopped::TooMuch(what)) => Err(Unanswered::Broken(what.to_owned())),
+            Err(Stopped::Server(error)) => Err(Unwritten::Server(error)),
+            Err(Stopped::Broken(why)) => Err(Unwritten::Broken(why)),
+            Err(Stopped::TooMuch(what)) => Err(Unwritten::Broken(what.to_owned())),
         }
+    }
+
+    /// Gives up an answer for which the deadline is over: the connection is kept until the server has done with it, and while
+    /// five are kept no other is made.
+    pub fn give_up(self) {
+        self.logins.writers().keep(self.conn);
     }
 
     /// Says goodbye.

@@ -83,11 +83,10 @@ fn what_a_busy_server_runs_is_shown_with_its_panel_its_phases_and_its_cost() {
         let total: f64 = digests.iter().filter_map(|group| group["share"].as_f64()).sum();
         assert!((total - 1.0).abs() < 1e-6, "{which:?}: {total}");
         let users = groups(&seen, "user");
-        assert_eq!(
-            users.first().map(|group| &group["key"]),
-            Some(&Value::from("app")),
-            "{which:?}: {users:#?}"
-        );
+        // Two sessions of root stand all the time; how many of the load's eight are seen at once is the machine's.
+        for user in ["app", "root"] {
+            assert!(users.iter().any(|group| group["key"] == user), "{which:?}: {users:#?}");
+        }
         assert!(
             groups(&seen, "tag").iter().any(|group| group["key"] == "route=/cart"),
             "{which:?}: {seen:#}"

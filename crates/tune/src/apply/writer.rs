@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use spindoctor_collect::mysql::{Limits, Target, Unanswered, Writing, connect_writer};
+use spindoctor_collect::mysql::{Limits, Target, Unwritten, Writing, connect_writer};
 use spindoctor_model::ServerVersion;
 use tokio::time::timeout;
 
@@ -120,16 +120,18 @@ impl Writer {
         let Some(conn) = self.conn.as_mut() else { return Err(broken("the connection is broken".into())) };
         match timeout(self.patience, conn.query(&format!("{TAG} {sql}"))).await {
             Ok(Ok(rows)) => Ok(rows),
-            Ok(Err(Unanswered::Server(error))) => {
+            Ok(Err(Unwritten::Server(error))) => {
                 let reason = format!("error {}: {}", error.code, error.message);
                 Err(Failed { code: Some(error.code), reason })
             }
-            Ok(Err(Unanswered::Broken(error))) => {
+            Ok(Err(Unwritten::Broken(error))) => {
                 self.conn = None;
                 Err(broken(format!("the connection broke: {error}")))
             }
             Err(_) => {
-                self.conn = None;
+                if let Some(conn) = self.conn.take() {
+                    conn.give_up();
+                }
                 Err(broken(format!("no answer in {} s", self.patience.as_secs())))
             }
         }

@@ -5,7 +5,9 @@
 use std::time::Duration;
 
 use spindoctor_collect::host::find_server;
-use spindoctor_collect::mysql::{ConnectError, Endpoint, Limits, QueryError, Session, SslMode, Target};
+use spindoctor_collect::mysql::{
+    ConnectError, Endpoint, Limits, QueryError, Session, SslMode, Target, connect_writer,
+};
 use spindoctor_lab::storm::{StormOptions, storm};
 use spindoctor_lab::{Home, Server, ServerSpec, Which};
 
@@ -192,6 +194,30 @@ async fn a_server_that_hangs_is_not_filled_with_connections() {
     // They end, and it goes on by itself.
     let mut session = Session::connect(&target, &patient).await.unwrap();
     assert_eq!(cell(&mut session, "SELECT 1").await, "1");
+}
+
+/// So it is with those who write; what readers wait for does not keep them from it.
+#[tokio::test]
+async fn a_server_that_hangs_is_not_filled_by_writers_and_their_room_is_their_own() {
+    let server = start(Which::Mysql, &[]).await;
+    let target = by_socket(&server, "root");
+    let impatient = Limits { connect: Duration::from_millis(500), query: Duration::from_millis(300) };
+    for _ in 0..5 {
+        let mut session = Session::connect(&target, &impatient).await.unwrap();
+        session.query("DO SLEEP(6)").await.unwrap_err();
+    }
+    let is_full = |error: ConnectError| matches!(error, ConnectError::Unanswered { questions: 5, .. });
+    assert!(is_full(Session::connect(&target, &impatient).await.unwrap_err()));
+    for _ in 0..5 {
+        let mut writing = connect_writer(&target, &impatient).await.unwrap();
+        assert!(tokio::time::timeout(impatient.query, writing.query("DO SLEEP(6)")).await.is_err());
+        writing.give_up();
+    }
+    assert!(is_full(connect_writer(&target, &impatient).await.err().unwrap()));
+    // They end, and it goes on by itself.
+    let patient = Limits { connect: Duration::from_secs(30), ..impatient };
+    let mut writing = connect_writer(&target, &patient).await.unwrap();
+    assert_eq!(writing.query("SELECT 1").await.unwrap(), [[Some("1".to_owned())]]);
 }
 
 /// Wrong passwords and a full server.
