@@ -6,7 +6,7 @@
 //! refused twice in a row is not sent again. Errors that may pass by themselves (the server is down, full or silent) do
 //! not count.
 //!
-//! They share what the server has not answered ([`Unanswered`]), too.
+//! They share what the server has not answered (`unanswered::Unanswered`), too.
 //!
 //! They share the account's own limit of connections, too: a caller that keeps several leaves room for others.
 
