@@ -58,7 +58,6 @@ fn what_a_busy_server_runs_is_shown_with_its_panel_its_phases_and_its_cost() {
             let keep = "UPDATE performance_schema.setup_consumers SET ENABLED = 'YES' WHERE NAME = 'events_waits_current'";
             runtime.block_on(server.execute([keep])).expect("a switch");
         }
-        let is_over = AtomicBool::new(false);
         let seen = std::thread::scope(|scope| {
             let run = |statements: &'static [&'static str]| {
                 let runtime =
@@ -71,16 +70,15 @@ fn what_a_busy_server_runs_is_shown_with_its_panel_its_phases_and_its_cost() {
                 std::thread::sleep(Duration::from_millis(200));
                 run(&["SELECT GET_LOCK('held', 4.5), 'secret' /*route='%2Fcart'*/"]);
             });
-            // Work inside the server: sysbench's clients are quick, and are at work only while the machine lets them.
-            let is_over = &is_over;
+            // Work inside the server: sysbench's clients are quick, and are at work only while the machine lets them. It ends by
+            // itself, so that a command that fails is shown at once.
+            let until = Instant::now() + Duration::from_secs(7);
             scope.spawn(move || {
-                while !is_over.load(Ordering::Relaxed) {
+                while Instant::now() < until {
                     run(&["DO BENCHMARK(300000, SHA2('x', 512))"]);
                 }
             });
-            let seen = json(&line);
-            is_over.store(true, Ordering::Relaxed);
-            seen
+            json(&line)
         });
         runtime.block_on(load.stop());
         assert_eq!(seen["schema"], "spindoctor.workload/1");
