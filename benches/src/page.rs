@@ -55,7 +55,7 @@ impl Row {
     }
 }
 
-/// The page: these sections, and those of an earlier page that were not measured again, in this order.
+/// The page: a summary, these sections, and those of an earlier page that were not measured again, in this order.
 pub(crate) fn render(earlier: &str, sections: &[Section], order: &[&str]) -> String {
     let mut page = String::from(
         "# Benchmarks\n\nWritten by `make bench`. Peers ran in the same run, interleaved. Where runs are repeated, the \
@@ -63,22 +63,84 @@ pub(crate) fn render(earlier: &str, sections: &[Section], order: &[&str]) -> Str
     );
     let earlier: Vec<(&str, &str)> =
         earlier.split("\n## ").skip(1).filter_map(|s| s.split_once('\n')).collect();
+    let mut texts: Vec<(&str, String)> = Vec::new();
     for name in order {
         let before = earlier.iter().find(|(earlier, _)| earlier == name).map(|(_, text)| text.trim());
         let section = sections.iter().find(|section| section.name == *name);
-        let _ = match (section, before) {
-            (Some(section), Some(before)) if !section.only.is_empty() => {
-                write!(page, "\n## {name}\n\n{}", section.markdown_among(before))
-            }
-            (Some(section), _) => write!(page, "\n## {name}\n\n{}", section.markdown()),
-            (None, Some(before)) => write!(page, "\n## {name}\n\n{before}\n"),
-            (None, None) => Ok(()),
+        let text = match (section, before) {
+            (Some(section), Some(before)) if !section.only.is_empty() => section.markdown_among(before),
+            (Some(section), _) => section.markdown(),
+            (None, Some(before)) => format!("{before}\n"),
+            (None, None) => continue,
         };
+        texts.push((name, text));
+    }
+    page.push_str(&summary(&texts));
+    for (name, text) in &texts {
+        let _ = write!(page, "\n## {name}\n\n{text}");
     }
     page
 }
 
 const HEAD: &str = "| what | measured | goal | reached |\n|---|---:|---:|---|\n";
+
+/// Rows with a goal, from which on a benchmark has one line in the summary: so many scenarios are read where they stand.
+const MANY: usize = 12;
+
+/// All numbers with a goal, and those that stand beside another tool's (`gdb / at rest`), in one table. It is written from the text of
+/// the sections, so that what was not measured again is in it with the day of its own run.
+fn summary(sections: &[(&str, String)]) -> String {
+    let mut text = String::from(
+        "\n## Summary\n\nEvery number that has a goal, and every ratio to another tool or another way, of the sections below, each with \
+         the day and the commit of its run. A benchmark with many scenarios has one line.\n\n\
+         | benchmark | what | measured | goal | reached | run |\n|---|---|---:|---:|---|---|\n",
+    );
+    for (name, section) in sections {
+        let run = run(section);
+        let rows: Vec<[&str; 4]> = section.lines().filter_map(cells).collect();
+        let goals: Vec<&[&str; 4]> = rows.iter().filter(|[.., reached]| !reached.is_empty()).collect();
+        if goals.len() > MANY {
+            let reached = goals.iter().filter(|[.., reached]| *reached == "yes").count();
+            let verdict = if reached == goals.len() { "yes" } else { "**no**" };
+            let measured = format!("{reached} of {}", goals.len());
+            let _ = writeln!(
+                text,
+                "| [{name}](#{name}) | goals reached | {measured} | all | {verdict} | {run} |"
+            );
+            continue;
+        }
+        for [what, measured, goal, reached] in
+            rows.iter().filter(|[what, .., reached]| !reached.is_empty() || what.contains(" / "))
+        {
+            let _ =
+                writeln!(text, "| [{name}](#{name}) | {what} | {measured} | {goal} | {reached} | {run} |");
+        }
+    }
+    text
+}
+
+/// The cells of a row of a section's table; None of its head and of other text.
+fn cells(line: &str) -> Option<[&str; 4]> {
+    let cells: Vec<&str> = line.strip_prefix("| ")?.strip_suffix('|')?.split('|').map(str::trim).collect();
+    <[&str; 4]>::try_from(cells).ok().filter(|[what, ..]| *what != "what")
+}
+
+/// `2026-11-28, 5ae2e0981c` of `Measured with spindoctor 0.1.0 (commit 5ae2e0981c), 2026-11-28, on ...`; the newest of several.
+fn run(section: &str) -> String {
+    let runs = section.lines().filter_map(|line| {
+        let (_, with) = line.split_once(if line.starts_with("Measured with ") {
+            "Measured with "
+        } else {
+            " measured again with "
+        })?;
+        let (program, rest) = with.split_once(", ")?;
+        let day = rest.split(", ").next()?;
+        let commit =
+            program.split_once("(commit ").map(|(_, commit)| format!(", {}", commit.trim_end_matches(')')));
+        Some(format!("{day}{}", commit.unwrap_or_default()))
+    });
+    runs.last().unwrap_or_default()
+}
 
 impl Section {
     fn markdown(&self) -> String {
@@ -149,6 +211,35 @@ mod tests {
         let numbers: Vec<&str> =
             page.lines().filter_map(|line| line.split("caught | ").nth(1)?.split(' ').next()).collect();
         assert_eq!(numbers, ["1", "5", "3"]);
+    }
+
+    #[test]
+    fn the_summary_has_every_goal_and_every_ratio_with_its_run() {
+        let with =
+            "spindoctor 0.1.0 (commit 5ae2e0981c), 2026-11-28, on a machine; peers: gdb 13.1".to_owned();
+        let few = vec![
+            Row::goal("one snapshot", "1 ms", "<= 10 ms", true),
+            Row::plain("threads", "1031"),
+            Row::plain("gdb / at rest", "985 times"),
+        ];
+        let many =
+            (0..20).map(|at| Row::goal(format!("scenario {at}"), "3 of 3", "3 of 3", at != 4)).collect();
+        let sections = [
+            Section { with, rows: few, ..section("snapshot", "") },
+            Section { rows: many, ..section("recorded-scenarios", "") },
+        ];
+        let order = ["snapshot", "recorded-scenarios"];
+        let page = render("", &sections, &order);
+        let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| [")).collect();
+        assert_eq!(
+            rows,
+            [
+                "| [snapshot](#snapshot) | one snapshot | 1 ms | <= 10 ms | yes | 2026-11-28, 5ae2e0981c |",
+                "| [snapshot](#snapshot) | gdb / at rest | 985 times |  |  | 2026-11-28, 5ae2e0981c |",
+                "| [recorded-scenarios](#recorded-scenarios) | goals reached | 19 of 20 | all | **no** |  |",
+            ]
+        );
+        assert_eq!(render(&page, &[], &order), page, "it is the same where nothing was measured");
     }
 
     #[test]

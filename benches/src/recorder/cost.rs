@@ -29,7 +29,7 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
             time, each as a user of its own. From 75 s after their start on, by the minute: CPU time of the program and all \
             that it starts; what is resident, the most of any second; the CPU time of their statements on the server, as \
             the server counts it by user; how much their files grow (the recorder's: pages in use). The exporter keeps nothing, Prometheus would; pt-stalk keeps something after a \
-            trigger, which never comes here.",
+            trigger, which never comes here. *CPU together* is that of the program and that of the server for it.",
     run: |bench| Box::pin(run(bench)),
 };
 
@@ -71,9 +71,11 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
         watch(&mut ground, &mut all).await?;
     }
     let seconds = begun.elapsed().as_secs_f64();
+    let beside = beside(&all);
     for watched in all {
         rows.extend(watched.rows(seconds)?);
     }
+    rows.extend(beside);
     ground.stop().await?;
     Ok(rows)
 }
@@ -103,7 +105,26 @@ async fn watch(ground: &mut Ground, all: &mut [Watched]) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// What ours and its statements take, as a part of what each of the others takes.
+fn beside(all: &[Watched]) -> Vec<Row> {
+    let ours = all.iter().find(|watched| watched.looker == Looker::Record).map(Watched::together);
+    let others = all.iter().filter(|watched| watched.looker != Looker::Record);
+    let ratio = |other: &Watched| {
+        let ratio = ours.as_ref()?.median / other.together().median;
+        let what = format!("CPU together, spindoctor / {}", other.label);
+        Some(Row::plain(what, format!("{} times", short(ratio))))
+    };
+    others.filter_map(ratio).collect()
+}
+
 impl Watched {
+    /// CPU of the program and of the server for it, percent of a core.
+    fn together(&self) -> Spread {
+        let minutes: Vec<f64> =
+            self.core.iter().zip(&self.server).map(|(core, server)| core + server).collect();
+        Spread::from_values(&minutes)
+    }
+
     /// CPU time so far, seconds, and what is resident, MiB.
     fn taken(&mut self) -> anyhow::Result<(f64, f64)> {
         let taken = self.looking.taken().with_context(|| self.label.clone())?;
@@ -121,6 +142,7 @@ impl Watched {
     }
 
     fn rows(self, seconds: f64) -> anyhow::Result<Vec<Row>> {
+        let together = self.together();
         let grown_mib = (self.kept_bytes()? as f64 - self.bytes as f64) / MIB;
         let Self { looker, label: text, looking, core, server, resident_mib, .. } = self;
         let (core, server, resident) =
@@ -148,6 +170,11 @@ impl Watched {
             });
         }
         rows.push(Row::plain(what("the server's CPU for it"), server.text("% of a core")));
+        let (what, measured) = (what("CPU together"), together.text("% of a core"));
+        rows.push(match is_ours {
+            true => Row::goal(what, measured, "<= 1 %", together.median <= 1.0),
+            false => Row::plain(what, measured),
+        });
         Ok(rows)
     }
 }

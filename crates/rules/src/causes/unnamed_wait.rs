@@ -10,11 +10,11 @@ use spindoctor_model::{
 use crate::commits::commits_per_s;
 use crate::draft::Draft;
 use crate::own_answers::OwnAnswers;
-use crate::rank::{NOTE, WARNING_FROM};
+use crate::rank::{CRITICAL_FROM, NOTE, WARNING_FROM};
 use crate::run_queue::host_busy;
 use crate::time_model::{ORDINARY, blocker, explained, is_worth_a_finding, severity, unnamed, waits};
 use crate::wait_graph::Verdict;
-use crate::{CAUSES, Cause, Costs, Outcome, Rule, Stacks};
+use crate::{CAUSES, Cause, Costs, Outcome, Rule, Stacks, find};
 
 /// The catalogue's last entry.
 pub const CAUSE: Cause = Cause {
@@ -27,7 +27,8 @@ pub const CAUSE: Cause = Cause {
                    no shorter.",
     evidence: "The time model: snapshots of all threads' stacks ten times a second, or the process list once a second where \
                stacks cannot be taken. It is a finding where classes of waits that no other finding explains take 5 % of the \
-               session time or more, and half a session or more on average. And what spindoctor's own questions took: where nothing \
+               session time or more, and half a session or more on average; where few are at work and nothing is said of it, one class is a note \
+               from a fifth of their time on. And what spindoctor's own questions took: where nothing \
                else is found and one of them took a second or more it is a note, where two or more did, for a twentieth of the time, \
                a warning.",
     looks_alike: "Sessions that sleep on purpose and idle connections are not at work and are not counted. A share of \
@@ -81,6 +82,10 @@ const COMMON: &[TimeClass] = &[TimeClass::Latch, TimeClass::Mutex];
 /// Up to this share of the session time they are a note.
 const COMMON_UP_TO: f64 = 0.15;
 
+/// Sessions on average in a class of waits, below which even a note would rest on a handful of sightings: ten in ten seconds of looks
+/// ten times a second.
+const FEW_SESSIONS: f64 = 0.1;
+
 /// What is left when the other rules have had their say.
 pub(crate) fn evaluate(window: &Window, time: &SessionTime, findings: &[Finding]) -> Outcome {
     let unnamed = unnamed(time, findings);
@@ -98,6 +103,12 @@ pub(crate) fn evaluate(window: &Window, time: &SessionTime, findings: &[Finding]
     if own.late > 0 {
         return Outcome::Fired(late(window, own));
     }
+    if let Some(few) = of_few(time, findings) {
+        return Outcome::Fired(Finding {
+            severity: Severity::Note,
+            ..finding(window, time, few.share, few, &[few])
+        });
+    }
     let explained = explained(time, findings);
     let least = if window.is_given() { GIVEN_SESSIONS } else { ORDINARY_SESSIONS };
     let ordinary = time.classes.iter().find(|one| ORDINARY.contains(&one.class));
@@ -109,6 +120,24 @@ pub(crate) fn evaluate(window: &Window, time: &SessionTime, findings: &[Finding]
         Some(largest) => Outcome::Fired(finding(window, time, NOTE, largest, &[largest])),
         None => Outcome::Clear,
     }
+}
+
+/// A wait of less than half a session on average that takes a large part of the time of the few that are at work, and of which no
+/// finding says anything: their clients wait for it as they would on a busy server.
+fn of_few<'a>(time: &'a SessionTime, findings: &[Finding]) -> Option<&'a TimeShare> {
+    let is_named = |class| {
+        findings
+            .iter()
+            .any(|finding| find(&finding.cause).is_some_and(|cause| cause.explains_time.contains(&class)))
+    };
+    let largest = waits(time, findings).into_iter().find(|one| !is_named(one.class))?;
+    let is_large = largest.share >= CRITICAL_FROM && largest.share > time.error;
+    let sessions = largest.share * time.session_seconds_per_second;
+    // Where the sessions at work are less than one, the share is of that one.
+    (is_large
+        && sessions >= FEW_SESSIONS
+        && sessions >= CRITICAL_FROM * time.session_seconds_per_second.max(1.0))
+    .then_some(largest)
 }
 
 /// An ordinary class in which so many stand for most of the time that it is no work that goes on: tables that are opened are work, a
@@ -387,6 +416,26 @@ pub(crate) mod examples {
         let findings = found(0.0);
         assert_eq!((findings[0].cause.as_str(), findings[0].severity), (CAUSE.name, Severity::Critical));
         assert!(found(40.0).iter().all(|finding| finding.severity == Severity::Note), "{:#?}", found(40.0));
+    }
+
+    #[test]
+    fn a_third_of_the_time_of_few_sessions_is_a_note_and_a_tenth_of_it_is_none() {
+        let found = |every: usize| {
+            let sessions = move |at: usize| {
+                let state =
+                    if at.is_multiple_of(every) { "Waiting for GTID to be committed" } else { "executing" };
+                vec![session(20, "Query", state, "SELECT 1")]
+            };
+            let window = Build::busy("8.0.36").sessions(sessions).remote().without_profile().window();
+            crate::diagnose(&window).findings
+        };
+        let findings = found(3);
+        assert_eq!(
+            findings.iter().map(|found| (found.cause.as_str(), found.severity)).collect::<Vec<_>>(),
+            [(CAUSE.name, Severity::Note)]
+        );
+        assert!(findings[0].headline.contains("% of the session time"), "{}", findings[0].headline);
+        assert_eq!(found(10), []);
     }
 
     #[test]
