@@ -85,7 +85,7 @@ pub(crate) fn render(earlier: &str, sections: &[Section], order: &[&str]) -> Str
 const HEAD: &str = "| what | measured | goal | reached |\n|---|---:|---:|---|\n";
 
 /// Rows with a goal, from which on a benchmark has one line in the summary: so many scenarios are read where they stand.
-const MANY: usize = 12;
+const MANY: usize = 9;
 
 /// All numbers with a goal, and those that stand beside another tool's (`gdb / at rest`), in one table. It is written from the text of
 /// the sections, so that what was not measured again is in it with the day of its own run.

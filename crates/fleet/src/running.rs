@@ -1,8 +1,8 @@
 //! The running statements of all servers: once, or again and again over connections that stay.
 //!
 //! One statement per sample and server, bounded on the server's side. A broken connection is made again after a pause
-//! that grows; the limits bound the logins at once, and samples are spread over the interval, so that there are no
-//! bursts.
+//! that grows, and less often where five questions or logins have no answer yet; the limits bound the logins at once, and
+//! samples are spread over the interval, so that there are no bursts.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 use spindoctor_collect::asking::Known;
 use spindoctor_collect::follow::Backoff;
 use spindoctor_collect::mysql::logins;
-use spindoctor_collect::mysql::{Plan, Source, Target, global_variables, perf_schema_threads, processlist};
+use spindoctor_collect::mysql::{
+    Plan, Source, Target, Unanswered, global_variables, perf_schema_threads, processlist,
+};
 use spindoctor_model::mysql::{NamedValues, ServerThread};
 use spindoctor_model::{Reading, ServerSample, ServerVersion};
 use tokio::sync::{Semaphore, SemaphorePermit, mpsc, watch};
@@ -114,7 +116,7 @@ impl Servers {
         for server in 0..self.targets.len() {
             let phase = every * server as u32 / count;
             let standing = Standing { servers: self.clone(), server, every, phase, doors: doors.clone() };
-            tasks.spawn(standing.keep(stop.clone(), listener.clone()));
+            tasks.spawn(standing.keep(stop.clone(), listener.clone(), Unanswered::default()));
         }
         turns::stopped(&mut stop).await;
         let goodbyes = async { while tasks.join_next().await.is_some() {} };
@@ -141,11 +143,20 @@ struct Standing {
 
 impl Standing {
     /// Keeps a connection to the server, and looks, until it is stopped.
-    async fn keep(self, mut stop: watch::Receiver<bool>, listener: Arc<dyn Listener>) {
+    async fn keep(
+        self,
+        mut stop: watch::Receiver<bool>,
+        listener: Arc<dyn Listener>,
+        unanswered: Unanswered,
+    ) {
         let mut backoff = Backoff::default();
         let mut wrong_passwords = 0;
         let start = Instant::now();
         loop {
+            tokio::select! {
+                () = turns::stopped(&mut stop) => return,
+                () = unanswered.room() => {}
+            }
             let mut looker = None;
             let failure = tokio::select! {
                 () = turns::stopped(&mut stop) => None,
@@ -160,6 +171,13 @@ impl Standing {
             // A login that worked sets the server's count back, and this one.
             if looker.is_some() {
                 wrong_passwords = 0;
+            }
+            // A deadline that the server itself kept has a number.
+            if failure.reason == Reason::Timeout && failure.code.is_none() {
+                match looker {
+                    Some(looker) => unanswered.keep(Box::new(looker.session.into_connection())),
+                    None => unanswered.given_up(),
+                }
             }
             let wait = wait_after(&failure, &mut backoff, &mut wrong_passwords);
             listener.receive((self.server, Err(failure)));
@@ -317,6 +335,45 @@ mod tests {
         }
         assert_eq!(wait_after(&refused(1045), &mut backoff, &mut wrong), Some(logins::WAIT));
         assert_eq!(wait_after(&refused(1045), &mut backoff, &mut wrong), None);
+    }
+
+    /// Counts what a server says.
+    #[derive(Default)]
+    struct Counting(std::sync::atomic::AtomicU32);
+
+    impl Listener for Counting {
+        fn receive(&self, _: FromServer) {
+            self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        }
+    }
+
+    /// It lets everybody in and says nothing: each login that is given up may stay in it.
+    #[tokio::test]
+    async fn a_server_that_hangs_is_not_filled_with_connections() {
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = silent.local_addr().expect("its address").port();
+        let target = Target::new(Endpoint::Tcp { host: "127.0.0.1".to_owned(), port }, "app");
+        let soon = Duration::from_millis(50);
+        let limits =
+            Limits { connect: soon, query: soon, connections: 9, per_host: 1, per_second: None, retries: 0 };
+        let servers = Servers::new([target].into(), limits);
+        let tries = async |before: u32| {
+            let unanswered = Unanswered::default();
+            (0..before).for_each(|_| unanswered.given_up());
+            let doors = Arc::new(Doors::new(&servers.targets, &limits));
+            let phase = Duration::ZERO;
+            let standing = Standing { servers: servers.clone(), server: 0, every: soon, phase, doors };
+            let (stop, stopped) = watch::channel(false);
+            let counting = Arc::new(Counting::default());
+            let ending = async {
+                tokio::time::sleep(10 * soon).await;
+                stop.send_replace(true);
+            };
+            tokio::join!(standing.keep(stopped, counting.clone(), unanswered.clone()), ending);
+            (counting.0.load(std::sync::atomic::Ordering::Relaxed), unanswered.count())
+        };
+        assert_eq!(tries(4).await, (1, 5), "one more, which is counted with the others");
+        assert_eq!(tries(5).await, (0, 5), "no more until one of them is answered");
     }
 
     #[tokio::test]

@@ -155,6 +155,11 @@ impl Session {
         }
     }
 
+    /// Its connection, for who gave up an answer and keeps it until that comes.
+    pub(crate) fn into_connection(self) -> Connection {
+        self.connection
+    }
+
     /// Says goodbye, without which servers count an aborted client.
     pub(crate) async fn close(self) {
         // Whatever comes of it, the socket is closed.

@@ -52,6 +52,7 @@ pub use secret::Secret;
 pub use session::{Limits, Session, SessionCost, WHOLE_ANSWERS};
 pub use source::{Plan, Source};
 pub use target::{Endpoint, SslMode, Target, Tls, Trust};
+pub use unanswered::Unanswered;
 pub use writing::{Unwritten, Writing, connect_writer};
 
 /// Every source of the server, in the order in which they are asked.

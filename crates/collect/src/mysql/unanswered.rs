@@ -24,7 +24,7 @@ const KEPT: Duration = Duration::from_mins(10);
 
 /// How many questions and logins were given up and have no answer yet. Clones count together.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Unanswered(Arc<watch::Sender<usize>>);
+pub struct Unanswered(Arc<watch::Sender<usize>>);
 
 /// One of them, for as long as nothing comes.
 struct One(Unanswered);
@@ -37,7 +37,7 @@ impl Drop for One {
 
 impl Unanswered {
     /// How many they are.
-    pub(super) fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         *self.0.borrow()
     }
 
@@ -46,8 +46,23 @@ impl Unanswered {
         One(self.clone())
     }
 
+    /// Waits until another connection may be made.
+    pub async fn room(&self) {
+        // The sender lives as long as this does.
+        let _ = self.0.subscribe().wait_for(|count| *count < MOST_UNANSWERED).await;
+    }
+
+    /// Counts a login that was given up and of which no connection is left: the server may be at it still.
+    pub fn given_up(&self) {
+        let one = self.one();
+        tokio::spawn(async move {
+            tokio::time::sleep(KEPT).await;
+            drop(one);
+        });
+    }
+
     /// Keeps a connection whose answer was given up until something comes.
-    pub(super) fn keep(&self, mut connection: Box<Connection>) {
+    pub fn keep(&self, mut connection: Box<Connection>) {
         let one = self.one();
         tokio::spawn(async move {
             let _ = timeout(KEPT, connection.until_something_comes()).await;
@@ -66,8 +81,7 @@ impl Unanswered {
         login: impl FnOnce(Instant, ConnectError) -> BoxedLogin<T>,
     ) -> Result<T, ConnectError> {
         let by = Instant::now() + deadline;
-        let room = async { self.0.subscribe().wait_for(|count| *count < MOST_UNANSWERED).await.is_ok() };
-        if timeout_at(by.into(), room).await.is_err() {
+        if timeout_at(by.into(), self.room()).await.is_err() {
             return Err(ConnectError::Unanswered { address: target.address(), questions: self.count() });
         }
         let late = ConnectError::Silent { address: target.address(), after: deadline };

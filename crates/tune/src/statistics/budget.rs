@@ -96,7 +96,7 @@ pub fn words(of: Quantity, budget: &Budget) -> String {
     let (name, margin) = (of.words(), percent(*margin));
     if seconds <= seconds_allowed {
         return format!(
-            "the noise so far calls for about {} ({quads} quads) to show ±{margin} of {name}; {} are allowed",
+            "the noise so far calls for about {} ({quads} quads) to tell ±{margin} of {name} from nothing, a larger effect sooner; {} are allowed",
             roughly(*seconds),
             roughly(*seconds_allowed)
         );
@@ -107,7 +107,7 @@ pub fn words(of: Quantity, budget: &Budget) -> String {
         Some(_) | None => "which show nothing".to_owned(),
     };
     format!(
-        "the noise here calls for about {} ({quads} quads) to show ±{margin} of {name}; {} are allowed, {less}. More with --max-time, or a wider {}",
+        "the noise here calls for about {} ({quads} quads) to tell ±{margin} of {name} from nothing, a larger effect sooner; {} are allowed, {less}. More with --max-time, or a wider {}",
         roughly(*seconds),
         roughly(*seconds_allowed),
         of.flag()
@@ -150,14 +150,18 @@ mod tests {
         let (of, budget) = super::estimate(&blocks(6, 0.05), 80.0, 600.0, &Terms::default()).unwrap();
         let words = words(of, &budget);
         assert!(
-            words.contains(" h (") && words.contains("±2 % of throughput; 10 min are allowed"),
+            words.contains(" h (")
+                && words
+                    .contains("±2 % of throughput from nothing, a larger effect sooner; 10 min are allowed"),
             "{words}"
         );
         assert!(budget.reached.unwrap() > 0.03, "{budget:?}");
         let (of, budget) = super::estimate(&blocks(6, 0.001), 10.0, 600.0, &Terms::default()).unwrap();
         let words = super::words(of, &budget);
         assert!(
-            words.contains("about 80 s (8 quads) to show ±2 % of throughput; 10 min are allowed"),
+            words.contains(
+                "about 80 s (8 quads) to tell ±2 % of throughput from nothing, a larger effect sooner; 10 min"
+            ),
             "{words}"
         );
         assert_eq!([90.0, 4_200.0, 23_400.0].map(roughly), ["90 s", "70 min", "6.5 h"]);
