@@ -127,7 +127,7 @@ fn cells(line: &str) -> Option<[&str; 4]> {
 
 /// `2026-11-28, 5ae2e0981c` of `Measured with spindoctor 0.1.0 (commit 5ae2e0981c), 2026-11-28, on ...`; the newest of several.
 fn run(section: &str) -> String {
-    let runs = section.lines().filter_map(|line| {
+    let mut runs = section.lines().filter_map(|line| {
         let (_, with) = line.split_once(if line.starts_with("Measured with ") {
             "Measured with "
         } else {
@@ -139,7 +139,7 @@ fn run(section: &str) -> String {
             program.split_once("(commit ").map(|(_, commit)| format!(", {}", commit.trim_end_matches(')')));
         Some(format!("{day}{}", commit.unwrap_or_default()))
     });
-    runs.last().unwrap_or_default()
+    runs.next_back().unwrap_or_default()
 }
 
 impl Section {
