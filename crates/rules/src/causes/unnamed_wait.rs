@@ -82,10 +82,6 @@ const COMMON: &[TimeClass] = &[TimeClass::Latch, TimeClass::Mutex];
 /// Up to this share of the session time they are a note.
 const COMMON_UP_TO: f64 = 0.15;
 
-/// Sessions on average in a class of waits, below which even a note would rest on a handful of sightings: ten in ten seconds of looks
-/// ten times a second.
-const FEW_SESSIONS: f64 = 0.1;
-
 /// What is left when the other rules have had their say.
 pub(crate) fn evaluate(window: &Window, time: &SessionTime, findings: &[Finding]) -> Outcome {
     let unnamed = unnamed(time, findings);
@@ -131,13 +127,10 @@ fn of_few<'a>(time: &'a SessionTime, findings: &[Finding]) -> Option<&'a TimeSha
             .any(|finding| find(&finding.cause).is_some_and(|cause| cause.explains_time.contains(&class)))
     };
     let largest = waits(time, findings).into_iter().find(|one| !is_named(one.class))?;
-    let is_large = largest.share >= CRITICAL_FROM && largest.share > time.error;
-    let sessions = largest.share * time.session_seconds_per_second;
-    // Where the sessions at work are less than one, the share is of that one.
-    (is_large
-        && sessions >= FEW_SESSIONS
-        && sessions >= CRITICAL_FROM * time.session_seconds_per_second.max(1.0))
-    .then_some(largest)
+    // Where the sessions at work are less than one on average, the share is of that one.
+    let at_work = time.session_seconds_per_second;
+    let is_large = largest.share * at_work >= CRITICAL_FROM * at_work.max(1.0);
+    (is_large && largest.share > time.error).then_some(largest)
 }
 
 /// An ordinary class in which so many stand for most of the time that it is no work that goes on: tables that are opened are work, a

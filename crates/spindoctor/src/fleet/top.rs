@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use anyhow::{Context as _, bail};
-use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use ratatui::crossterm::event::{self, KeyEventKind};
 use spindoctor_fleet::running::{FromServer, Listener, Servers};
 use tokio::sync::{mpsc, watch};
 
@@ -23,6 +23,7 @@ use crate::common::terminal::columns_of_stdout;
 use crate::common::{output, terminal};
 use crate::top::{
     Board, Drawn, FleetFacts, FleetState, Flow, GiveBack, LOOK_AROUND, Theme, draw_fleet, ended_by_signal,
+    may_be_held_down,
 };
 use spindoctor_page::number;
 
@@ -158,14 +159,13 @@ fn show(fleet: &Fleet, shared: &Shared, mut state: FleetState) -> anyhow::Result
         }
         let facts = FleetFacts { rows: listing.rows.len(), orders: listing.orders, page: drawn.page };
         loop {
-            if let Event::Key(key) = event::read()?
-                && key.kind != KeyEventKind::Release
+            let event = event::read()?;
+            if let Some(key) = event.as_key_event().filter(|key| key.kind != KeyEventKind::Release)
                 && state.key(key, facts) == Flow::Quit
             {
                 return Ok(());
             }
-            // Keys that wait are obeyed before the next picture, so that one that is held down does not lag.
-            if !event::poll(std::time::Duration::ZERO)? {
+            if !may_be_held_down(&event) || !event::poll(std::time::Duration::ZERO)? {
                 break;
             }
         }

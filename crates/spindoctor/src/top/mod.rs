@@ -57,5 +57,5 @@ pub use draw::{Drawn, Theme, draw_fleet};
 pub use fleet::{FleetFacts, FleetState};
 pub use run::run;
 pub use state::Flow;
-pub use terminal::{GiveBack, LOOK_AROUND, ended_by_signal};
+pub use terminal::{GiveBack, LOOK_AROUND, ended_by_signal, may_be_held_down};
 pub use view::{Align, Listing};

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use jiff::Timestamp;
-use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::draw::{Drawn, Theme, draw};
@@ -88,9 +88,8 @@ pub fn show(feed: &mut dyn Feed, mut state: State) -> anyhow::Result<()> {
         if event::poll(if is_playing { FRAME } else { LOOK_AROUND })? {
             let targets = shown.targets();
             loop {
-                if let Event::Key(key) = event::read()?
-                    && key.kind != KeyEventKind::Release
-                {
+                let event = event::read()?;
+                if let Some(key) = event.as_key_event().filter(|key| key.kind != KeyEventKind::Release) {
                     let facts = Facts {
                         extent: moment.extent,
                         at: state.at().or(moment.at),
@@ -104,8 +103,7 @@ pub fn show(feed: &mut dyn Feed, mut state: State) -> anyhow::Result<()> {
                         return Ok(());
                     }
                 }
-                // Keys that wait are obeyed before the next picture, so that one that is held down does not lag.
-                if !event::poll(Duration::ZERO)? {
+                if !may_be_held_down(&event) || !event::poll(Duration::ZERO)? {
                     break;
                 }
             }
@@ -115,6 +113,13 @@ pub fn show(feed: &mut dyn Feed, mut state: State) -> anyhow::Result<()> {
         state.pass(elapsed, moment.extent);
     }
     Ok(())
+}
+
+/// True of keys that move: where more of them wait they are obeyed before the next picture, so that one that is held down does not
+/// lag. After any other key the next means what the next picture shows: its rows, and what Enter opens there.
+pub fn may_be_held_down(event: &Event) -> bool {
+    use KeyCode::{Down, Left, PageDown, PageUp, Right, Up};
+    event.as_key_event().is_some_and(|key| matches!(key.code, Up | Down | PageUp | PageDown | Left | Right))
 }
 
 /// Becomes true when a signal asks the program to end: the terminal is given back first.

@@ -40,7 +40,13 @@ impl Terminal {
     }
 
     pub(crate) fn press(&self, key: &str) {
-        tmux(self.folder.path(), &["send-keys", key]);
+        self.press_at_once(&[key]);
+    }
+
+    /// Keys that wait together, before the program looks at the first.
+    pub(crate) fn press_at_once(&self, keys: &[&str]) {
+        let arguments: Vec<&str> = ["send-keys"].into_iter().chain(keys.iter().copied()).collect();
+        tmux(self.folder.path(), &arguments);
     }
 
     /// Waits until the screen holds all of this, and returns it.
@@ -144,9 +150,8 @@ pub(crate) fn goes_to_the_stall_of(recording: &Path) {
     let terminal = Terminal::running(&format!("top --replay {}", recording.display()), 200, 50);
     let name = recording.file_name().and_then(|name| name.to_str()).expect("UTF-8");
     terminal.shows(&["END", name, "read only", "n/N event"]);
-    terminal.press("8");
-    terminal.shows(&["global-lock-pileup"]);
-    terminal.press("Enter");
+    // At once, as somebody types who knows the screens: Enter means what the screen of events shows.
+    terminal.press_at_once(&["8", "Enter"]);
     terminal.shows(&["PAUSED", "STALL since", "global-lock-pileup"]);
     terminal.press("5");
     terminal.press("Right");
