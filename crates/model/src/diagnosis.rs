@@ -139,8 +139,10 @@ pub struct SpinShares {
     pub commits: f64,
     /// The redo log's own threads.
     pub log_threads: f64,
-    /// Latches: mutexes and rw-locks of the server.
+    /// Latches: InnoDB's mutexes and rw-locks.
     pub latches: f64,
+    /// Mutexes of the C library.
+    pub mutexes: f64,
     /// The kernel's spin locks.
     pub kernel: f64,
 }
@@ -148,15 +150,16 @@ pub struct SpinShares {
 impl SpinShares {
     /// All of them together.
     pub fn all(&self) -> f64 {
-        self.commits + self.log_threads + self.latches + self.kernel
+        self.commits + self.log_threads + self.latches + self.mutexes + self.kernel
     }
 
     /// Each with its name, the largest first.
-    pub fn named(&self) -> [(&'static str, f64); 4] {
+    pub fn named(&self) -> [(&'static str, f64); 5] {
         let mut named = [
             ("commits", self.commits),
             ("redo log threads", self.log_threads),
             ("latches", self.latches),
+            ("mutexes", self.mutexes),
             ("kernel", self.kernel),
         ];
         named.sort_by(|a, b| b.1.total_cmp(&a.1));

@@ -130,6 +130,7 @@ fn profile_head(window: &Window, profile: &Profile) -> DiagnosedProfile {
             commits: samples.share(Whose::Commit),
             log_threads: samples.share(Whose::LogThreads),
             latches: samples.share(Whose::Latch),
+            mutexes: samples.share(Whose::Mutex),
             kernel: samples.share(Whose::Kernel),
         }),
     }

@@ -28,6 +28,7 @@ pub mod proposals;
 pub mod rank;
 mod redo_sync;
 pub mod replica;
+mod row_lock_time;
 mod run_queue;
 mod seen_most;
 mod sessions;

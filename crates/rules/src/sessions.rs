@@ -140,6 +140,9 @@ pub(crate) fn ending(sample: &ServerSample, connection_id: u64, why: &str) -> Re
             "Its transaction is rolled back: {}. That takes about as long as the changes did; its locks are kept until it ends.",
             number::counted(rows, "changed row", "changed rows")
         ),
+        None if sample.transactions.value().is_some() => {
+            "Nothing is rolled back: it has no open transaction in InnoDB.".into()
+        }
         None => "Its open transaction is rolled back, which takes about as long as its changes took.".into(),
     };
     Remedy {

@@ -6,6 +6,8 @@
 use spindoctor_model::stack::{Frame, Observation, Profile, Spin};
 use spindoctor_model::{Unavailable, Window};
 
+use crate::time_model::tables::MUTEXES;
+
 /// Samples below which no share is given. The standard error of a share of 10 % is then 2 percentage points.
 const ENOUGH: usize = 200;
 
@@ -29,8 +31,10 @@ pub enum Whose {
     Commit,
     /// The redo log's own threads, waiting for work.
     LogThreads,
-    /// Latches: mutexes and rw-locks of the server.
+    /// Latches: InnoDB's mutexes and rw-locks.
     Latch,
+    /// Mutexes of the C library: how long they spin no setting of the server's says.
+    Mutex,
     /// The kernel's own.
     Kernel,
 }
@@ -106,8 +110,15 @@ pub(crate) fn whose(profile: &Profile, observation: &Observation) -> Option<Whos
         Spin::Kernel => Whose::Kernel,
         Spin::User if stands_in(profile, observation, COMMIT_SPIN) => Whose::Commit,
         Spin::User if stands_in(profile, observation, LOG_THREADS) => Whose::LogThreads,
+        Spin::User if spins_itself(profile, observation) => Whose::Mutex,
         Spin::User => Whose::Latch,
     })
+}
+
+/// True where the innermost function, the one that has the loop, is the C library's (nptl/pthread_mutex_lock.c: mutexes that the server
+/// makes adaptive).
+fn spins_itself(profile: &Profile, observation: &Observation) -> bool {
+    names(profile, observation).next().is_some_and(|name| MUTEXES.contains(&name))
 }
 
 fn stands_in(profile: &Profile, observation: &Observation, functions: &[&str]) -> bool {

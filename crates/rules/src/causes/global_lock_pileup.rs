@@ -2,12 +2,15 @@
 
 use spindoctor_model::mysql::{ServerSample, ServerThread};
 use spindoctor_model::wait_graph::LockKind;
-use spindoctor_model::{Evidence, Finding, Remedy, Sample, TimeClass, Unavailable, Window, number};
+use spindoctor_model::{
+    Evidence, Finding, Remedy, Sample, SessionTime, TimeClass, Unavailable, Window, number,
+};
 
 use super::{connections_exhausted, thread_pool_starved};
 use crate::draft::Draft;
 use crate::killing;
 use crate::sessions::{self, Waiting};
+use crate::time_model::InClasses;
 use crate::wait_graph::{TABLE_FLUSH, Verdict};
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
@@ -50,7 +53,7 @@ pub const CAUSE: Cause = Cause {
         "MDL_wait::timed_wait",
         "Global_read_lock::wait_if_global_read_lock", // up to 5.1
     ]),
-    rule: Rule::Readings(evaluate),
+    rule: Rule::Time(evaluate),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,
@@ -63,15 +66,20 @@ pub const CAUSE: Cause = Cause {
 /// seen in one sample at most.
 const WAITERS: f64 = 0.5;
 
-fn evaluate(window: &Window) -> Outcome {
-    examine(window).into()
+fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
+    examine(window, time).into()
 }
 
-fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
+fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unavailable> {
     let waiting = Waiting::count(window, waits)?;
-    if waiting.mean < WAITERS {
+    // Of a lock that is taken again and again for an instant the stacks see more than a list once a second.
+    let account = InClasses::from_time(time, &[TimeClass::GlobalLock]);
+    if waiting.mean < WAITERS && account.is_none() {
         return Ok(None);
     }
+    let waiters =
+        waiting.most().max(account.as_ref().map_or(0.0, |account| account.sessions)).round().max(1.0);
+    let lost_ratio = waiting.lost_ratio().max(account.as_ref().map_or(0.0, |account| account.share));
     let sample = window
         .samples
         .iter()
@@ -104,7 +112,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
                 () if is_a_guess => "most likely blocks",
                 () => "blocks",
             },
-            number::counted(waiting.most().round() as u64, "session", "sessions"),
+            number::counted(waiters as u64, "session", "sessions"),
             match root.statement.as_str() {
                 idle if idle.starts_with("idle") && is_a_guess =>
                     "has rested since they began to wait".to_owned(),
@@ -120,7 +128,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             ),
             None => format!(
                 "{} for a lock of the whole server",
-                number::counted(waiting.most().round() as u64, "session waits", "sessions wait")
+                number::counted(waiters as u64, "session waits", "sessions wait")
             ),
         },
     };
@@ -129,7 +137,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         _ => String::new(),
     };
     Ok(Some(
-        Draft::new(&CAUSE, waiting.lost_ratio(), headline)
+        Draft::new(&CAUSE, lost_ratio, headline)
             .why(match &culprit {
                 Some(_) if through_flush => {
                     "A FLUSH TABLES holds the global lock already and waits for this statement to give its table \
@@ -162,6 +170,9 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
                 Evidence::new("share of the sessions at work", waiting.lost_ratio(), "ratio", "thread list")
                     .expected("0"),
             )
+            .evidence_if(account.map(|account| {
+                Evidence::new("sessions that wait so", account.sessions, "", account.source())
+            }))
             .evidence(Evidence::new("they are", states, "", "thread list, state"))
             .remedy_if(culprit.as_ref().and_then(|culprit| {
                 let why = match () {
@@ -306,7 +317,7 @@ pub(crate) mod examples {
     }
 
     fn found(window: &Window) -> Finding {
-        match evaluate(window) {
+        match CAUSE.evaluate(window, crate::session_time(window).as_ref()) {
             Outcome::Fired(finding) => finding,
             other => panic!("{other:?}"),
         }

@@ -4,13 +4,16 @@ use std::collections::BTreeMap;
 
 use spindoctor_model::mysql::{MetadataLock, ServerSample, ServerThread};
 use spindoctor_model::wait_graph::LockKind;
-use spindoctor_model::{Evidence, Finding, Remedy, Severity, TimeClass, Unavailable, Window, number};
+use spindoctor_model::{
+    Evidence, Finding, Remedy, Sample, SessionTime, Severity, TimeClass, Unavailable, Window, number,
+};
 
 use super::{connections_exhausted, thread_pool_starved};
 use crate::draft::Draft;
 use crate::killing;
 use crate::rank::severity;
 use crate::sessions::{self, Waiting};
+use crate::time_model::InClasses;
 use crate::wait_graph::Verdict;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
@@ -50,7 +53,7 @@ pub const CAUSE: Cause = Cause {
     costs: Costs::Waits(&[TimeClass::MetadataLock]),
     explains_time: &[TimeClass::MetadataLock],
     stacks: Stacks::Standing(&["MDL_wait::timed_wait"]),
-    rule: Rule::Readings(evaluate),
+    rule: Rule::Time(evaluate),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,
@@ -63,28 +66,26 @@ pub const CAUSE: Cause = Cause {
 /// instant and is seen in one sample at most.
 const WAITERS: f64 = 0.5;
 
-fn evaluate(window: &Window) -> Outcome {
-    examine(window).into()
+fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
+    examine(window, time).into()
 }
 
-fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
+fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unavailable> {
     let waiting = Waiting::count(window, waits)?;
-    if waiting.mean < WAITERS {
+    // Of a lock that goes from hand to hand the stacks see more than a list once a second.
+    let account = InClasses::from_time(time, &[TimeClass::MetadataLock]);
+    if waiting.mean < WAITERS && account.is_none() {
         return Ok(None);
     }
-    let sample = window
-        .samples
-        .iter()
-        .rev()
-        .find(|sample| {
-            sample.server.threads.value().is_some_and(|threads| sessions::at_work(threads).any(waits))
-        })
-        .unwrap_or(&window.samples[0]);
-    let culprit = Verdict::from_window(window, sample, &[LockKind::Metadata]);
+    let waiters =
+        waiting.most().max(account.as_ref().map_or(0.0, |account| account.sessions)).round().max(1.0);
+    let lost_ratio = waiting.lost_ratio().max(account.as_ref().map_or(0.0, |account| account.share));
+    let is_passing = waiting.mean < WAITERS;
+    let (sample, culprit) = holder(window);
     // A list of locks names the holder, or what it holds; without one its age alone speaks against it.
     let certain = sample.server.metadata_locks.value().is_some_and(|locks| !locks.is_empty());
     let ddl = first_in_queue(&sample.server);
-    let alone = waiting.most() < 2.0;
+    let alone = waiters < 2.0;
     // One client is blocked, not the server.
     let most = if alone { Severity::Warning } else { Severity::Critical };
     let root = culprit.as_ref().map(Verdict::described);
@@ -98,12 +99,12 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             "Connection {} {}blocks {} the metadata lock{on}: it {}",
             culprit.connection_id,
             if certain { "" } else { "most likely " },
-            number::counted(waiting.most().round() as u64, "session that wants", "sessions that want"),
+            number::counted(waiters as u64, "session that wants", "sessions that want"),
             sessions::doing(root)
         ),
         _ => format!(
             "{} for the metadata lock{on}",
-            number::counted(waiting.most().round() as u64, "session waits", "sessions wait")
+            number::counted(waiters as u64, "session waits", "sessions wait")
         ),
     };
     let unlock = window.missing(|s| &s.server.metadata_locks).and_then(|missing| missing.unlock);
@@ -116,8 +117,8 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         undo: "Run the DDL again, with SET SESSION lock_wait_timeout = 5.".into(),
     });
     Ok(Some(
-        Draft::new(&CAUSE, waiting.lost_ratio(), headline)
-            .severity(severity(waiting.lost_ratio()).min(most))
+        Draft::new(&CAUSE, lost_ratio, headline)
+            .severity(severity(lost_ratio).min(most))
             .why(match &culprit {
                 Some(culprit) if certain && culprit.root.doing == "idle, holding tables" => {
                     "It has no open transaction and holds the table all the same, as LOCK TABLES and HANDLER do; what \
@@ -129,6 +130,11 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
                      newer statement on the table queues behind that."
                         .to_owned()
                 }
+                Some(culprit) if is_ddl_at_work(&sample.server, culprit.connection_id) => {
+                    "It is a DDL at work on the table, and everyone who uses the table waits until it ends. That no list of locks \
+                     shows it changes nothing: had somebody else kept the table, it would wait itself."
+                        .to_owned()
+                }
                 Some(culprit) if sessions::transaction(&sample.server, culprit.connection_id).is_none() => {
                     "Who holds the table could not be read: this session has rested since the first began to wait, as one does \
                      that holds it by LOCK TABLES or HANDLER."
@@ -136,6 +142,9 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
                 }
                 Some(_) => "Who holds the table could not be read: this is the oldest open transaction, older than \
                             the longest wait."
+                    .to_owned(),
+                None if is_passing => "Each wait is short, and the lists seldom show one: DDL that runs again and again has the table \
+                                       for an instant each time, and everyone who uses it waits until that is over."
                     .to_owned(),
                 None => format!(
                     "It is not known who holds the table{}.{}",
@@ -152,6 +161,12 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
                 Evidence::new("share of the sessions at work", waiting.lost_ratio(), "ratio", "thread list")
                     .expected("0"),
             )
+            .evidence_if(account.map(|account| {
+                Evidence::new("sessions that wait so", account.sessions, "", account.source())
+            }))
+            .evidence_if(commonest_ddl(window).map(|(counter, per_s)| {
+                Evidence::new("DDL", per_s, "1/s", &format!("SHOW GLOBAL STATUS {counter}"))
+            }))
             .evidence_if(table.map(|table| Evidence::new("wanted", table, "", "metadata locks")))
             .evidence_if(ddl.and_then(|ddl| {
                 let statement = ddl.statement.as_deref()?;
@@ -164,6 +179,8 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             .remedy_if(culprit.as_ref().and_then(|culprit| {
                 let why = if certain {
                     "It holds the lock and is not waiting."
+                } else if is_ddl_at_work(&sample.server, culprit.connection_id) {
+                    "It ends the DDL, and the table is free; what it has done so far is lost."
                 } else {
                     "It is most likely the holder: the oldest open transaction."
                 };
@@ -183,10 +200,61 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     ))
 }
 
+/// Who holds the table in the most of the samples in which sessions wait, and is still there in the last of these, with the last
+/// sample that shows it: a DDL that runs again and again waits for an instant itself, and at such an instant another is the root.
+fn holder(window: &Window) -> (&Sample, Option<Verdict<'_>>) {
+    let someone_waits = |sample: &&Sample| {
+        sample.server.threads.value().is_some_and(|list| sessions::at_work(list).any(waits))
+    };
+    let waiting: Vec<&Sample> = window.samples.iter().filter(someone_waits).collect();
+    let last = waiting.last().copied().or(window.samples.last()).unwrap_or(&window.samples[0]);
+    let mut held: BTreeMap<u64, (usize, usize, Verdict<'_>)> = BTreeMap::new();
+    for (at, sample) in waiting.iter().enumerate() {
+        let Some(root) = Verdict::from_window(window, sample, &[LockKind::Metadata]) else { continue };
+        let times = held.get(&root.connection_id).map_or(0, |(times, ..)| *times);
+        held.insert(root.connection_id, (times + 1, at, root));
+    }
+    held.retain(|&id, _| sessions::session(&last.server, id).is_some());
+    match held.into_values().max_by_key(|&(times, at, _)| (times, at)) {
+        Some((_, at, root)) => (waiting[at], Some(root)),
+        None => (last, None),
+    }
+}
+
+/// DDL a second from which on it may be what others wait for again and again: one in ten seconds. Chosen.
+const DDL_PER_S: f64 = 0.1;
+
+/// The statement that wants tables for itself of which the server counts most, by its counter, and how many a second.
+fn commonest_ddl(window: &Window) -> Option<(&'static str, f64)> {
+    const COUNTERS: [&str; 11] = [
+        "Com_alter_table",
+        "Com_create_index",
+        "Com_create_table",
+        "Com_create_trigger",
+        "Com_drop_index",
+        "Com_drop_table",
+        "Com_drop_trigger",
+        "Com_lock_tables",
+        "Com_optimize",
+        "Com_rename_table",
+        "Com_truncate",
+    ];
+    let counted = COUNTERS.iter().filter_map(|&counter| Some((counter, window.status_per_s(counter)?)));
+    counted.filter(|&(_, per_s)| per_s >= DDL_PER_S).max_by(|a, b| a.1.total_cmp(&b.1))
+}
+
 /// True for a session that waits for a metadata lock of a table or another object.
 fn waits(thread: &ServerThread) -> bool {
     let state = thread.state.to_ascii_lowercase();
     state.starts_with("waiting for") && state.ends_with("metadata lock")
+}
+
+/// True for a session whose statement wants a table for itself, and has it.
+fn is_ddl_at_work(server: &ServerSample, connection_id: u64) -> bool {
+    sessions::session(server, connection_id).is_some_and(|thread| {
+        let statement = thread.statement.as_deref().unwrap_or_default();
+        thread.is_at_work() && !waits(thread) && spindoctor_sql::wants_a_table(statement)
+    })
 }
 
 /// Lock types that keep readers or writers of the table out.
@@ -317,10 +385,71 @@ pub(crate) mod examples {
     }
 
     fn found(window: &Window) -> Finding {
-        match evaluate(window) {
+        match CAUSE.evaluate(window, crate::session_time(window).as_ref()) {
             Outcome::Fired(finding) => finding,
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn a_ddl_at_work_holds_its_table_even_where_it_waits_itself_for_an_instant() {
+        const ALTER: &str = "ALTER TABLE sbtest1 ENGINE = InnoDB, ALGORITHM = COPY";
+        const CHANGE: &str = "UPDATE sbtest1 SET k = k + 1 WHERE id = 1";
+        let unread = spindoctor_model::Unavailable::because("no plugin");
+        // In the last list it has just begun again, and waits for a change that is under way.
+        let sessions = |at: usize| {
+            let (ddl, change) = if at == 10 { (WAITS, "updating") } else { ("copy to tmp table", WAITS) };
+            let mut sessions = vec![session(8, "Query", ddl, ALTER), session(20, "Query", change, CHANGE)];
+            sessions.extend((21..26).map(|id| session(id, "Query", WAITS, CHANGE)));
+            sessions
+        };
+        let finding = found(
+            &Build::busy("10.11.19-MariaDB")
+                .sessions(sessions)
+                .each(move |at_s, server, _| {
+                    server.transactions = answer(at_s, vec![transaction(20, "RUNNING", 0.1)]);
+                    server.metadata_locks = spindoctor_model::Reading::Unavailable(unread.clone());
+                })
+                .window(),
+        );
+        assert_eq!(finding.root.as_ref().and_then(|root| root.connection_id), Some(8), "{finding:#?}");
+        assert_eq!(finding.remedies[0].statement, "KILL QUERY 8");
+        assert!(finding.why.contains("at work"), "{}", finding.why);
+    }
+
+    #[test]
+    fn short_waits_that_the_lists_seldom_show_are_seen_by_the_stacks() {
+        use spindoctor_model::stack::ThreadState;
+        const STANDS: &[&str] = &["MDL_wait::timed_wait", "open_table", "dispatch_command", "do_command"];
+        // In one list of ten; the session that runs TRUNCATE rests between two of them.
+        let sessions = |at: usize| {
+            let waiter =
+                ServerThread { time_s: 0.01, ..session(20, "Query", WAITS, "INSERT INTO tt VALUES (1)") };
+            let rests = ServerThread { time_s: 0.01, ..session(8, "Sleep", "", "") };
+            let old = ServerThread { time_s: 900.0, ..session(9, "Sleep", "", "") };
+            if at == 4 { vec![waiter, rests, old] } else { vec![rests, old] }
+        };
+        let unread = spindoctor_model::Unavailable::because("no plugin");
+        let finding = found(
+            &Build::busy("10.11.19-MariaDB")
+                .counter("Com_truncate", 40.0)
+                .sessions(sessions)
+                .each(move |_, server, _| {
+                    server.metadata_locks = spindoctor_model::Reading::Unavailable(unread.clone());
+                })
+                .remote()
+                .only_snapshots(&[(3, ThreadState::Condition, STANDS)])
+                .window(),
+        );
+        assert!(
+            finding.headline.starts_with("3 sessions wait for the metadata lock"),
+            "{}",
+            finding.headline
+        );
+        assert_eq!(finding.root, None);
+        assert!(finding.why.contains("again and again"), "{}", finding.why);
+        let ddl = finding.evidence.iter().find(|evidence| evidence.reading == "DDL").unwrap();
+        assert!(ddl.source.contains("Com_truncate"), "{ddl:?}");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use spindoctor_model::{Evidence, Finding, Remedy, Sample, TimeClass, Unavailable
 use super::{connections_exhausted, thread_pool_starved};
 use crate::draft::Draft;
 use crate::rank::WARNING_FROM;
+use crate::row_lock_time;
 use crate::sessions::{self, Waiting, mean};
 use crate::wait_graph::{ROLLING_BACK, Verdict, without_connection};
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
@@ -110,7 +111,7 @@ fn examine<'w>(window: &'w Window) -> Result<Option<Finding>, Unavailable> {
     }
     let series: Series = waiting.iter().map(|&(at_s, _, waiters)| (at_s, waiters)).collect();
     let seen = mean(series.iter().map(|&(_, waiters)| waiters));
-    let counted = counted(window).unwrap_or(0.0);
+    let counted = row_lock_time::counted(window).unwrap_or(0.0);
     let mean_waiters = seen.max(counted);
     let running = || {
         let running = window.status_series("Threads_running");
@@ -284,17 +285,6 @@ fn look_at_unattached() -> Remedy {
         risk: "It reads a list.".into(),
         undo: String::new(),
     }
-}
-
-/// Waits that must have begun within the window before their time counts: one that began long before adds all of it at its end.
-const WAITS: f64 = 10.0;
-
-/// Sessions that wait on average by the time that InnoDB counts when a wait ends, milliseconds: of many short waits a list once
-/// a second sees few.
-fn counted(window: &Window) -> Option<f64> {
-    let begun = window.status_growth("Innodb_row_lock_waits")?;
-    let waited_ms = window.status_per_s("Innodb_row_lock_time")?;
-    (begun >= WAITS).then_some(waited_ms / 1000.0)
 }
 
 /// A reading, and what is expected of it where it is not so.

@@ -169,7 +169,7 @@ fn is_waste(statement: &Grown<'_>) -> bool {
     let each = by.rows_examined / by.executions.max(1.0);
     let ratio = by.rows_examined / returned(by).max(1.0);
     let scans = by.full_scans >= SCANS_RATIO * by.executions;
-    looks_for_rows(statement.digest)
+    looks_for_rows(&statement.digest.text)
         && ratio >= EXAMINED_EACH
         && ((scans && each >= SCANNED_ROWS)
             || (each >= INDEXED_ROWS && !spindoctor_sql::aggregates(&statement.digest.text)))
@@ -185,11 +185,17 @@ fn time_s(by: &Counts) -> f64 {
     (by.total_ns - by.lock_ns).max(0.0) / 1e9
 }
 
-/// True for a statement that reads rows to return or change some; ALTER, ANALYZE and CHECKSUM read tables
-/// for another end.
-fn looks_for_rows(digest: &StatementDigest) -> bool {
-    let kind = spindoctor_sql::kind(spindoctor_sql::server_digest(&digest.text));
+/// True for a statement that reads rows to return or change some, and has a plan.
+fn looks_for_rows(text: &str) -> bool {
+    let kind = spindoctor_sql::kind(spindoctor_sql::server_digest(text));
     ["SELECT", "WITH", "UPDATE", "DELETE", "INSERT", "REPLACE"].contains(&kind.as_str())
+}
+
+/// True for a statement that reads whole tables because that is its work: none of them has a plan that an index mends.
+fn is_of_whole_tables(text: &str) -> bool {
+    let kind = spindoctor_sql::kind(spindoctor_sql::server_digest(text));
+    ["ALTER", "ANALYZE", "BACKUP", "CHECK", "CHECKSUM", "CREATE", "LOAD", "OPTIMIZE", "REPAIR"]
+        .contains(&kind.as_str())
 }
 
 /// Statements that are not about the server, with what they did within the window.
@@ -300,6 +306,9 @@ fn by_counters(window: &Window, of: Of) -> Result<Option<Finding>, Unavailable> 
     }
     let cpus = effective_cpus(window);
     let seen = SeenMost::from_window(window, SEEN_RATIO);
+    if seen.as_ref().is_some_and(|seen| is_of_whole_tables(&seen.statement)) {
+        return Ok(None);
+    }
     let scan_cpus = (per_s / ROWS_PER_CPU_S).min(cpus_used(window).unwrap_or(cpus));
     let runs_on = seen.as_ref().and_then(|seen| seen.runs_on);
     let statement = seen.map(|seen| seen.statement);
@@ -365,8 +374,8 @@ fn by_counters(window: &Window, of: Of) -> Result<Option<Finding>, Unavailable> 
                     .map(|text| Evidence::new("statement seen most at work", text, "", "thread list")),
             )
             .remedy(match &statement {
-                Some(statement) => explain_it(statement),
-                None => Remedy {
+                Some(statement) if looks_for_rows(statement) => explain_it(statement),
+                _ => Remedy {
                     statement: "Switch the slow log on with log_queries_not_using_indexes for a minute"
                         .into(),
                     why: "It names the statements that scan.".into(),
@@ -581,5 +590,24 @@ pub(crate) mod examples {
             finding.headline
         );
         assert!((0.1..0.2).contains(&finding.score), "{}", finding.score);
+    }
+
+    #[test]
+    fn who_reads_whole_tables_because_that_is_its_work_wastes_nothing() {
+        let of = |statement: &'static str| {
+            let window = without_summary().sessions(move |_| vec![session(20, "Query", "", statement)]);
+            evaluate(&window.window())
+        };
+        for statement in [
+            "ALTER TABLE orders ENGINE = InnoDB, ALGORITHM = COPY",
+            "/* nightly */ ANALYZE TABLE orders",
+            "CREATE INDEX noted ON orders (note)",
+            "LOAD DATA INFILE 'orders.csv' INTO TABLE orders",
+        ] {
+            assert_eq!(of(statement), Outcome::Clear, "{statement}");
+        }
+        // What has no plan of its own is not asked for one.
+        let Outcome::Fired(finding) = of("CALL close_the_day()") else { panic!("a procedure that scans") };
+        assert!(!finding.remedies[0].statement.starts_with("EXPLAIN"), "{finding:#?}");
     }
 }

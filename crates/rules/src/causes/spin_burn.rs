@@ -223,6 +223,16 @@ pub(crate) mod examples {
     }
 
     #[test]
+    fn a_mutex_of_the_c_library_spins_by_no_setting_of_the_server() {
+        let on_a_mutex =
+            ["___pthread_mutex_lock", "mariadbd+0x12", "handler::ha_write_tmp_row", "do_command"];
+        let window = Build::busy("10.11.8-MariaDB").cpu_samples(1000, 0.45, &on_a_mutex).window();
+        assert_eq!(evaluate(&window), Outcome::Clear);
+        let spin = crate::diagnose(&window).profile.and_then(|profile| profile.spin).unwrap_or_default();
+        assert_eq!((spin.mutexes, spin.latches), (0.45, 0.0));
+    }
+
+    #[test]
     fn commits_that_spin_are_another_cause() {
         let window = Build::busy("8.0.36")
             .cpu_samples(1000, 0.45, &["log_write_up_to", "trx_commit_complete_for_mysql", "innobase_commit"])

@@ -86,6 +86,10 @@ const SPILLS: &[&str] = &[
     "write_keys",
 ];
 
+/// The storage engine's interface, through which rows go into every temporary table (sql/handler.cc): where a server is stripped
+/// it is what names the engine's own functions.
+const WRITES: &[&str] = &["handler::ha_write_tmp_row"];
+
 /// Snapshots below which a share means nothing.
 const ENOUGH: usize = 10;
 
@@ -128,8 +132,11 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
             Unavailable::because("no stacks were taken, so it is open what the temporary tables on disk cost")
         }));
     };
-    let share =
-        (threads_below(profile, SPILLS) / time.session_seconds_per_second.max(f64::MIN_POSITIVE)).min(1.0);
+    let at_work = time.session_seconds_per_second.max(f64::MIN_POSITIVE);
+    // Without a name it is not known which of the tables a row went to: as many as are on disk.
+    let on_disk = tables_per_s / per_s("Created_tmp_tables").max(tables_per_s).max(f64::MIN_POSITIVE);
+    let named = threads_below(profile, SPILLS);
+    let share = (named.max(on_disk * threads_below(profile, WRITES)) / at_work).min(1.0);
     if !is_worth_a_finding(time, share) {
         return Ok(None);
     }
@@ -272,5 +279,22 @@ pub(crate) mod examples {
             finding.remedies[1].statement,
             "SET SESSION tmp_table_size = 67108864 before the statement"
         );
+    }
+
+    #[test]
+    fn a_server_without_names_counts_as_many_rows_as_there_are_tables_on_disk() {
+        let of = |on_disk_per_s, all_per_s| {
+            let stands = &["mariadbd+0x12", "handler::ha_write_tmp_row", "dispatch_command", "do_command"];
+            let window = Build::busy("10.11.8-MariaDB")
+                .counter("Created_tmp_disk_tables", on_disk_per_s)
+                .counter("Created_tmp_tables", all_per_s)
+                .counter("Sort_merge_passes", 0.0)
+                .only_snapshots(&[(6, DiskWrite, stands), (2, Running, READS)]);
+            let findings = crate::diagnose(&window.window()).findings;
+            findings.into_iter().find(|finding| finding.cause == CAUSE.name).map(|finding| finding.score)
+        };
+        let (all, half) = (of(40.0, 40.0).unwrap(), of(20.0, 40.0).unwrap());
+        assert!((all / half - 2.0).abs() < 0.01 && all > 0.5, "{all} {half}");
+        assert_eq!(of(0.05, 40.0), None);
     }
 }

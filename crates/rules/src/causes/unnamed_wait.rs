@@ -107,26 +107,36 @@ pub(crate) fn evaluate(window: &Window, time: &SessionTime, findings: &[Finding]
     }
     let explained = explained(time, findings);
     let least = if window.is_given() { GIVEN_SESSIONS } else { ORDINARY_SESSIONS };
-    let ordinary = time.classes.iter().find(|one| ORDINARY.contains(&one.class));
-    match ordinary.filter(|one| {
-        one.share >= ORDINARY_FROM
-            && time.session_seconds_per_second >= least
-            && !explained.contains(&one.class)
-    }) {
-        Some(largest) => Outcome::Fired(finding(window, time, NOTE, largest, &[largest])),
-        None => Outcome::Clear,
+    let is_open = |one: &&TimeShare| !explained.contains(&one.class) && !is_named(findings, one.class);
+    let ordinary = || time.classes.iter().filter(|one| ORDINARY.contains(&one.class)).filter(is_open);
+    // Whoever has the CPUs, who is ready and has none waits for one and the same thing.
+    let ready: Vec<&TimeShare> = ordinary().filter(|one| READY.contains(&one.class)).collect();
+    let alone = ordinary().next().map(|largest| vec![largest]);
+    for parts in [Some(ready), alone].into_iter().flatten() {
+        let share: f64 = parts.iter().map(|one| one.share).sum();
+        if let (Some(largest), true) =
+            (parts.first(), share >= ORDINARY_FROM && time.session_seconds_per_second >= least)
+        {
+            return Outcome::Fired(finding(window, time, NOTE, largest, &parts));
+        }
     }
+    Outcome::Clear
+}
+
+/// Classes of who is ready to run and has no CPU.
+const READY: &[TimeClass] = &[TimeClass::CpuQueue, TimeClass::CpuQuota, TimeClass::CpuTaken];
+
+/// True where a finding, a note included, is of such waits.
+fn is_named(findings: &[Finding], class: TimeClass) -> bool {
+    findings
+        .iter()
+        .any(|finding| find(&finding.cause).is_some_and(|cause| cause.explains_time.contains(&class)))
 }
 
 /// A wait of less than half a session on average that takes a large part of the time of the few that are at work, and of which no
 /// finding says anything: their clients wait for it as they would on a busy server.
 fn of_few<'a>(time: &'a SessionTime, findings: &[Finding]) -> Option<&'a TimeShare> {
-    let is_named = |class| {
-        findings
-            .iter()
-            .any(|finding| find(&finding.cause).is_some_and(|cause| cause.explains_time.contains(&class)))
-    };
-    let largest = waits(time, findings).into_iter().find(|one| !is_named(one.class))?;
+    let largest = waits(time, findings).into_iter().find(|one| !is_named(findings, one.class))?;
     // Where the sessions at work are less than one on average, the share is of that one.
     let at_work = time.session_seconds_per_second;
     let is_large = largest.share * at_work >= CRITICAL_FROM * at_work.max(1.0);
@@ -256,6 +266,14 @@ fn look(window: &Window, largest: &TimeShare) -> Remedy {
              stacks then stand in getnameinfo or getaddrinfo, and skip_name_resolve needs a restart. Or a plugin asks PAM or LDAP.",
             "They only read.",
         ),
+        TimeClass::Network => (
+            "On the clients' hosts: ss -tmn dport = :3306; on the server's: ss -tmn sport = :3306",
+            "Bytes that stay in Send-Q on the server's side, with Recv-Q full on the client's, are rows that the client does not \
+             take: it works on each row before it asks for the next, or has no CPU. Ask for fewer rows and columns, let the client \
+             fetch all first, and work then; a transaction that is open meanwhile keeps its locks and old row versions. Where \
+             Send-Q is full and Recv-Q is empty it is the network between them.",
+            "They only read.",
+        ),
         _ if !is_given => (
             "spindoctor locks; spindoctor stacks --duration 10s",
             "The first shows who blocks whom, the second what each thread does, by function.",
@@ -288,6 +306,7 @@ fn headline(largest: &TimeShare, sessions: f64, blocker: Option<&Verdict<'_>>) -
             "sleep in a trigger or function of their statement".to_owned()
         }
         TimeClass::Other => "wait for something that has no name here".to_owned(),
+        TimeClass::Network => "wait for their client to take or to send something".to_owned(),
         class => format!("are in `{}`", class.label()),
     };
     let culprit = blocker
@@ -312,6 +331,11 @@ fn why(largest: &TimeShare, unexamined: Option<&Cause>) -> String {
     if largest.class == TimeClass::Running {
         return "The process list calls everything running for which it has no other word, reads and waits inside InnoDB among \
                 it. Whether these sessions work or wait, the server's host would say: its threads' clocks and stacks."
+            .to_owned();
+    }
+    if largest.class == TimeClass::Network {
+        return "The server has begun to answer, or to ask for the client's data, and the client takes or sends it more slowly \
+                than the server works. The time is the client's or the network's; no setting of the server shortens it."
             .to_owned();
     }
     if is_asleep(largest) {
@@ -446,5 +470,40 @@ pub(crate) mod examples {
         };
         assert_eq!(severity(4), Some(Severity::Note));
         assert_eq!(severity(10), Some(Severity::Critical));
+    }
+
+    #[test]
+    fn who_is_ready_and_has_no_cpu_waits_for_one_thing_whoever_has_the_cpus() {
+        let of = |queue: f64, taken: f64| {
+            let share =
+                |class, share| TimeShare { class, share, known_by: KnownBy::Counter, seen: Vec::new() };
+            let time = SessionTime {
+                session_seconds_per_second: 6.0,
+                classes: vec![
+                    share(TimeClass::CpuQueue, queue),
+                    share(TimeClass::CpuTaken, taken),
+                    share(TimeClass::Cpu, 1.0 - queue - taken),
+                ],
+                ..SessionTime::default()
+            };
+            let window = Build::busy("8.0.36").window();
+            match evaluate(&window, &time, &[]) {
+                Outcome::Fired(finding) => Some(finding.severity),
+                Outcome::Clear | Outcome::NotEnoughEvidence(_) => None,
+            }
+        };
+        assert_eq!(of(0.4, 0.28), Some(Severity::Note));
+        assert_eq!(of(0.3, 0.1), None);
+    }
+
+    #[test]
+    fn a_client_that_takes_its_rows_slowly_is_said_to_be_the_reason() {
+        use spindoctor_model::stack::ThreadState;
+        let sends: &[&str] =
+            &["__poll", "vio_socket_io_wait", "net_write_packet", "dispatch_command", "do_command"];
+        let window = Build::busy("8.0.36").remote().only_snapshots(&[(6, ThreadState::NetworkIdle, sends)]);
+        let findings = crate::diagnose(&window.window()).findings;
+        assert!(findings[0].headline.contains("wait for their client"), "{findings:#?}");
+        assert!(findings[0].remedies[0].statement.contains("ss -tmn"), "{findings:#?}");
     }
 }

@@ -114,6 +114,29 @@ impl Account {
         }
     }
 
+    /// Makes so many sessions on average, out of those that wait for something without a name, sessions of a class that a counter
+    /// says.
+    pub(super) fn name_nameless(&mut self, class: TimeClass, sessions: f64) {
+        let wanted = sessions * self.instants();
+        let Some(other) = self.parts.get_mut(&TimeClass::Other) else { return };
+        let Some(nameless) = other.known_by.get_mut(&KnownBy::Inferred) else { return };
+        let moved = wanted.clamp(0.0, *nameless);
+        *nameless -= moved;
+        let part = if other.sessions > 0.0 { moved / other.sessions } else { 0.0 };
+        other.sessions -= moved;
+        let mut seen = Vec::new();
+        for (text, sessions) in &mut other.seen {
+            seen.push((text.clone(), *sessions * part));
+            *sessions *= 1.0 - part;
+        }
+        let named = self.parts.entry(class).or_default();
+        named.sessions += moved;
+        *named.known_by.entry(KnownBy::Counter).or_default() += moved;
+        for (text, sessions) in seen {
+            *named.seen.entry(text).or_default() += sessions;
+        }
+    }
+
     fn instants(&self) -> f64 {
         self.instants.len().max(1) as f64
     }
@@ -239,6 +262,23 @@ mod tests {
         assert_eq!(time.classes[0].seen, [("lock_wait".to_owned(), 0.75)]);
         assert!(time.error < 1e-9, "{}", time.error);
         assert_eq!(time.observations, 350);
+    }
+
+    #[test]
+    fn a_counter_gives_a_name_to_waits_without_one_and_to_no_others() {
+        let mut account = Account::default();
+        account.next_instant();
+        for _ in 0..4 {
+            account.see(TimeClass::Other, KnownBy::Inferred, "handler::ha_index_read_map");
+        }
+        account.see(TimeClass::Other, KnownBy::Stack, "unheard_of");
+        account.name_nameless(TimeClass::RowLock, 3.0);
+        assert_eq!(account.sessions(&[TimeClass::RowLock]), 3.0);
+        assert_eq!(account.sessions(&[TimeClass::Other]), 2.0);
+        account.name_nameless(TimeClass::RowLock, 9.0);
+        assert_eq!(account.sessions(&[TimeClass::RowLock]), 4.0);
+        assert_eq!(account.sessions(&[TimeClass::Other]), 1.0);
+        assert_eq!(account.at_work(), 5.0);
     }
 
     #[test]

@@ -19,6 +19,7 @@ use std::collections::BTreeSet;
 use spindoctor_model::stack::{Observation, Spin};
 use spindoctor_model::{KnownBy, SessionTime, TimeClass, Window};
 
+use crate::row_lock_time;
 use crate::run_queue::{QueuedFor, ran_and_queued_of};
 use account::Account;
 pub(crate) use explained::{ORDINARY, explained, share_of, unnamed, waits};
@@ -36,7 +37,7 @@ const VAGUE: &[TimeClass] =
 
 /// The account of a window. None where neither stacks nor lists were read.
 pub fn session_time(window: &Window) -> Option<SessionTime> {
-    let account = match by_stack::account(window) {
+    let mut account = match by_stack::account(window) {
         Some((mut account, clients)) => {
             let seen = account.sessions(&[TimeClass::Running]);
             if let Some((cpu, queue)) = clocks(window, &clients) {
@@ -58,7 +59,16 @@ pub fn session_time(window: &Window) -> Option<SessionTime> {
             account
         }
     };
+    by_row_lock_time(window, &mut account);
     account.shares()
+}
+
+/// Names waits without a name by InnoDB's count of the time in row locks: where its functions have no names, a list once a second
+/// does not say who waits for a lock that goes from hand to hand.
+fn by_row_lock_time(window: &Window, account: &mut Account) {
+    let seen = account.sessions(&[TimeClass::RowLock]);
+    let missing = row_lock_time::counted(window).map_or(0.0, |counted| counted - seen);
+    account.name_nameless(TimeClass::RowLock, missing);
 }
 
 /// Takes what the clocks say out of the account of the lists: out of the vague states first, then out of all that is left in
@@ -258,8 +268,8 @@ mod tests {
     fn a_list_that_says_running_is_believed_as_far_as_the_clocks_agree() {
         // Sixteen sessions execute, says the list; their threads (4311 to 4326) ran half a CPU, and queued for another.
         let sessions = |_| (0..16).map(|at| session(311 + at, "Query", "statistics", "SELECT 1")).collect();
-        let window = Build::busy("8.0.36").sessions(sessions).runs(0.8, 0.8).host_cpu(0.8, 3.2);
-        let window = window.without_profile().window();
+        let window = Build::busy("8.0.36").counter("Innodb_row_lock_time", 0.0).sessions(sessions);
+        let window = window.runs(0.8, 0.8).host_cpu(0.8, 3.2).without_profile().window();
         assert_eq!(
             shares(&window),
             [(TimeClass::Other, 90.0), (TimeClass::Cpu, 5.0), (TimeClass::CpuQueue, 5.0)]
@@ -396,6 +406,23 @@ mod tests {
             format!("{:?}", one.value).contains("a page that is being written")
         };
         assert!(findings[0].evidence.iter().any(seen), "{findings:#?}");
+    }
+
+    #[test]
+    fn waits_in_an_engine_without_names_are_row_locks_as_far_as_innodb_counts_them() {
+        const STANDS: &[&str] =
+            &["mariadbd+0x12", "handler::ha_index_read_map", "dispatch_command", "do_command"];
+        let of = |waited_ms_per_s| {
+            let window = Build::busy("10.11.8-MariaDB")
+                .counter("Innodb_row_lock_waits", 20.0)
+                .counter("Innodb_row_lock_time", waited_ms_per_s)
+                .sessions(|_| Vec::new())
+                .remote();
+            shares(&window.only_snapshots(&[(4, ThreadState::Lock, STANDS)]).window())
+        };
+        assert_eq!(of(3000.0), [(TimeClass::RowLock, 75.0), (TimeClass::Other, 25.0)]);
+        assert_eq!(of(9000.0), [(TimeClass::RowLock, 100.0)]);
+        assert_eq!(of(0.0), [(TimeClass::Other, 100.0)]);
     }
 
     #[test]

@@ -254,7 +254,7 @@ pub(super) const PRIVILEGES: &[&str] = &[
 ];
 
 /// Functions of the C library that wait for a mutex or a rw-lock.
-pub(super) const MUTEXES: &[&str] = &[
+pub(crate) const MUTEXES: &[&str] = &[
     "pthread_mutex_lock",
     "___pthread_mutex_lock",
     "__pthread_mutex_lock",

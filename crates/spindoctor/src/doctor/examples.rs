@@ -47,7 +47,13 @@ pub fn suffering() -> Diagnosis {
         profile: Some(DiagnosedProfile {
             snapshots: 100,
             cpu_samples: 1250,
-            spin: Some(SpinShares { commits: 0.68, log_threads: 0.06, latches: 0.001, kernel: 0.0 }),
+            spin: Some(SpinShares {
+                commits: 0.68,
+                log_threads: 0.06,
+                latches: 0.001,
+                mutexes: 0.0,
+                kernel: 0.0,
+            }),
         }),
         time: Some(session_time(
             61.2,

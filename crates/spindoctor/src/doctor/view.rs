@@ -57,10 +57,13 @@ pub fn root_named(root: &Root) -> String {
     if parts.is_empty() { "a thread that the server does not name".to_owned() } else { parts.join(", ") }
 }
 
-/// How to take a remedy back. Where it is not said, a connection that was ended is known to be gone; of anything else nothing
-/// is said.
+/// How to take a remedy back. Where it is not said, a connection or a statement that was ended is known to be gone; of anything
+/// else nothing is said.
 pub fn undo(remedy: &Remedy) -> Option<&str> {
     match remedy.undo.as_str() {
+        "" if remedy.statement.starts_with("KILL QUERY ") => {
+            Some("not possible: the client has to run the statement again")
+        }
         "" if remedy.statement.starts_with("KILL ") => {
             Some("not possible: the client has to connect and do its work again")
         }
@@ -150,5 +153,15 @@ mod tests {
         );
         finding.remedies.drain(..2);
         assert_eq!(proof(&finding), None);
+    }
+
+    #[test]
+    fn what_cannot_be_taken_back_says_what_is_gone() {
+        let of = |statement: &str| {
+            undo(&Remedy { statement: statement.into(), ..Remedy::default() }).map(str::to_owned)
+        };
+        assert!(of("KILL 12").is_some_and(|undo| undo.contains("has to connect")));
+        assert!(of("KILL QUERY 12").is_some_and(|undo| undo.contains("run the statement again")));
+        assert_eq!(of("EXPLAIN SELECT 1"), None);
     }
 }

@@ -110,6 +110,9 @@ const AT_ONCE_S: f64 = 1.5;
 /// And the next session that rests must do so for so much longer, seconds, that it is no rounding of times. Chosen.
 const APART_S: f64 = 3.0;
 
+/// And so long the first of them must have waited, seconds: who has a lock for less has come to rest many times since.
+const HELD_S: f64 = 1.0;
+
 struct Situation<'a> {
     waiting: &'a [Waiter<'a>],
     held: &'a [(&'a MetadataLock, Who)],
@@ -169,6 +172,9 @@ impl Situation<'_> {
                 || of_kind().any(|other| other.thread.schema == thread.schema)
         };
         let first_s = of_kind().map(|other| other.thread.time_s).max_by(f64::total_cmp)?;
+        if first_s < HELD_S {
+            return None;
+        }
         let mut there: Vec<(usize, &ServerThread)> = builder
             .listed()
             .iter()
@@ -299,6 +305,16 @@ impl Situation<'_> {
         if list_was_read {
             // No holder in it has what the statement names.
             return Vec::new();
+        }
+        // A DDL that is at work has the table: had somebody else kept it, it would wait, too.
+        let at_work = builder.listed().iter().enumerate().filter(|(at, thread)| {
+            is_ddl(thread)
+                && thread.is_at_work()
+                && !self.is_waiting(&Who::Listed(*at))
+                && !words.is_disjoint(&names(thread))
+        });
+        if let Some((at, _)) = at_work.max_by(|(_, a), (_, b)| by_time(a, b)) {
+            return vec![(Who::Listed(at), None)];
         }
         // Times are whole seconds on MySQL.
         let older = builder.listed().iter().enumerate().filter_map(|(at, thread)| {
