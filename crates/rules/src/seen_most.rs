@@ -6,6 +6,7 @@ use spindoctor_model::Window;
 use spindoctor_model::mysql::ServerThread;
 
 use crate::sessions;
+use crate::time_model::InnodbLocks;
 
 /// Part of the window through which one execution must go on, to be one that runs on: half, so that it began before it or takes
 /// most of it. Chosen, not derived.
@@ -20,13 +21,20 @@ pub(crate) struct SeenMost<'w> {
 }
 
 impl<'w> SeenMost<'w> {
-    /// The one that is at work in the most samples, and in that share at least.
+    /// The one that is at work in the most samples, and in that share at least. Who waits for a lock does not read meanwhile.
     pub(crate) fn from_window(window: &'w Window, ratio: f64) -> Option<Self> {
-        let lists = window.all(|s| &s.server.threads);
+        let lists: Vec<_> = window
+            .samples
+            .iter()
+            .filter_map(|sample| Some((InnodbLocks::from_sample(sample), sample.server.threads.value()?)))
+            .collect();
         let mut seen: BTreeMap<String, Vec<(usize, &'w ServerThread)>> = BTreeMap::new();
-        for (at, (_, threads)) in lists.iter().enumerate() {
-            let running = sessions::at_work(threads)
-                .filter(|thread| !thread.state.to_ascii_lowercase().starts_with("waiting"));
+        for (at, (locks, threads)) in lists.iter().enumerate() {
+            let waits = |thread: &ServerThread| {
+                thread.state.to_ascii_lowercase().starts_with("waiting")
+                    || thread.connection_id.is_some_and(|id| locks.wanted_by(id).is_some())
+            };
+            let running = sessions::at_work(threads).filter(|thread| !waits(thread));
             for thread in running {
                 let text =
                     thread.statement.as_deref().filter(|text| !spindoctor_sql::is_about_the_server("", text));

@@ -85,6 +85,7 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
     // A list of locks names the holder, or what it holds; without one its age alone speaks against it.
     let certain = sample.server.metadata_locks.value().is_some_and(|locks| !locks.is_empty());
     let ddl = first_in_queue(&sample.server);
+    let at_work = culprit.as_ref().and_then(|culprit| ddl_at_work(&sample.server, culprit.connection_id));
     let alone = waiters < 2.0;
     // One client is blocked, not the server.
     let most = if alone { Severity::Warning } else { Severity::Critical };
@@ -130,9 +131,14 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
                      newer statement on the table queues behind that."
                         .to_owned()
                 }
-                Some(culprit) if is_ddl_at_work(&sample.server, culprit.connection_id) => {
+                Some(_) if at_work == Some(true) => {
                     "It is a DDL at work on the table, and everyone who uses the table waits until it ends. That no list of locks \
                      shows it changes nothing: had somebody else kept the table, it would wait itself."
+                        .to_owned()
+                }
+                Some(_) if at_work == Some(false) => {
+                    "Its statement uses the table, and a DDL waits until it ends; everyone else who uses the table queues behind the \
+                     DDL."
                         .to_owned()
                 }
                 Some(culprit) if sessions::transaction(&sample.server, culprit.connection_id).is_none() => {
@@ -179,10 +185,12 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
             .remedy_if(culprit.as_ref().and_then(|culprit| {
                 let why = if certain {
                     "It holds the lock and is not waiting."
-                } else if is_ddl_at_work(&sample.server, culprit.connection_id) {
-                    "It ends the DDL, and the table is free; what it has done so far is lost."
                 } else {
-                    "It is most likely the holder: the oldest open transaction."
+                    match at_work {
+                        Some(true) => "It ends the DDL, and the table is free; what it has done so far is lost.",
+                        Some(false) => "Its statement uses the table.",
+                        None => "It is most likely the holder: the oldest open transaction.",
+                    }
                 };
                 culprit.remedy(why)
             }))
@@ -249,12 +257,11 @@ fn waits(thread: &ServerThread) -> bool {
     state.starts_with("waiting for") && state.ends_with("metadata lock")
 }
 
-/// True for a session whose statement wants a table for itself, and has it.
-fn is_ddl_at_work(server: &ServerSample, connection_id: u64) -> bool {
-    sessions::session(server, connection_id).is_some_and(|thread| {
-        let statement = thread.statement.as_deref().unwrap_or_default();
-        thread.is_at_work() && !waits(thread) && spindoctor_sql::wants_a_table(statement)
-    })
+/// Whether the statement of a session at work is one that wants a table for itself, and has it. None where the session rests or waits.
+fn ddl_at_work(server: &ServerSample, connection_id: u64) -> Option<bool> {
+    let thread =
+        sessions::session(server, connection_id).filter(|thread| thread.is_at_work() && !waits(thread))?;
+    Some(spindoctor_sql::wants_a_table(thread.statement.as_deref()?))
 }
 
 /// Lock types that keep readers or writers of the table out.
@@ -319,6 +326,8 @@ fn first_in_queue(server: &ServerSample) -> Option<&ServerThread> {
 
 #[cfg(test)]
 pub(crate) mod examples {
+    use spindoctor_model::mysql::Transaction;
+
     use super::*;
     use crate::testing::{Build, answer, session, transaction};
 
@@ -415,6 +424,52 @@ pub(crate) mod examples {
         assert_eq!(finding.root.as_ref().and_then(|root| root.connection_id), Some(8), "{finding:#?}");
         assert_eq!(finding.remedies[0].statement, "KILL QUERY 8");
         assert!(finding.why.contains("at work"), "{}", finding.why);
+    }
+
+    #[test]
+    fn a_statement_at_work_on_the_table_is_what_a_ddl_waits_for_before_a_session_that_rests() {
+        let unread = spindoctor_model::Unavailable::because("no plugin");
+        let of = |joins_s: f64| {
+            let timed = |id, command, time_s, state: &str, statement: &str| ServerThread {
+                time_s,
+                schema: "sbtest".into(),
+                ..session(id, command, state, statement)
+            };
+            // OPTIMIZE has copied the table, and waits again, to analyze it.
+            let mut sessions = vec![
+                timed(7, "Sleep", 9.1, "", ""),
+                timed(8, "Query", 8.0, WAITS, "OPTIMIZE TABLE sbtest1"),
+                timed(
+                    9,
+                    "Query",
+                    joins_s,
+                    "Sending data",
+                    "SELECT COUNT(*) FROM sbtest1 a, sbtest2 b WHERE a.c < b.c",
+                ),
+                timed(10, "Query", 30.0, "Sending data", "SELECT c FROM sbtest3"),
+            ];
+            sessions.extend(
+                (20..26).map(|id| timed(id, "Execute", 0.7, WAITS, "SELECT c FROM sbtest1 WHERE id = 1")),
+            );
+            let unread = unread.clone();
+            found(
+                &Build::busy("10.11.19-MariaDB")
+                    .sessions(move |_| sessions.clone())
+                    .each(move |at_s, server, _| {
+                        let reads =
+                            Transaction { rows_modified: 0, ..transaction(9, "RUNNING", joins_s.floor()) };
+                        server.transactions = answer(at_s, vec![reads]);
+                        server.metadata_locks = spindoctor_model::Reading::Unavailable(unread.clone());
+                    })
+                    .window(),
+            )
+        };
+        for joins_s in [0.9, 8.5] {
+            let finding = of(joins_s);
+            assert_eq!(finding.root.as_ref().and_then(|root| root.connection_id), Some(9), "{finding:#?}");
+            assert_eq!(finding.remedies[0].statement, "KILL QUERY 9");
+            assert!(finding.why.contains("uses the table"), "{}", finding.why);
+        }
     }
 
     #[test]

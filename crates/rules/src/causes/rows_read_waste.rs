@@ -410,7 +410,7 @@ fn lost_by_others(window: &Window, session: &ServerThread) -> f64 {
 #[cfg(test)]
 pub(crate) mod examples {
     use super::*;
-    use crate::testing::{Build, Rows, session};
+    use crate::testing::{Build, Rows, answer, session, transaction};
 
     const SCAN: &str = "SELECT * FROM orders WHERE note = ?";
 
@@ -609,5 +609,22 @@ pub(crate) mod examples {
         // What has no plan of its own is not asked for one.
         let Outcome::Fired(finding) = of("CALL close_the_day()") else { panic!("a procedure that scans") };
         assert!(!finding.remedies[0].statement.starts_with("EXPLAIN"), "{finding:#?}");
+    }
+
+    #[test]
+    fn who_waits_for_a_row_is_not_the_one_that_scans() {
+        const CHANGE: &str = "UPDATE zebras SET k = k + 1 WHERE id = 1";
+        let window = without_summary()
+            .sessions(|_| {
+                let mut sessions =
+                    vec![session(20, "Query", "Sending data", "SELECT * FROM orders WHERE note = 'x'")];
+                sessions.extend((21..28).map(|id| session(id, "Query", "Updating", CHANGE)));
+                sessions
+            })
+            .each(|at_s, server, _| {
+                let waiting = (21..28).map(|id| transaction(id, "LOCK WAIT", 5.0)).collect();
+                server.transactions = answer(at_s, waiting);
+            });
+        assert!(found(&window.window()).headline.contains("FROM orders"));
     }
 }

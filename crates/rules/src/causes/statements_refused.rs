@@ -282,6 +282,25 @@ fn by_number(
             });
         }
     }
+    without_companion(errors, failed, sum(&[OF_NOWAIT]))
+}
+
+/// What a storage engine returned, whatever it was: the server raises it beside the number that says what (sql/handler.cc, of NOWAIT
+/// that finds a lock), so that one statement has two.
+const OF_ENGINE: u32 = 1030;
+const OF_NOWAIT: u32 = 3572;
+
+/// The errors without [`OF_ENGINE`], where the others are what failed; where nobody knows how much failed, where NOWAIT did.
+fn without_companion(mut errors: Vec<Failing>, failed: Option<f64>, nowait: f64) -> Vec<Failing> {
+    let sum = |is_such: &dyn Fn(&Failing) -> bool| -> f64 {
+        errors.iter().filter(|error| is_such(error)).map(|error| error.count).sum()
+    };
+    let of_engine = sum(&|error| error.number == Some(OF_ENGINE));
+    let others = sum(&|error| error.number != Some(OF_ENGINE));
+    let alone = failed.map_or(of_engine - nowait, |failed| failed - others);
+    if alone < HALF * of_engine {
+        errors.retain(|error| error.number != Some(OF_ENGINE));
+    }
     errors
 }
 
@@ -792,6 +811,25 @@ pub(crate) mod examples {
         assert_eq!(severity(idle(1146, 1.0)), Some(Severity::Note));
         assert_eq!(severity(idle(1290, 2.0)), Some(Severity::Warning));
         assert_eq!(severity(idle(1290, 0.5)), None);
+    }
+
+    #[test]
+    fn what_the_engine_returned_is_an_error_only_where_no_other_number_says_what_it_was() {
+        let of = |statements_per_s: f64, failed_per_s, by_number: &[(u32, &str, f64)]| {
+            let window = Build::busy("9.7.4").errors(failed_per_s, by_number).statements(statements_per_s);
+            match evaluate(&window.window()) {
+                Outcome::Fired(finding) => Some(finding.headline),
+                Outcome::Clear | Outcome::NotEnoughEvidence(_) => None,
+            }
+        };
+        // Each SELECT ... NOWAIT that finds a lock raises both; the lists are read one after the other.
+        let nowait = &[(1030, "ER_GET_ERRNO", 2290.0), (3572, "ER_LOCK_NOWAIT", 2270.0)];
+        let found = of(6000.0, 2278.0, nowait);
+        assert!(found.as_ref().is_some_and(|headline| headline.contains("error 3572")), "{found:?}");
+        // The statements of most sessions are not counted.
+        assert_eq!(of(10.0, 2278.0, nowait), None);
+        let damaged = of(6000.0, 400.0, &[(1030, "ER_GET_ERRNO", 400.0), (1062, "ER_DUP_ENTRY", 9.0)]);
+        assert!(damaged.as_ref().is_some_and(|headline| headline.contains("error 1030")), "{damaged:?}");
     }
 
     #[test]

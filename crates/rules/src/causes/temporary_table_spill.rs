@@ -48,6 +48,8 @@ pub const CAUSE: Cause = Cause {
         TimeClass::Read,
         TimeClass::PageFault,
         TimeClass::Write,
+        TimeClass::Mutex,
+        TimeClass::Spin,
         TimeClass::Other,
     ],
     stacks: Stacks::Standing(SPILLS),

@@ -12,7 +12,7 @@ use crate::draft::Draft;
 use crate::own_answers::OwnAnswers;
 use crate::rank::{CRITICAL_FROM, NOTE, WARNING_FROM};
 use crate::run_queue::host_busy;
-use crate::time_model::{ORDINARY, blocker, explained, is_worth_a_finding, severity, unnamed, waits};
+use crate::time_model::{ORDINARY, blocker, explained, is_worth_a_finding, severity, waits};
 use crate::wait_graph::Verdict;
 use crate::{CAUSES, Cause, Costs, Outcome, Rule, Stacks, find};
 
@@ -84,8 +84,10 @@ const COMMON_UP_TO: f64 = 0.15;
 
 /// What is left when the other rules have had their say.
 pub(crate) fn evaluate(window: &Window, time: &SessionTime, findings: &[Finding]) -> Outcome {
-    let unnamed = unnamed(time, findings);
-    let waits = waits(time, findings);
+    // A note costs little, but it is no silence about a wait that is as little.
+    let is_noted = |one: &&TimeShare| one.share < COMMON_UP_TO && is_named(findings, one.class);
+    let waits: Vec<&TimeShare> = waits(time, findings).into_iter().filter(|one| !is_noted(one)).collect();
+    let unnamed: f64 = waits.iter().map(|one| one.share).sum();
     if let (Some(largest), true) = (waits.first(), is_worth_a_finding(time, unnamed)) {
         return Outcome::Fired(finding(window, time, unnamed, largest, &waits));
     }

@@ -58,7 +58,7 @@ fn class(thread: &ServerThread, locks: &InnodbLocks) -> TimeClass {
 
 /// Who waits for a lock of InnoDB in one sample.
 #[derive(Debug, Default)]
-pub(super) struct InnodbLocks {
+pub(crate) struct InnodbLocks {
     /// Connections whose transaction waits.
     in_lock_wait: BTreeSet<u64>,
     /// Those of them that want the lock of a table's AUTO_INCREMENT counter.
@@ -66,7 +66,7 @@ pub(super) struct InnodbLocks {
 }
 
 impl InnodbLocks {
-    pub(super) fn from_sample(sample: &Sample) -> Self {
+    pub(crate) fn from_sample(sample: &Sample) -> Self {
         let transactions = sample.server.transactions.value().into_iter().flatten();
         let waits = sample.server.row_lock_waits.value().into_iter().flatten();
         Self {
@@ -82,7 +82,7 @@ impl InnodbLocks {
     }
 
     /// The class of the lock that a connection waits for.
-    pub(super) fn wanted_by(&self, connection_id: u64) -> Option<TimeClass> {
+    pub(crate) fn wanted_by(&self, connection_id: u64) -> Option<TimeClass> {
         match connection_id {
             id if self.for_a_counter.contains(&id) => Some(TimeClass::AutoIncrementLock),
             id if self.in_lock_wait.contains(&id) => Some(TimeClass::RowLock),

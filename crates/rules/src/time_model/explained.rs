@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use spindoctor_model::{Finding, KnownBy, SessionTime, Severity, TimeClass, TimeShare};
 
-use crate::causes::purge_lag;
+use crate::causes::{purge_lag, temporary_table_spill};
 use crate::{Costs, find};
 
 /// What the session time of a server at its best goes into.
@@ -59,9 +59,11 @@ fn takes_cpus(finding: &Finding) -> bool {
 }
 
 /// True of a finding that explains waits of this class up to what it is worth, and no more. Latches of pages are kept while old
-/// versions are built, and for many other reasons.
+/// versions are built, and for many other reasons; so are mutexes while rows go into temporary tables.
 fn is_bounded(finding: &Finding, class: TimeClass) -> bool {
-    takes_cpus(finding) || finding.cause == purge_lag::CAUSE.name && class == TimeClass::Latch
+    takes_cpus(finding)
+        || finding.cause == purge_lag::CAUSE.name && class == TimeClass::Latch
+        || finding.cause == temporary_table_spill::CAUSE.name && class == TimeClass::Mutex
 }
 
 /// The classes that findings explain. A note says that its cause costs little, so it explains nothing; nor does who takes the CPUs

@@ -22,6 +22,7 @@ use spindoctor_model::{KnownBy, SessionTime, TimeClass, Window};
 use crate::row_lock_time;
 use crate::run_queue::{QueuedFor, ran_and_queued_of};
 use account::Account;
+pub(crate) use by_list::InnodbLocks;
 pub(crate) use explained::{ORDINARY, explained, share_of, unnamed, waits};
 pub(crate) use in_classes::{InClasses, blocker, is_worth_a_finding};
 pub(crate) use score::{FEW, SESSIONS, set_scores, severity};

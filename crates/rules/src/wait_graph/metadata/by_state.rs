@@ -110,6 +110,17 @@ const AT_ONCE_S: f64 = 1.5;
 /// And the next session that rests must do so for so much longer, seconds, that it is no rounding of times. Chosen.
 const APART_S: f64 = 3.0;
 
+/// By so much a time may be too short, seconds, where it is counted in whole ones, as MySQL's lists do; and in a list that is made
+/// line by line.
+const WHOLE_S: f64 = 1.0;
+const LINE_S: f64 = 0.1;
+
+/// True where one session has been as it is for as long as another, as far as their times say.
+fn has_lasted(time_s: f64, as_long_as_s: f64) -> bool {
+    let is_whole = time_s.fract() == 0.0 && as_long_as_s.fract() == 0.0;
+    time_s + if is_whole { WHOLE_S } else { LINE_S } >= as_long_as_s
+}
+
 /// And so long the first of them must have waited, seconds: who has a lock for less has come to rest many times since.
 const HELD_S: f64 = 1.0;
 
@@ -145,9 +156,8 @@ impl Situation<'_> {
             return None;
         }
         let resting = builder.listed().iter().enumerate().filter(|(_, thread)| {
-            // Times are whole seconds on MySQL.
             thread.command == "Sleep"
-                && thread.time_s + 1.0 >= waiter.thread.time_s
+                && has_lasted(thread.time_s, waiter.thread.time_s)
                 && builder.readings.server.last_statement(thread).is_some_and(&took)
         });
         resting.max_by(|(_, a), (_, b)| by_time(a, b)).map(|(at, _)| Who::Listed(at))
@@ -180,11 +190,10 @@ impl Situation<'_> {
             .iter()
             .enumerate()
             .filter(|(at, thread)| {
-                // Times are whole seconds on MySQL.
                 thread.is_connection
                     && is_near(thread)
                     && builder.readings.server.last_statement(thread).is_none()
-                    && thread.time_s + 1.0 >= first_s
+                    && has_lasted(thread.time_s, first_s)
                     && !self.is_waiting(&Who::Listed(*at))
                     && matches!(thread.command.as_str(), "Sleep" | "Query" | "Execute")
             })
@@ -260,10 +269,27 @@ impl Situation<'_> {
         let running = builder.listed().iter().enumerate().filter(|(at, thread)| {
             thread.is_at_work()
                 && !self.is_waiting(&Who::Listed(*at))
-                && thread.time_s + 1.0 >= waiter.thread.time_s
+                && has_lasted(thread.time_s, waiter.thread.time_s)
         });
         let longest = running.max_by(|(_, a), (_, b)| a.time_s.total_cmp(&b.time_s));
         longest.map(|(at, _)| (Who::Listed(at), None)).into_iter().collect()
+    }
+
+    /// The session that has been at work for longest on a table of one of these names, of those that are such.
+    fn at_work_on(
+        &self,
+        builder: &Builder<'_>,
+        tables: &HashSet<String>,
+        is_such: impl Fn(&ServerThread) -> bool,
+    ) -> Option<Who> {
+        let at_work = builder.listed().iter().enumerate().filter(|(at, thread)| {
+            thread.is_connection
+                && thread.is_at_work()
+                && !self.is_waiting(&Who::Listed(*at))
+                && is_such(thread)
+                && !tables.is_disjoint(&names(thread))
+        });
+        at_work.max_by(|(_, a), (_, b)| by_time(a, b)).map(|(at, _)| Who::Listed(at))
     }
 
     /// A table: a DDL waits for those that use it, everyone else for the DDL.
@@ -307,24 +333,26 @@ impl Situation<'_> {
             return Vec::new();
         }
         // A DDL that is at work has the table: had somebody else kept it, it would wait, too.
-        let at_work = builder.listed().iter().enumerate().filter(|(at, thread)| {
-            is_ddl(thread)
-                && thread.is_at_work()
-                && !self.is_waiting(&Who::Listed(*at))
-                && !words.is_disjoint(&names(thread))
-        });
-        if let Some((at, _)) = at_work.max_by(|(_, a), (_, b)| by_time(a, b)) {
-            return vec![(Who::Listed(at), None)];
+        let of_ddl = self.at_work_on(builder, &words, |thread| is_ddl(thread));
+        // And a DDL waits for each statement that uses the table.
+        let of_statement = |is_such: &dyn Fn(&ServerThread) -> bool| {
+            is_ddl(waiter.thread).then(|| self.at_work_on(builder, &wanted(waiter.thread), is_such)).flatten()
+        };
+        let since = |thread: &ServerThread| has_lasted(thread.time_s, waiter.thread.time_s);
+        if let Some(holder) = of_ddl.or_else(|| of_statement(&since)) {
+            return vec![(holder, None)];
         }
-        // Times are whole seconds on MySQL.
         let older = builder.listed().iter().enumerate().filter_map(|(at, thread)| {
             let transaction = builder.transaction(thread)?;
-            let older = transaction.age_s + 1.0 >= waiter.thread.time_s;
+            let older = transaction.age_s + WHOLE_S >= waiter.thread.time_s;
             (older && !self.is_waiting(&Who::Listed(at))).then_some((at, transaction.age_s))
         });
         let oldest = older.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(at, _)| Who::Listed(at));
-        // LOCK TABLES and HANDLER hold a table without a transaction.
-        let holder = oldest.or_else(|| self.was_there_before(builder, &[LockKind::Metadata], true));
+        // A statement that tries again, as OPTIMIZE does, has lasted for longer than its wait. LOCK TABLES and HANDLER hold a table
+        // without a transaction.
+        let holder = oldest
+            .or_else(|| of_statement(&|_| true))
+            .or_else(|| self.was_there_before(builder, &[LockKind::Metadata], true));
         holder.map(|holder| (holder, None)).into_iter().collect()
     }
 }
@@ -342,6 +370,14 @@ const COMMON: [&str; 24] = [
 /// The names in a statement, in lower case.
 fn words(thread: &ServerThread) -> HashSet<String> {
     spindoctor_sql::names(statement(thread)).collect()
+}
+
+/// The table that a DDL wants for itself, in lower case.
+fn wanted(thread: &ServerThread) -> HashSet<String> {
+    spindoctor_sql::first_table(statement(thread))
+        .map(|table| table.to_ascii_lowercase())
+        .into_iter()
+        .collect()
 }
 
 /// The same without the commonest words: two statements that share one of these share a name.
