@@ -133,6 +133,28 @@ pub enum LockKind {
     Purge,
 }
 
+impl LockKind {
+    /// In words: `row lock`.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Row => "row lock",
+            Self::Metadata => "metadata lock",
+            Self::Global => "global read lock",
+            Self::Backup => "backup lock",
+            Self::User => "user lock",
+            Self::Latch => "latch",
+            Self::Mutex => "mutex",
+            Self::RwLock => "rw-lock",
+            Self::CommitQueue => "commit queue",
+            Self::CommitOrder => "commit order",
+            Self::Ticket => "InnoDB ticket",
+            Self::Dictionary => "dictionary",
+            Self::LogSpace => "redo log space",
+            Self::Purge => "purge",
+        }
+    }
+}
+
 /// A thread that waits for a lock of the C library, read from the process's memory. Thread ids are those of the pid
 /// namespace of who looks, as in a [`Profile`](crate::Profile).
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]

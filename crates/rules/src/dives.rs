@@ -5,9 +5,10 @@
 
 use std::collections::HashMap;
 
-use spindoctor_model::Profile;
 use spindoctor_model::stack::Observation;
+use spindoctor_model::{Profile, Window};
 
+use crate::sessions::at_work;
 use crate::spin_samples;
 
 /// What an estimate runs in: the server's call for all ranges of an index, and InnoDB's for one.
@@ -20,6 +21,27 @@ pub(crate) const DIVES: &[&str] = &[
 
 /// The range optimizer (sql/range_optimizer/range_optimizer.cc, sql/opt_range.cc; MariaDB's is a method).
 const ESTIMATING: &[&str] = &["test_quick_select", "SQL_SELECT::test_quick_select"];
+
+/// Sightings of statements at work below which they say nothing of those that were not seen. Chosen.
+const SIGHTINGS: usize = 20;
+
+/// True where a statement that was seen at work has a list of values, which `eq_range_index_dive_limit` is about. None where none has
+/// and few were seen.
+pub(crate) fn lists_values(window: &Window) -> Option<bool> {
+    let lists = window.all(|sample| &sample.server.threads);
+    let statements = lists.iter().flat_map(|(_, threads)| at_work(threads)).filter_map(|thread| {
+        thread.statement.as_deref().filter(|text| !spindoctor_sql::is_about_the_server("", text))
+    });
+    let has_list = |text: &str| {
+        let text = spindoctor_sql::digest(text).to_ascii_uppercase();
+        text.contains(" IN (") || text.contains(" OR ")
+    };
+    let seen: Vec<bool> = statements.map(has_list).collect();
+    match seen.contains(&true) {
+        true => Some(true),
+        false => (seen.len() >= SIGHTINGS).then_some(false),
+    }
+}
 
 /// Threads that were seen inside statements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

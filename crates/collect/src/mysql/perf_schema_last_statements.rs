@@ -16,7 +16,7 @@ const SQL: &str = "SELECT t.THREAD_ID, t.PROCESSLIST_ID, LEFT(s.SQL_TEXT, 1024) 
     JOIN performance_schema.events_statements_current AS s ON s.THREAD_ID = t.THREAD_ID \
     WHERE t.PROCESSLIST_COMMAND = 'Sleep' AND t.PROCESSLIST_ID <> CONNECTION_ID() AND s.SQL_TEXT IS NOT NULL LIMIT 2000";
 
-/// The source: a lock of the whole server, or one of `GET_LOCK`, is a session's and no transaction's. Where no list of metadata
+/// The source: a lock of the whole server, of `LOCK TABLES` or of `GET_LOCK` is a session's and no transaction's. Where no list of metadata
 /// locks says who has it, the last statement of a session that rests does.
 ///
 /// Cost: nothing where nobody waits for such a lock, or where the metadata locks were read. Else a slot of memory for each thread and
@@ -48,6 +48,8 @@ const WAITS: &[&str] = &[
     "waiting for release of readlock",
     "user lock",
     "waiting for user lock",
+    // LOCK TABLES and HANDLER, and who read the table in a transaction that is still open
+    "waiting for table metadata lock",
 ];
 
 /// The threads of a sample in which no metadata locks were read; none where they were, or where the threads were not due.
@@ -101,7 +103,8 @@ mod tests {
         };
         assert!(of("Waiting for global read lock", false) && of("User lock", false));
         assert!(!of("Waiting for global read lock", true));
-        assert!(!of("executing", false) && !of("Waiting for table metadata lock", false));
+        assert!(of("Waiting for table metadata lock", false) && !of("Waiting for table metadata lock", true));
+        assert!(!of("executing", false) && !of("Waiting for table flush", false));
         assert_eq!(asked(&ServerSample::default()), Ok(None), "where the list was not due, nothing is asked");
         let why = Unavailable::because("no right to it").unlock("GRANT PROCESS");
         let sample = ServerSample { threads: Reading::Unavailable(why.clone()), ..ServerSample::default() };

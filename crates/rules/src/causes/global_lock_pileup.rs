@@ -28,7 +28,8 @@ pub const CAUSE: Cause = Cause {
                    backup tool that hangs or a client that forgot UNLOCK TABLES leaves it so.",
     evidence: "Sessions in the states Waiting for global read lock, Waiting for commit lock, Waiting for backup \
                lock, Waiting for table flush, in each sample; metadata_locks of type GLOBAL, COMMIT and BACKUP. \
-               It fires when sessions wait in about half of the samples. The root is the owner of a granted \
+               It fires when sessions wait in about half of the samples, or where the stacks see them wait for 5 % of the \
+               session time and half a session on average. The root is the owner of a granted \
                global lock other than the intention lock that every write takes; where that owner itself waits \
                for tables to be flushed, the root is the longest-running statement that is not waiting. \
                Without a list of locks a session that runs one of these statements is named, or none. The estimate \

@@ -4,7 +4,7 @@
 use spindoctor_model::stack::ThreadState;
 use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window};
 
-use crate::dives::DIVES;
+use crate::dives::{DIVES, lists_values};
 use crate::draft::Draft;
 use crate::spin_samples::{self, SpinSamples};
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
@@ -27,8 +27,8 @@ pub const CAUSE: Cause = Cause {
     looks_alike: "Time in the executor's own range scan (multi_range_read_next) is the query itself. Statistics that are \
                   recomputed all the time are statistics-stall. A statement that reads far more rows than it sends is \
                   rows-read-waste.",
-    remedies: "Lower eq_range_index_dive_limit: lists as long as that are estimated from the index's statistics, without a \
-               dive. FORCE INDEX on the statement: since MySQL 8.0.3 a statement on one table with one forced index, without \
+    remedies: "Lower eq_range_index_dive_limit, where statements have lists: lists as long as that are estimated from the index's \
+               statistics, without a dive. FORCE INDEX on the statement: since MySQL 8.0.3 a statement on one table with one forced index, without \
                subquery, full-text search, GROUP BY, DISTINCT and ORDER BY dives into nothing. Drop indexes that only look \
                like the one that is used: each is dived into, too. spindoctor indexes says which statement, which index and whether \
                FORCE INDEX would skip the dives; with --try it measures that, reading only.",
@@ -85,9 +85,13 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         ),
     };
     let limit = window.variable_number("eq_range_index_dive_limit");
+    let is_of_lists = lists_values(window).unwrap_or(true);
     Ok(Some(
         Draft::new(&CAUSE, score, headline)
             .why(match limit {
+                _ if !is_of_lists => "The statements that were seen at work compare with single values: each is looked up in each index \
+                                      that could serve it, and in each partition of the table, whatever eq_range_index_dive_limit is."
+                    .to_owned(),
                 Some(0.0) => "Each value of a list is looked up in each index that could serve it, however long the list \
                               is (eq_range_index_dive_limit = 0)."
                     .to_owned(),
@@ -105,7 +109,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             .evidence_if(limit.map(|limit| {
                 Evidence::new("eq_range_index_dive_limit", limit, "", "SHOW GLOBAL VARIABLES")
             }))
-            .remedy_if(limit.filter(|&limit| limit == 0.0 || limit > FEWER).map(|limit| Remedy {
+            .remedy_if(limit.filter(|&limit| is_of_lists && (limit == 0.0 || limit > FEWER)).map(|limit| Remedy {
                 // Not a plain value: a trial in blocks could not show it, as sessions keep theirs.
                 statement: format!("SET GLOBAL eq_range_index_dive_limit = {FEWER:.0}, and reconnect"),
                 why: format!("Lists of {FEWER:.0} values and more are then estimated from the index's statistics."),
@@ -148,7 +152,7 @@ fn reading_share(window: &Window) -> f64 {
 #[cfg(test)]
 pub(crate) mod examples {
     use super::*;
-    use crate::testing::Build;
+    use crate::testing::{Build, session};
 
     const DIVE: &[&str] =
         &["btr_cur_search_to_nth_level", "btr_estimate_n_rows_in_range_low", "ha_innobase::records_in_range"];
@@ -181,6 +185,17 @@ pub(crate) mod examples {
         assert!(
             remedies(&diving(0.3, "0").window())[0].starts_with("SET GLOBAL eq_range_index_dive_limit = 10")
         );
+    }
+
+    #[test]
+    fn single_values_are_looked_up_whatever_the_limit_is() {
+        let of = |statement: &'static str| {
+            let sessions =
+                move |_| (20..26).map(|id| session(id, "Query", "statistics", statement)).collect();
+            remedies(&diving(0.3, "200").sessions(sessions).window())
+        };
+        assert_eq!(of("SELECT * FROM parts WHERE v = 7").len(), 1);
+        assert_eq!(of("SELECT * FROM parts WHERE v IN (7, 8, 9)").len(), 2);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::killing;
 use crate::rank::severity;
 use crate::sessions::{self, Waiting};
 use crate::time_model::InClasses;
-use crate::wait_graph::Verdict;
+use crate::wait_graph::{Ring, Verdict};
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 /// The catalogue entry.
@@ -31,9 +31,11 @@ pub const CAUSE: Cause = Cause {
                    up.",
     evidence: "Sessions in a state `Waiting for ... metadata lock`, in each sample; metadata_locks, pending and \
                granted (performance_schema, or MariaDB's plugin, which lists granted ones only). It fires when \
-               sessions wait in about half of the samples. The root is the owner of a granted lock on the \
-               wanted table that is not waiting. Without a list of locks the oldest open transaction that is \
-               older than the longest wait is named, as most likely. The estimate is the share of the sessions' \
+               sessions wait in about half of the samples, or where the stacks see them wait for 5 % of the session time and \
+               half a session on average. The root is the owner of a granted lock on the \
+               wanted table that is not waiting, in the most of the samples. Without a list of locks it is, as most likely, a DDL at \
+               work on the table, a statement at work that names it, or the oldest open transaction that is \
+               older than the longest wait. The estimate is the share of the sessions' \
                working time spent waiting; a DDL that waits alone is a warning, because the pile-up is only a \
                statement away.",
     looks_alike: "Waits for rows inside InnoDB are row-lock-pileup. `Waiting for table flush`, `Waiting for \
@@ -95,13 +97,22 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
         held.map(|culprit| culprit.root.object.clone())
     });
     let on = table.as_ref().map_or_else(String::new, |table| format!(" of {table}"));
-    let headline = match (&culprit, &root) {
-        (Some(culprit), Some(root)) => format!(
+    let ring = match &culprit {
+        Some(_) => None,
+        None => Ring::from_window(window, sample, LockKind::Metadata),
+    };
+    let headline = match (&culprit, &root, &ring) {
+        (Some(culprit), Some(root), _) => format!(
             "Connection {} {}blocks {} the metadata lock{on}: it {}",
             culprit.connection_id,
             if certain { "" } else { "most likely " },
             number::counted(waiters as u64, "session that wants", "sessions that want"),
             sessions::doing(root)
+        ),
+        (_, _, Some(ring)) => format!(
+            "{}, and hold up {} the metadata lock{on}",
+            ring.headline(),
+            number::counted(waiters as u64, "session that wants", "sessions that want")
         ),
         _ => format!(
             "{} for the metadata lock{on}",
@@ -149,6 +160,7 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
                 Some(_) => "Who holds the table could not be read: this is the oldest open transaction, older than \
                             the longest wait."
                     .to_owned(),
+                None if ring.is_some() => ring.as_ref().map_or_else(String::new, Ring::sentence),
                 None if is_passing => "Each wait is short, and the lists seldom show one: DDL that runs again and again has the table \
                                        for an instant each time, and everyone who uses it waits until that is over."
                     .to_owned(),
@@ -194,6 +206,7 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
                 };
                 culprit.remedy(why)
             }))
+            .remedy_if(kill_ddl.is_none().then(|| kill_of_ring(&sample.server, ring.as_ref()?)).flatten())
             .remedy_if(kill_ddl)
             .remedy(Remedy {
                 statement: "SET SESSION lock_wait_timeout = 5, before each DDL".into(),
@@ -255,6 +268,12 @@ fn commonest_ddl(window: &Window) -> Option<(&'static str, f64)> {
 fn waits(thread: &ServerThread) -> bool {
     let state = thread.state.to_ascii_lowercase();
     state.starts_with("waiting for") && state.ends_with("metadata lock")
+}
+
+/// Ending one session of a ring, so that the others go on.
+fn kill_of_ring(server: &ServerSample, ring: &Ring) -> Option<Remedy> {
+    let member = ring.first().filter(|id| killing::frees(server, *id))?;
+    Some(sessions::ending(server, member, "It ends the ring: the others get what they wait for."))
 }
 
 /// Whether the statement of a session at work is one that wants a table for itself, and has it. None where the session rests or waits.
@@ -470,6 +489,63 @@ pub(crate) mod examples {
             assert_eq!(finding.remedies[0].statement, "KILL QUERY 9");
             assert!(finding.why.contains("uses the table"), "{}", finding.why);
         }
+    }
+
+    #[test]
+    fn sessions_that_wait_for_each_other_are_named_and_the_ddl_among_them_is_ended() {
+        use spindoctor_model::mysql::RowLockWait;
+        const ALTER: &str = "ALTER TABLE sbtest1 ADD COLUMN yy INT";
+        let timed = |id, time_s, state: &str, statement: &str| ServerThread {
+            time_s,
+            ..session(id, "Query", state, statement)
+        };
+        // 7 has read sbtest1 and wants a row that 9 has changed; 8 alters sbtest1; 9 wants to read it.
+        let mut sessions = vec![
+            timed(7, 12.0, "updating", "UPDATE sbtest2 SET k = 1 WHERE id = 1"),
+            timed(8, 11.0, WAITS, ALTER),
+            timed(9, 10.0, WAITS, "SELECT c FROM sbtest1 WHERE id = 2"),
+        ];
+        sessions.extend((20..26).map(|id| timed(id, 8.0, WAITS, "SELECT c FROM sbtest1 WHERE id = 3")));
+        let mut locks = vec![
+            lock(7, "SHARED_READ", true),
+            lock(8, "SHARED_UPGRADABLE", true),
+            lock(8, "EXCLUSIVE", false),
+            lock(9, "SHARED_READ", false),
+        ];
+        locks.extend((20..26).map(|id| lock(id, "SHARED_READ", false)));
+        let row = RowLockWait {
+            waiting_transaction: "77".into(),
+            waiting_connection_id: Some(7),
+            blocking_transaction: "99".into(),
+            blocking_connection_id: Some(9),
+            table: "sbtest.sbtest2".into(),
+            waited_s: 12.0,
+            ..RowLockWait::default()
+        };
+        let window = Build::busy("8.0.36")
+            .sessions(move |_| sessions.clone())
+            .each(move |at_s, server, _| {
+                server.transactions =
+                    answer(at_s, vec![transaction(7, "LOCK WAIT", 13.0), transaction(9, "RUNNING", 13.0)]);
+                server.row_lock_waits = answer(at_s, vec![row.clone()]);
+                server.metadata_locks = answer(at_s, locks.clone());
+            })
+            .window();
+        let finding = found(&window);
+        assert!(
+            finding.headline.starts_with("3 sessions wait for each other, and hold up 8"),
+            "{}",
+            finding.headline
+        );
+        assert!(
+            finding.why.contains("7 for 9 (row lock), 9 for 8 (metadata lock), 8 for 7"),
+            "{}",
+            finding.why
+        );
+        assert_eq!(finding.remedies[0].statement, "KILL 8");
+        let rows = crate::diagnose(&window).findings;
+        let rows = rows.iter().find(|finding| finding.cause == "row-lock-pileup").unwrap();
+        assert!(rows.why.contains("7 for 9 (row lock)"), "{}", rows.why);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::draft::Draft;
 use crate::rank::WARNING_FROM;
 use crate::row_lock_time;
 use crate::sessions::{self, Waiting, mean};
-use crate::wait_graph::{ROLLING_BACK, Verdict, without_connection};
+use crate::wait_graph::{ROLLING_BACK, Ring, Verdict, without_connection};
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 /// The catalogue entry.
@@ -166,6 +166,9 @@ fn examine<'w>(window: &'w Window) -> Result<Option<Finding>, Unavailable> {
     let root = latest.map(Verdict::described);
     let place = most_wanted(window);
     let on = place.as_ref().map_or_else(String::new, |wait| format!(" on {}", wait.table));
+    let ring = last
+        .filter(|_| latest.is_none() && !is_unattached)
+        .and_then(|sample| Some(Ring::from_window(window, sample, LockKind::Row)?.sentence()));
     let headline = match (&root, latest) {
         (Some(described), Some(verdict)) if one_holder => format!(
             "Connection {} blocks {}{on}: it {}",
@@ -178,6 +181,7 @@ fn examine<'w>(window: &'w Window) -> Result<Option<Finding>, Unavailable> {
     Ok(Some(
         Draft::new(&CAUSE, score, headline)
             .why(match (one_holder, &root) {
+                _ if ring.is_some() => ring.as_deref().unwrap_or_default(),
                 (true, _) if waiting.len() == 1 => "The transaction that holds the lock is named; the others wait for its end.",
                 (true, _) => "The same transaction holds the lock through the window; all others queue behind it.",
                 (false, Some(_)) if waiting.len() == 1 => {

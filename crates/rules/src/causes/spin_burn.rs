@@ -27,7 +27,8 @@ pub const CAUSE: Cause = Cause {
                settings and the PAUSE measured here; the defaults gave 41 us on the CPUs they were chosen for.",
     looks_alike: "Spinning at a commit is another loop with other settings: quota-blind-spin. A latch that is held \
                   for long makes every setting spin: then the calls that lead to the loop name what to mend (one \
-                  hot page, one hot index, the transaction system). Spinning in the kernel is a matter of the \
+                  hot page, one hot index, the transaction system). Mutexes of the C library (the query cache's, Aria's) \
+                  spin by no setting of the server, and are not counted here. Spinning in the kernel is a matter of the \
                   kernel's locks.",
     remedies: "Make a full spin last as long as it was meant to: back to the defaults, and the multiplier (before \
                8.0.16 and on MariaDB: the delay) divided by how much longer a PAUSE takes here. Then look at who \

@@ -184,7 +184,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             ..Remedy::default()
         }))
         .remedy_if((!is_full && made_per_s.is_none()).then(|| Remedy {
-            statement: "Find who runs FLUSH TABLES, ANALYZE TABLE or DDL so often (Com_flush, Com_analyze, Com_alter_table)"
+            statement: "Find who runs FLUSH TABLES, ANALYZE TABLE or DDL so often (Com_flush, Com_analyze, Com_alter_table, Com_truncate)"
                 .into(),
             why: "Each makes all sessions open their tables again.".into(),
             dynamic: true,

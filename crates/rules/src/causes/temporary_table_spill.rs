@@ -24,7 +24,8 @@ pub const CAUSE: Cause = Cause {
     why_it_hurts: "Each row then goes through a storage engine with pages, latches and files instead of a table in memory, and a \
                    merge pass reads and writes all rows once more. The files push other things out of the page cache.",
     evidence: "Sessions below the functions that convert, write or read such a table, or merge a sort, by their stacks: from 5 % \
-               of the session time and half a session on. Beside it Created_tmp_disk_tables, Sort_merge_passes, and the \
+               of the session time and half a session on. Where a stripped MariaDB names none of these, those that write into a \
+               temporary table count, as many of them as of the temporary tables are on disk. Beside it Created_tmp_disk_tables, Sort_merge_passes, and the \
                statement whose summary (events_statements_summary_by_digest) counts most of these tables.",
     looks_alike: "A statement that only reads too many rows is rows-read-waste. Temporary tables in memory cost CPU, and no \
                   setting helps. A tmpdir that is full is disk-full.",

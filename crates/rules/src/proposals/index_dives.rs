@@ -4,7 +4,7 @@ use spindoctor_model::{Proposal, Unavailable};
 
 use super::Family;
 use super::advice::{Advice, Draft as _, Examined, leave};
-use crate::dives::DIVES;
+use crate::dives::{DIVES, lists_values};
 use crate::rank;
 use crate::spin_samples::{self, SpinSamples};
 
@@ -40,6 +40,9 @@ fn propose(examined: &Examined<'_>) -> Result<Advice, Unavailable> {
     // 0 is no limit.
     let fewer = limit == 0.0 || limit > FEWER;
     let change = examined.change(VARIABLE, format!("{FEWER:.0}")).filter(|_| fewer);
+    if lists_values(window) == Some(false) {
+        return leave(format!("{reading}, by statements that compare with single values"));
+    }
     match change {
         Some(change) if share >= rank::WARNING_FROM => {
             let proposal = Proposal::setting(

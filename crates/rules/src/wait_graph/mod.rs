@@ -31,6 +31,7 @@ mod freeing;
 mod futex;
 mod latch;
 mod metadata;
+mod ring;
 mod roots;
 mod row;
 mod stacks;
@@ -46,6 +47,7 @@ use builder::Builder;
 pub(crate) use doing::ROLLING_BACK;
 pub(crate) use latch::{is_free, latch_named};
 pub(crate) use metadata::TABLE_FLUSH;
+pub(crate) use ring::Ring;
 pub use roots::{cycles, roots, waiting_behind};
 pub(crate) use verdict::{Verdict, root_at_the_end, without_connection};
 

@@ -149,6 +149,44 @@ fn where_the_lock_tables_were_not_read_the_only_transaction_old_enough_is_the_ho
 }
 
 #[test]
+fn a_lock_that_its_ddl_has_upgraded_is_what_is_in_the_way_where_nothing_else_is() {
+    let waiters = (20..26).map(|id| session(id, "Query", WAITS, UPDATE));
+    let alter =
+        session(7, "Query", "copy to tmp table", "ALTER TABLE stock ENGINE = InnoDB, ALGORITHM = COPY");
+    let mut locks = vec![table_lock(7, "SHARED_UPGRADABLE", true)];
+    locks.extend((20..26).map(|id| table_lock(id, "SHARED_WRITE", false)));
+    let server = ServerSample {
+        threads: answer(0.0, waiters.chain([alter, session(8, "Sleep", "", "")]).collect()),
+        metadata_locks: answer(0.0, locks.clone()),
+        ..ServerSample::default()
+    };
+    let graph = graph_of(&server);
+    assert_eq!(roots_of(&graph), [(Some(7), 6, 6)]);
+    assert!(roots(&graph)[0].is_inferred);
+    // A lock that is in the way by its own type is the one.
+    locks.push(table_lock(8, "SHARED_NO_READ_WRITE", true));
+    let server = ServerSample { metadata_locks: answer(0.0, locks), ..server };
+    assert_eq!(roots_of(&graph_of(&server)), [(Some(8), 6, 6)]);
+}
+
+#[test]
+fn of_old_transactions_the_one_whose_last_statement_names_the_table_is_the_holder() {
+    let rests = |id, last: &str| ServerThread {
+        time_s: 30.0,
+        last_statement: Some(last.into()),
+        ..session(id, "Sleep", "", "")
+    };
+    let waiter = ServerThread { time_s: 10.0, ..session(20, "Query", WAITS, "ALTER TABLE stock ADD d INT") };
+    let server = ServerSample {
+        threads: answer(0.0, vec![rests(6, "SELECT 1 FROM orders"), rests(7, "SELECT n FROM stock"), waiter]),
+        transactions: answer(0.0, vec![transaction(6, "RUNNING", 90.0), transaction(7, "RUNNING", 30.0)]),
+        metadata_locks: Reading::Unavailable(Unavailable::because("the instrument is off")),
+        ..ServerSample::default()
+    };
+    assert_eq!(roots_of(&graph_of(&server)), [(Some(7), 1, 1)]);
+}
+
+#[test]
 fn an_idle_client_is_the_root_of_the_readers_behind_the_ddl_that_waits_for_it() {
     let mut threads =
         vec![session(7, "Sleep", "", ""), session(8, "Query", WAITS, "ALTER TABLE stock ADD m INT")];
@@ -274,6 +312,11 @@ fn without_a_list_of_locks_the_last_statement_of_who_rests_names_the_holder() {
     };
     assert_eq!(of(locked(), "User lock", "DO GET_LOCK(\"nightly\", 5)", unread()), [(Some(7), 1, 1)]);
     assert_eq!(of(locked(), "User lock", "DO GET_LOCK(?, 5)", unread()), [(None, 1, 1)]);
+    // Who locked the table by LOCK TABLES has it until it says UNLOCK TABLES or ends.
+    let table =
+        || vec![rests(6, 90.0, "LOCK TABLES orders WRITE"), rests(7, 20.0, "LOCK TABLES stock WRITE")];
+    assert_eq!(of(table(), WAITS, UPDATE, unread()), [(Some(7), 1, 1)]);
+    assert_eq!(of(vec![rests(7, 20.0, "UNLOCK TABLES")], WAITS, UPDATE, unread()), [(None, 1, 1)]);
 }
 
 #[test]

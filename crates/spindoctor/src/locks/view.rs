@@ -172,22 +172,7 @@ pub fn account(thread: &WaitingThread) -> String {
 
 /// A lock in words: `row lock on sbtest.sbtest1 PRIMARY record 5`. The objects of most kinds say what they are.
 pub fn lock(kind: LockKind, object: &str) -> String {
-    let word = match kind {
-        LockKind::Row => "row lock",
-        LockKind::Metadata => "metadata lock",
-        LockKind::Global => "global read lock",
-        LockKind::Backup => "backup lock",
-        LockKind::User => "user lock",
-        LockKind::Latch => "latch",
-        LockKind::Mutex => "mutex",
-        LockKind::RwLock => "rw-lock",
-        LockKind::CommitQueue => "commit queue",
-        LockKind::CommitOrder => "commit order",
-        LockKind::Ticket => "InnoDB ticket",
-        LockKind::Dictionary => "dictionary",
-        LockKind::LogSpace => "redo log space",
-        LockKind::Purge => "purge",
-    };
+    let word = kind.label();
     let says_what_it_is = object.contains(" lock") || object.starts_with("tables ");
     match (kind, object) {
         (_, "") | (LockKind::Row, "a row") => word.to_owned(),

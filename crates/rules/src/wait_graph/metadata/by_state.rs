@@ -332,28 +332,52 @@ impl Situation<'_> {
             // No holder in it has what the statement names.
             return Vec::new();
         }
-        // A DDL that is at work has the table: had somebody else kept it, it would wait, too.
-        let of_ddl = self.at_work_on(builder, &words, |thread| is_ddl(thread));
-        // And a DDL waits for each statement that uses the table.
-        let of_statement = |is_such: &dyn Fn(&ServerThread) -> bool| {
-            is_ddl(waiter.thread).then(|| self.at_work_on(builder, &wanted(waiter.thread), is_such)).flatten()
+        self.without_list(builder, waiter, &words).map(|holder| (holder, None)).into_iter().collect()
+    }
+
+    /// Who holds a table most likely, where nobody lists locks; `words` are those of the waiter's statement.
+    fn without_list(
+        &self,
+        builder: &Builder<'_>,
+        waiter: &Waiter<'_>,
+        words: &HashSet<String>,
+    ) -> Option<Who> {
+        let wanted = wanted(waiter.thread);
+        let names_it = |statement: &str| spindoctor_sql::names(statement).any(|name| wanted.contains(&name));
+        let locks_it = |statement: &str| {
+            ["LOCK", "HANDLER"].contains(&spindoctor_sql::kind(statement).as_str()) && names_it(statement)
         };
-        let since = |thread: &ServerThread| has_lasted(thread.time_s, waiter.thread.time_s);
-        if let Some(holder) = of_ddl.or_else(|| of_statement(&since)) {
-            return vec![(holder, None)];
-        }
+        // A DDL waits for each statement that uses the table.
+        let of_statement = |is_such: &dyn Fn(&ServerThread) -> bool| {
+            is_ddl(waiter.thread).then(|| self.at_work_on(builder, &wanted, is_such)).flatten()
+        };
+        // A DDL that is at work has the table: had somebody else kept it, it would wait, too.
+        self.at_work_on(builder, words, is_ddl)
+            .or_else(|| self.rests_after(builder, waiter, locks_it))
+            .or_else(|| of_statement(&|thread| has_lasted(thread.time_s, waiter.thread.time_s)))
+            .or_else(|| self.oldest_transaction(builder, waiter, names_it))
+            // A statement that tries again, as OPTIMIZE does, has lasted for longer than its wait.
+            .or_else(|| of_statement(&|_| true))
+            // LOCK TABLES and HANDLER hold a table without a transaction.
+            .or_else(|| self.was_there_before(builder, &[LockKind::Metadata], true))
+    }
+
+    /// The oldest of the transactions that were open before the wait began, of those first whose statement names the table.
+    fn oldest_transaction(
+        &self,
+        builder: &Builder<'_>,
+        waiter: &Waiter<'_>,
+        names_it: impl Fn(&str) -> bool,
+    ) -> Option<Who> {
         let older = builder.listed().iter().enumerate().filter_map(|(at, thread)| {
             let transaction = builder.transaction(thread)?;
             let older = transaction.age_s + WHOLE_S >= waiter.thread.time_s;
-            (older && !self.is_waiting(&Who::Listed(at))).then_some((at, transaction.age_s))
+            let last = builder.readings.server.last_statement(thread).or(thread.statement.as_deref());
+            let uses_it = last.is_some_and(&names_it);
+            (older && !self.is_waiting(&Who::Listed(at))).then_some((at, uses_it, transaction.age_s))
         });
-        let oldest = older.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(at, _)| Who::Listed(at));
-        // A statement that tries again, as OPTIMIZE does, has lasted for longer than its wait. LOCK TABLES and HANDLER hold a table
-        // without a transaction.
-        let holder = oldest
-            .or_else(|| of_statement(&|_| true))
-            .or_else(|| self.was_there_before(builder, &[LockKind::Metadata], true));
-        holder.map(|holder| (holder, None)).into_iter().collect()
+        let oldest = older.max_by(|a, b| a.1.cmp(&b.1).then(a.2.total_cmp(&b.2)));
+        oldest.map(|(at, ..)| Who::Listed(at))
     }
 }
 

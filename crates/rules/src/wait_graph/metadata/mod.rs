@@ -41,6 +41,10 @@ fn by_names(builder: &mut Builder<'_>) {
     }
 }
 
+/// What a DDL takes first, one at a time on a table, and upgrades when it copies or ends (sql/mdl.cc, `upgrade_shared_lock`). The list
+/// of some versions keeps the type that it was granted with (MySQL 8.0.31): where nothing else is in the way, it is that.
+const UPGRADABLE: &str = "SHARED_UPGRADABLE";
+
 type Object<'a> = (&'a str, &'a str, &'a str);
 
 fn object(lock: &MetadataLock) -> Object<'_> {
@@ -73,10 +77,18 @@ fn by_lists(builder: &mut Builder<'_>) {
             // Behind those that wait and have priority: the DDL.
             holders = in_the_way(false);
         }
+        let is_upgraded = holders.is_empty();
+        if is_upgraded {
+            holders = others()
+                .filter(|(other, _)| other.granted && other.lock_type == UPGRADABLE)
+                .cloned()
+                .collect();
+        }
         let edge = WaitEdge {
             kind: kind(wanted),
             object: name(wanted),
             mode: wanted.lock_type.clone(),
+            is_inferred: is_upgraded && !holders.is_empty(),
             waited_s: builder.thread(&waiter).map(|thread| thread.time_s),
             ..WaitEdge::default()
         };

@@ -1,0 +1,78 @@
+//! A ring of sessions that wait for each other through locks of different kinds, as a finding shows it.
+
+use spindoctor_model::wait_graph::LockKind;
+use spindoctor_model::{Sample, WaitGraph, Window, number};
+
+use super::cycles;
+use super::verdict::graph;
+
+/// Sessions of a ring that are named.
+const NAMED: usize = 6;
+
+/// Sessions that wait for each other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Ring {
+    /// Their connections, in the order in which each waits for the next; more than two where it is no plain ring.
+    connections: Vec<u64>,
+    /// `188 for 189 (row lock)`
+    waits: Vec<String>,
+}
+
+impl Ring {
+    /// The ring of a sample in which somebody waits for such a lock, and somebody for one of another kind: of one kind the server
+    /// ends it by itself. None where it is known of a member only that it is a thread.
+    pub(crate) fn from_window(window: &Window, sample: &Sample, kind: LockKind) -> Option<Self> {
+        let graph = graph(window, sample);
+        cycles(&graph).iter().find_map(|members| Self::from_members(&graph, members, kind))
+    }
+
+    fn from_members(graph: &WaitGraph, members: &[u32], kind: LockKind) -> Option<Self> {
+        let within = |place: u32| {
+            graph.edges.iter().find(|edge| {
+                edge.waiter == place
+                    && edge.holder.is_some_and(|holder| holder != place && members.contains(&holder))
+            })
+        };
+        let mut at = *members.first()?;
+        let (mut connections, mut waits, mut kinds) = (Vec::new(), Vec::new(), Vec::new());
+        // From one to whom it waits for, until one comes again.
+        while connections.len() < members.len() {
+            let connection = graph.threads.get(at as usize)?.connection_id?;
+            if connections.contains(&connection) {
+                break;
+            }
+            let edge = within(at)?;
+            at = edge.holder?;
+            let holder = graph.threads.get(at as usize)?.connection_id?;
+            connections.push(connection);
+            waits.push(format!("{connection} for {holder} ({})", edge.kind.label()));
+            kinds.push(edge.kind);
+        }
+        let is_mixed = kinds.contains(&kind) && kinds.iter().any(|other| *other != kind);
+        is_mixed.then_some(Self { connections, waits })
+    }
+
+    /// `3 sessions wait for each other`
+    pub(crate) fn headline(&self) -> String {
+        format!(
+            "{} wait for each other",
+            number::counted(self.connections.len() as u64, "session", "sessions")
+        )
+    }
+
+    /// Who waits for whom, and why nobody ends it.
+    pub(crate) fn sentence(&self) -> String {
+        let waits = self.waits.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+        let more = if self.waits.len() > NAMED { ", and so on" } else { "" };
+        format!(
+            "Connection {waits}{more}: none of them can go on. InnoDB looks for rings of its row locks, the server for rings of its \
+             metadata locks, and nobody for one of both: it lasts until a wait takes too long (innodb_lock_wait_timeout, \
+             lock_wait_timeout) or one of them is ended."
+        )
+    }
+
+    /// A member, to be ended where no DDL is in the ring.
+    pub(crate) fn first(&self) -> Option<u64> {
+        self.connections.first().copied()
+    }
+}
