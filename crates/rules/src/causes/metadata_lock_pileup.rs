@@ -161,7 +161,7 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
                             the longest wait."
                     .to_owned(),
                 None if ring.is_some() => ring.as_ref().map_or_else(String::new, Ring::sentence),
-                None if is_passing => "Each wait is short, and the lists seldom show one: DDL that runs again and again has the table \
+                None if is_passing => "Each wait is short, and the lists rarely show one: DDL that runs again and again has the table \
                                        for an instant each time, and everyone who uses it waits until that is over."
                     .to_owned(),
                 None => format!(
@@ -549,7 +549,7 @@ pub(crate) mod examples {
     }
 
     #[test]
-    fn short_waits_that_the_lists_seldom_show_are_seen_by_the_stacks() {
+    fn short_waits_that_the_lists_rarely_show_are_seen_by_the_stacks() {
         use spindoctor_model::stack::ThreadState;
         const STANDS: &[&str] = &["MDL_wait::timed_wait", "open_table", "dispatch_command", "do_command"];
         // In one list of ten; the session that runs TRUNCATE rests between two of them.

@@ -111,7 +111,7 @@ pub(crate) fn evaluate(window: &Window, time: &SessionTime, findings: &[Finding]
     let least = if window.is_given() { GIVEN_SESSIONS } else { ORDINARY_SESSIONS };
     let is_open = |one: &&TimeShare| !explained.contains(&one.class) && !is_named(findings, one.class);
     let ordinary = || time.classes.iter().filter(|one| ORDINARY.contains(&one.class)).filter(is_open);
-    // Whoever has the CPUs, who is ready and has none waits for one and the same thing.
+    // Which program has the CPUs changes nothing: who is ready and has none waits for one and the same thing.
     let ready: Vec<&TimeShare> = ordinary().filter(|one| READY.contains(&one.class)).collect();
     let alone = ordinary().next().map(|largest| vec![largest]);
     for parts in [Some(ready), alone].into_iter().flatten() {
@@ -475,7 +475,7 @@ pub(crate) mod examples {
     }
 
     #[test]
-    fn who_is_ready_and_has_no_cpu_waits_for_one_thing_whoever_has_the_cpus() {
+    fn who_is_ready_and_has_no_cpu_waits_for_one_thing() {
         let of = |queue: f64, taken: f64| {
             let share =
                 |class, share| TimeShare { class, share, known_by: KnownBy::Counter, seen: Vec::new() };
