@@ -9,6 +9,7 @@ use spindoctor_model::window::Series;
 use spindoctor_model::{Remedy, Root, Unavailable, Window, number};
 
 use crate::killing;
+use crate::time_model::InClasses;
 
 /// How many sessions waited over a window, and for what share of the work.
 #[derive(Debug, Clone, Default)]
@@ -40,6 +41,13 @@ impl Waiting {
     /// The most that waited in one sample.
     pub(crate) fn most(&self) -> f64 {
         self.series.iter().map(|&(_, waiting)| waiting).fold(0.0, f64::max)
+    }
+
+    /// How many wait, one at least, and the share of the working time that they lose: as the lists or the account say, whichever sees
+    /// more. Of a lock that is taken again and again for an instant the stacks see more than a list once a second.
+    pub(crate) fn with_account(&self, account: Option<&InClasses<'_>>) -> (f64, f64) {
+        let (sessions, share) = account.map_or((0.0, 0.0), |account| (account.sessions, account.share));
+        (self.most().max(sessions).round().max(1.0), self.lost_ratio().max(share))
     }
 }
 

@@ -87,12 +87,14 @@ impl OfBuild for ScoredRun {
 }
 
 impl ScoredRun {
-    /// True where the label came first; where there is none, where nothing above a note was found.
+    /// True where the label came first; with a second cause, where both were found; without a label, where nothing above a note was.
     pub fn is_right(&self) -> bool {
+        let is_found = |label: &String| self.found.iter().any(|found| found.cause == *label);
         self.error.is_none()
-            && match &self.label {
-                Some(label) => self.found.first().is_some_and(|found| found.cause == *label),
-                None => self.found.iter().all(|found| found.severity <= Severity::Note),
+            && match (&self.label, &self.second_label) {
+                (Some(label), Some(second)) => is_found(label) && is_found(second),
+                (Some(label), None) => self.found.first().is_some_and(|found| found.cause == *label),
+                (None, _) => self.found.iter().all(|found| found.severity <= Severity::Note),
             }
     }
 

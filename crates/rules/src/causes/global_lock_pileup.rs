@@ -73,23 +73,12 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
 
 fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unavailable> {
     let waiting = Waiting::count(window, waits)?;
-    // Of a lock that is taken again and again for an instant the stacks see more than a list once a second.
     let account = InClasses::from_time(time, &[TimeClass::GlobalLock]);
     if waiting.mean < WAITERS && account.is_none() {
         return Ok(None);
     }
-    let waiters =
-        waiting.most().max(account.as_ref().map_or(0.0, |account| account.sessions)).round().max(1.0);
-    let lost_ratio = waiting.lost_ratio().max(account.as_ref().map_or(0.0, |account| account.share));
-    let sample = window
-        .samples
-        .iter()
-        .rev()
-        .find(|sample| {
-            sample.server.threads.value().is_some_and(|threads| sessions::at_work(threads).any(waits))
-        })
-        .unwrap_or(&window.samples[0]);
-    let culprit = Verdict::from_window(window, sample, &[LockKind::Global, LockKind::Backup]);
+    let (waiters, lost_ratio) = waiting.with_account(account.as_ref());
+    let (sample, culprit) = Verdict::from_most_samples(window, &[LockKind::Global, LockKind::Backup], waits);
     // It holds nothing global: a FLUSH that waits for it does.
     let through_flush = culprit.as_ref().is_some_and(|culprit| culprit.root.object == TABLE_FLUSH);
     let is_a_guess = culprit.as_ref().is_some_and(Verdict::is_a_guess);

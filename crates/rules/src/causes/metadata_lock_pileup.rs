@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use spindoctor_model::mysql::{MetadataLock, ServerSample, ServerThread};
 use spindoctor_model::wait_graph::LockKind;
 use spindoctor_model::{
-    Evidence, Finding, Remedy, Sample, SessionTime, Severity, TimeClass, Unavailable, Window, number,
+    Evidence, Finding, Remedy, SessionTime, Severity, TimeClass, Unavailable, Window, number,
 };
 
 use super::{connections_exhausted, thread_pool_starved};
@@ -74,20 +74,16 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
 
 fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unavailable> {
     let waiting = Waiting::count(window, waits)?;
-    // Of a lock that goes from hand to hand the stacks see more than a list once a second.
     let account = InClasses::from_time(time, &[TimeClass::MetadataLock]);
     if waiting.mean < WAITERS && account.is_none() {
         return Ok(None);
     }
-    let waiters =
-        waiting.most().max(account.as_ref().map_or(0.0, |account| account.sessions)).round().max(1.0);
-    let lost_ratio = waiting.lost_ratio().max(account.as_ref().map_or(0.0, |account| account.share));
+    let (waiters, lost_ratio) = waiting.with_account(account.as_ref());
     let is_passing = waiting.mean < WAITERS;
-    let (sample, culprit) = holder(window);
-    // A list of locks names the holder, or what it holds; without one its age alone speaks against it.
-    let certain = sample.server.metadata_locks.value().is_some_and(|locks| !locks.is_empty());
+    let (sample, culprit) = Verdict::from_most_samples(window, &[LockKind::Metadata], waits);
+    let ground = culprit.as_ref().map(|culprit| Ground::of_holder(&sample.server, culprit));
+    let certain = ground.is_some_and(Ground::is_certain);
     let ddl = first_in_queue(&sample.server);
-    let at_work = culprit.as_ref().and_then(|culprit| ddl_at_work(&sample.server, culprit.connection_id));
     let alone = waiters < 2.0;
     // One client is blocked, not the server.
     let most = if alone { Severity::Warning } else { Severity::Critical };
@@ -131,35 +127,8 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
     Ok(Some(
         Draft::new(&CAUSE, lost_ratio, headline)
             .severity(severity(lost_ratio).min(most))
-            .why(match &culprit {
-                Some(culprit) if certain && culprit.root.doing == "idle, holding tables" => {
-                    "It has no open transaction and holds the table all the same, as LOCK TABLES and HANDLER do; what \
-                     wants the table waits until it gives it back."
-                        .to_owned()
-                }
-                Some(_) if certain => {
-                    "Its transaction still holds the table; what wants the table for itself waits for it, and every \
-                     newer statement on the table queues behind that."
-                        .to_owned()
-                }
-                Some(_) if at_work == Some(true) => {
-                    "It is a DDL at work on the table, and everyone who uses the table waits until it ends. That no list of locks \
-                     shows it changes nothing: had somebody else kept the table, it would wait itself."
-                        .to_owned()
-                }
-                Some(_) if at_work == Some(false) => {
-                    "Its statement uses the table, and a DDL waits until it ends; everyone else who uses the table queues behind the \
-                     DDL."
-                        .to_owned()
-                }
-                Some(culprit) if sessions::transaction(&sample.server, culprit.connection_id).is_none() => {
-                    "Who holds the table could not be read: this session has rested since the first began to wait, as one does \
-                     that holds it by LOCK TABLES or HANDLER."
-                        .to_owned()
-                }
-                Some(_) => "Who holds the table could not be read: this is the oldest open transaction, older than \
-                            the longest wait."
-                    .to_owned(),
+            .why(match ground {
+                Some(ground) => ground.sentence().to_owned(),
                 None if ring.is_some() => ring.as_ref().map_or_else(String::new, Ring::sentence),
                 None if is_passing => "Each wait is short, and the lists rarely show one: DDL that runs again and again has the table \
                                        for an instant each time, and everyone who uses it waits until that is over."
@@ -194,18 +163,7 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
                 let open = sessions::transaction(&sample.server, culprit.connection_id)?;
                 Some(Evidence::new("the holder's transaction is open for", open.age_s, "s", "INNODB_TRX"))
             }))
-            .remedy_if(culprit.as_ref().and_then(|culprit| {
-                let why = if certain {
-                    "It holds the lock and is not waiting."
-                } else {
-                    match at_work {
-                        Some(true) => "It ends the DDL, and the table is free; what it has done so far is lost.",
-                        Some(false) => "Its statement uses the table.",
-                        None => "It is most likely the holder: the oldest open transaction.",
-                    }
-                };
-                culprit.remedy(why)
-            }))
+            .remedy_if(culprit.as_ref().zip(ground).and_then(|(culprit, ground)| culprit.remedy(ground.why_to_end_it())))
             .remedy_if(kill_ddl.is_none().then(|| kill_of_ring(&sample.server, ring.as_ref()?)).flatten())
             .remedy_if(kill_ddl)
             .remedy(Remedy {
@@ -219,27 +177,6 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
             .explains(&[connections_exhausted::CAUSE.name, thread_pool_starved::CAUSE.name])
             .finding(),
     ))
-}
-
-/// Who holds the table in the most of the samples in which sessions wait, and is still there in the last of these, with the last
-/// sample that shows it: a DDL that runs again and again waits for an instant itself, and at such an instant another is the root.
-fn holder(window: &Window) -> (&Sample, Option<Verdict<'_>>) {
-    let someone_waits = |sample: &&Sample| {
-        sample.server.threads.value().is_some_and(|list| sessions::at_work(list).any(waits))
-    };
-    let waiting: Vec<&Sample> = window.samples.iter().filter(someone_waits).collect();
-    let last = waiting.last().copied().or(window.samples.last()).unwrap_or(&window.samples[0]);
-    let mut held: BTreeMap<u64, (usize, usize, Verdict<'_>)> = BTreeMap::new();
-    for (at, sample) in waiting.iter().enumerate() {
-        let Some(root) = Verdict::from_window(window, sample, &[LockKind::Metadata]) else { continue };
-        let times = held.get(&root.connection_id).map_or(0, |(times, ..)| *times);
-        held.insert(root.connection_id, (times + 1, at, root));
-    }
-    held.retain(|&id, _| sessions::session(&last.server, id).is_some());
-    match held.into_values().max_by_key(|&(times, at, _)| (times, at)) {
-        Some((_, at, root)) => (waiting[at], Some(root)),
-        None => (last, None),
-    }
 }
 
 /// DDL a second from which on it may be what others wait for again and again: one in ten seconds. Chosen.
@@ -276,11 +213,92 @@ fn kill_of_ring(server: &ServerSample, ring: &Ring) -> Option<Remedy> {
     Some(sessions::ending(server, member, "It ends the ring: the others get what they wait for."))
 }
 
-/// Whether the statement of a session at work is one that wants a table for itself, and has it. None where the session rests or waits.
-fn ddl_at_work(server: &ServerSample, connection_id: u64) -> Option<bool> {
-    let thread =
-        sessions::session(server, connection_id).filter(|thread| thread.is_at_work() && !waits(thread))?;
-    Some(spindoctor_sql::wants_a_table(thread.statement.as_deref()?))
+/// What speaks for the session that is named as the holder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ground {
+    /// A list of locks has its transaction's.
+    Listed,
+    /// A list of locks has those of a session without a transaction.
+    ListedWithoutTransaction,
+    /// A list of locks has the one with which its DDL began, which keeps nobody out, and others wait all the same.
+    ListedAsItBegan,
+    /// It is a DDL at work on the table.
+    DdlAtWork,
+    /// Its statement at work uses the table.
+    StatementAtWork,
+    /// Its transaction is the oldest, and older than the longest wait.
+    OldestTransaction,
+    /// It has rested since the first began to wait.
+    Rests,
+}
+
+impl Ground {
+    fn of_holder(server: &ServerSample, holder: &Verdict<'_>) -> Self {
+        let session = sessions::session(server, holder.connection_id);
+        let at_work = session.filter(|thread| thread.is_at_work() && !waits(thread));
+        let statement = at_work.and_then(|thread| thread.statement.as_deref());
+        let is_ddl = statement.is_some_and(spindoctor_sql::wants_a_table);
+        let has_list = server.metadata_locks.value().is_some_and(|locks| !locks.is_empty());
+        match statement {
+            // Of granted locks alone the waiters' are inferred, too.
+            _ if has_list && is_ddl && holder.root.is_inferred => Self::ListedAsItBegan,
+            _ if has_list && holder.root.doing == "idle, holding tables" => Self::ListedWithoutTransaction,
+            _ if has_list => Self::Listed,
+            Some(_) if is_ddl => Self::DdlAtWork,
+            Some(_) => Self::StatementAtWork,
+            None if sessions::transaction(server, holder.connection_id).is_some() => Self::OldestTransaction,
+            None => Self::Rests,
+        }
+    }
+
+    fn is_certain(self) -> bool {
+        matches!(self, Self::Listed | Self::ListedWithoutTransaction)
+    }
+
+    fn sentence(self) -> &'static str {
+        match self {
+            Self::Listed => {
+                "Its transaction still holds the table; what wants the table for itself waits for it, and every newer statement on \
+                 the table queues behind that."
+            }
+            Self::ListedWithoutTransaction => {
+                "It has no open transaction and holds the table all the same, as LOCK TABLES and HANDLER do; what wants the table \
+                 waits until it gives it back."
+            }
+            Self::ListedAsItBegan => {
+                "It is a DDL at work on the table. The list of locks has the lock with which it began, which keeps nobody out; that \
+                 others wait shows that it has a stronger one by now."
+            }
+            Self::DdlAtWork => {
+                "It is a DDL at work on the table, and everyone who uses the table waits until it ends. That no list of locks shows it \
+                 changes nothing: had somebody else kept the table, it would wait itself."
+            }
+            Self::StatementAtWork => {
+                "Its statement uses the table, and a DDL waits until it ends; everyone else who uses the table queues behind the DDL."
+            }
+            Self::OldestTransaction => {
+                "Who holds the table could not be read: this is the oldest open transaction, older than the longest wait."
+            }
+            Self::Rests => {
+                "Who holds the table could not be read: this session has rested since the first began to wait, as one does that holds \
+                 it by LOCK TABLES or HANDLER."
+            }
+        }
+    }
+
+    fn why_to_end_it(self) -> &'static str {
+        match self {
+            Self::Listed | Self::ListedWithoutTransaction => "It holds the lock and is not waiting.",
+            Self::ListedAsItBegan | Self::DdlAtWork => {
+                "It ends the DDL, and the table is free; what it has done so far is lost."
+            }
+            Self::StatementAtWork => "Its statement uses the table.",
+            Self::OldestTransaction => "It is most likely the holder: the oldest open transaction.",
+            Self::Rests => {
+                "It is most likely the holder: nobody else has rested for as long as the others wait."
+            }
+        }
+    }
 }
 
 /// Lock types that keep readers or writers of the table out.

@@ -83,6 +83,8 @@ struct Sessions<'a> {
     page_writes: BTreeSet<u32>,
     /// Who stands at the latch of a page: snapshot, thread, stack.
     page_waits: HashSet<(u32, u32, u32)>,
+    /// Snapshots in which a client's thread runs, or is ready to, or reads a disk: who has the latch of a page may be one of these.
+    busy: BTreeSet<u32>,
     /// What the process list says, by the kernel's thread id, in order of time.
     states: HashMap<u64, Vec<Listed<'a>>>,
     /// Of each list, what most of those wait for that wait in the metadata locks' mechanism and whose thread it does not name
@@ -115,8 +117,16 @@ impl<'a> Sessions<'a> {
         let mut times_seen: BTreeMap<u32, usize> = BTreeMap::new();
         let mut page_writes = BTreeSet::new();
         let mut page_waits = HashSet::new();
+        let mut busy = BTreeSet::new();
         for seen in &profile.observations {
             if let Some(stack) = stacks.get(seen.stack as usize) {
+                let goes_on = matches!(
+                    seen.state,
+                    ThreadState::Running | ThreadState::Runnable | ThreadState::DiskRead
+                );
+                if stack.is_connection && (goes_on || stack.waits_for_read()) {
+                    busy.insert(seen.snapshot);
+                }
                 if stack.waits_for_page {
                     page_waits.insert((seen.snapshot, seen.thread, seen.stack));
                 }
@@ -141,15 +151,18 @@ impl<'a> Sessions<'a> {
                 states.contains_key(&tid(*at)) || !always
             });
         }
-        Self { profile, stacks, clients, page_writes, page_waits, states, of_nobody }
+        Self { profile, stacks, clients, page_writes, page_waits, busy, states, of_nobody }
     }
 
     /// True for a wait for the latch of a page that is being written, as far as it can be seen: pages are written in the same snapshot,
-    /// and the wait lasts from one snapshot to the next. For a page that many want and nobody writes it is over within microseconds.
+    /// and the wait lasts from one snapshot to the next, or no client goes on that may have the latch. For a page that many want and
+    /// nobody writes the wait is over within microseconds, and who has it runs. How many snapshots there are in a second changes
+    /// how many waits last for two, and not what the others do in one.
     fn is_behind_a_write(&self, seen: &Observation) -> bool {
         let stands = |snapshot| self.page_waits.contains(&(snapshot, seen.thread, seen.stack));
         let still = || stands(seen.snapshot + 1) || seen.snapshot.checked_sub(1).is_some_and(stands);
-        self.page_writes.contains(&seen.snapshot) && stands(seen.snapshot) && still()
+        let by_nobody = || !self.busy.contains(&seen.snapshot);
+        self.page_writes.contains(&seen.snapshot) && stands(seen.snapshot) && (still() || by_nobody())
     }
 
     /// Counts an observation at a time of the window.

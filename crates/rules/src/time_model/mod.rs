@@ -388,15 +388,25 @@ mod tests {
         // Nothing is being written, or it is no page that they wait for.
         assert_eq!(of(WAITS, ThreadState::Condition), [(TimeClass::Latch, 100.0)]);
         assert_eq!(of(&latch_of_index, ThreadState::DiskWrite), [(TimeClass::Latch, 100.0)]);
-        // Who is at the latch in one snapshot and gone in the next waits for a page that many want.
-        let mut window = Build::busy("8.0.36")
-            .remote()
-            .only_snapshots(&[(10, ThreadState::Lock, WAITS), (1, ThreadState::Sync, WRITES)])
-            .window();
-        if let Reading::Available { value: profile, .. } = &mut window.profile {
-            profile.observations.retain(|seen| seen.thread == 10 || seen.snapshot % 2 == seen.thread % 2);
+        // Who is at the latch in one snapshot and gone in the next waits for a page that many want, while one goes on that may have
+        // it; with none the page can only be with who writes, however far apart the snapshots are.
+        let of_the_moment = |others: &[(u32, ThreadState, &[&str])]| {
+            let threads =
+                [&[(10, ThreadState::Lock, WAITS), (1, ThreadState::Sync, WRITES)], others].concat();
+            let mut window = Build::busy("8.0.36").remote().only_snapshots(&threads).window();
+            if let Reading::Available { value: profile, .. } = &mut window.profile {
+                profile.observations.retain(|seen| seen.thread >= 10 || seen.snapshot % 2 == seen.thread % 2);
+            }
+            shares(&window)
+        };
+        let going_on: &[&str] = &["row_upd_step", "dispatch_command", "do_command"];
+        assert_eq!(of_the_moment(&[]), [(TimeClass::Write, 100.0)]);
+        let waits = |shares: &[(TimeClass, f64)]| shares.iter().map(|(class, _)| *class).collect::<Vec<_>>();
+        for state in [ThreadState::Running, ThreadState::Runnable, ThreadState::DiskRead] {
+            let shares = of_the_moment(&[(1, state, going_on)]);
+            assert!(waits(&shares).contains(&TimeClass::Latch), "{state:?}: {shares:?}");
+            assert!(!waits(&shares).contains(&TimeClass::Write), "{state:?}: {shares:?}");
         }
-        assert_eq!(shares(&window), [(TimeClass::Latch, 100.0)]);
         // And where no other cause of the disk says so, it has one of its own: never silence.
         let window = Build::busy("8.0.36")
             .only_snapshots(&[(10, ThreadState::Lock, WAITS), (1, ThreadState::DiskWrite, WRITES)]);

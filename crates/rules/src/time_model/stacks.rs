@@ -173,6 +173,11 @@ impl StackWork {
         self.waits == Some(TimeClass::MetadataLock)
     }
 
+    /// True where it stands in the functions that read a page.
+    pub(super) fn waits_for_read(&self) -> bool {
+        self.waits == Some(TimeClass::Read)
+    }
+
     /// True where it stands in the functions of a latch.
     pub(super) fn waits_for_latch(&self) -> bool {
         self.waits == Some(TimeClass::Latch)

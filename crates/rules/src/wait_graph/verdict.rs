@@ -1,5 +1,8 @@
 //! The wait graph for a rule: the root behind the threads that wait for locks of some kinds, as a finding needs it.
 
+use std::collections::BTreeMap;
+
+use spindoctor_model::mysql::ServerThread;
 use spindoctor_model::wait_graph::{LockKind, WaitRoot, WaitingThread};
 use spindoctor_model::{Remedy, Root, Sample, WaitGraph, Window};
 
@@ -26,6 +29,32 @@ impl<'a> Verdict<'a> {
         let root = root_behind(&graph, kinds)?;
         let thread = graph.threads.into_iter().nth(root.thread? as usize)?;
         Some(Self { sample, connection_id: thread.connection_id?, root, thread })
+    }
+
+    /// The root of the most of the samples in which sessions wait as `waits` says, of those connections that are still there in the
+    /// last of these, with the last sample that shows it: what runs again and again waits for an instant itself, and at such an
+    /// instant another is the root. Without one, the last sample in which they wait.
+    pub(crate) fn from_most_samples(
+        window: &'a Window,
+        kinds: &[LockKind],
+        waits: impl Fn(&ServerThread) -> bool,
+    ) -> (&'a Sample, Option<Self>) {
+        let someone_waits = |sample: &&Sample| {
+            sample.server.threads.value().is_some_and(|list| sessions::at_work(list).any(&waits))
+        };
+        let waiting: Vec<&Sample> = window.samples.iter().filter(someone_waits).collect();
+        let last = waiting.last().copied().or(window.samples.last()).unwrap_or(&window.samples[0]);
+        let mut roots: BTreeMap<u64, (usize, usize, Self)> = BTreeMap::new();
+        for (at, sample) in waiting.iter().enumerate() {
+            let Some(root) = Self::from_window(window, sample, kinds) else { continue };
+            let times = roots.get(&root.connection_id).map_or(0, |(times, ..)| *times);
+            roots.insert(root.connection_id, (times + 1, at, root));
+        }
+        roots.retain(|&id, _| sessions::session(&last.server, id).is_some());
+        match roots.into_values().max_by_key(|&(times, at, _)| (times, at)) {
+            Some((_, at, root)) => (waiting[at], Some(root)),
+            None => (last, None),
+        }
     }
 
     /// How it stands in a report.

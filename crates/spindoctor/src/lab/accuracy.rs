@@ -79,7 +79,7 @@ fn counts(runs: &[ScoredRun]) -> Vec<Count> {
             "two causes at once: both named",
             "90 %",
             ill().filter(|run| run.second_label.is_some()),
-            names_both,
+            ScoredRun::is_right,
         ),
         Count::over("healthy or nearly so: nothing above a note", "99 %", fine(), ScoredRun::is_right),
         Count::over("ill, and nothing found", "at most 1 %", ill(), ScoredRun::is_silent),
@@ -98,11 +98,6 @@ fn counts(runs: &[ScoredRun]) -> Vec<Count> {
 
 /// A window of 10 s and 2 s for the answer.
 const WINDOW_AND_ANSWER_S: f64 = 12.0;
-
-fn names_both(run: &ScoredRun) -> bool {
-    let has = |label: &Option<String>| run.found.iter().any(|found| Some(&found.cause) == label.as_ref());
-    has(&run.label) && has(&run.second_label)
-}
 
 /// The label's score, and the share of the sessions' time that its victims took by their own clients' clocks.
 fn score_and_loss(run: &ScoredRun) -> Option<(f64, f64)> {
@@ -139,9 +134,8 @@ fn rows(runs: &[ScoredRun]) -> BTreeMap<(usize, String, String), Row> {
         let row = rows.entry(key).or_default();
         row.label.clone_from(&run.label);
         row.of += 1;
-        let is_right = if run.second_label.is_some() { names_both(run) } else { run.is_right() };
-        row.right += usize::from(is_right);
-        if !is_right {
+        row.right += usize::from(run.is_right());
+        if !run.is_right() {
             *row.otherwise.entry(otherwise(run)).or_default() += 1;
         }
     }
@@ -187,7 +181,7 @@ pub fn text(runs: &[ScoredRun], look: Look) -> String {
     page.paragraph(
         "",
         &format!(
-            "{right} of {} named the right cause first",
+            "{right} of {} named the right cause first, of two causes both",
             number::counted(runs.len() as u64, "run", "runs")
         ),
         STRONG,
