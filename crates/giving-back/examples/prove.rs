@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use spindoctor_giving_back::cases::{DEEP, PLANTED, PLANTED_DEEP, SHORT};
+use spindoctor_giving_back::cases::{DEEP, LIMITS, PLANTED, PLANTED_DEEP, SHORT};
 use spindoctor_giving_back::check::{Extent, PROMISED, check, describe};
 use spindoctor_giving_back::protocol::Protocol;
 use spindoctor_giving_back::steps::GivingBack;
@@ -33,6 +33,26 @@ fn main() -> ExitCode {
         }
         let _ = writeln!(rows, "{row}");
     }
+    let mut limit_rows = String::new();
+    for (name, scope) in if is_deep { LIMITS } else { &[] } {
+        let checked = check(GivingBack { protocol: Protocol::PROGRAM, scope: *scope }, Extent::UntilBroken);
+        is_right &= !checked.broken.is_empty();
+        let first = checked.broken.iter().min_by_key(|(_, way)| way.len());
+        let row = match first {
+            Some((found, way)) => format!("| {name} | {found} | {} |", way.len()),
+            None => format!("| {name} | not found | |"),
+        };
+        println!("{row}");
+        let _ = writeln!(limit_rows, "{row}");
+    }
+    let limits = if is_deep {
+        format!(
+            "\nWhere it is known not to hold, as the description of the crate says under what is assumed:\n\n\
+            | what may happen | what does not hold then | shortest way, steps |\n|---|---|---:|\n{limit_rows}"
+        )
+    } else {
+        String::new()
+    };
     let mut planted_rows = String::new();
     let deep = if is_deep { PLANTED_DEEP } else { &[] };
     for planted in PLANTED.iter().chain(deep) {
@@ -52,7 +72,7 @@ fn main() -> ExitCode {
         "# What the checker has looked at\n\n\
         The model of the giving back (`crates/giving-back`), checked by `script/giving-back`: every state that can be reached with so many \
         faults and guests, in any order; there is no bound of steps. Promised: {PROMISED} s. Seconds are those of one core.\n\n\
-        | what may happen | states | different | longest way, steps | seconds | found |\n|---|---:|---:|---:|---:|---|\n{rows}\n\
+        | what may happen | states | different | longest way, steps | seconds | found |\n|---|---:|---:|---:|---:|---|\n{rows}{limits}\n\
         The same with a bug planted:\n\n\
         | planted | what does not hold then | shortest way, steps |\n|---|---|---:|\n{planted_rows}"
     );

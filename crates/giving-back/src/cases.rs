@@ -54,12 +54,14 @@ pub const DEEP: &[(&str, Scope)] = &[
         "two faults and a second tuner, no EVENT",
         Scope { faults: 2, second: Some(Place::SameHost), scheduler: false, ..CALM },
     ),
-    (
-        "two faults and a second tuner on another host",
-        Scope { faults: 2, second: Some(Place::OtherHost), ..CALM },
-    ),
     ("a fault, a DBA and a second tuner", Scope { faults: 1, dba: 1, second: Some(Place::SameHost), ..CALM }),
 ];
+
+/// Where it is known not to hold, as [`crate`] says under what is assumed: it must be found there, or the words are out of date.
+pub const LIMITS: &[(&str, Scope)] = &[(
+    "two faults and a second tuner on another host",
+    Scope { faults: 2, second: Some(Place::OtherHost), ..CALM },
+)];
 
 /// A bug that is planted.
 #[derive(Debug, Clone, Copy)]

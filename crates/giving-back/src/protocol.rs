@@ -43,8 +43,6 @@ pub struct Protocol {
     pub awaits_flight: bool,
     /// Who gives back does so beside a lock that another connection holds, which is not the tuner's.
     pub needs_no_lock_of_stranger: bool,
-    /// Once it is held for so many seconds.
-    pub foreign_s: u8,
     /// That right ends within a second, and a tuner that cleared something up waits for so long.
     pub foreign_right_ends: bool,
     /// Seconds of silence after which the server closes a connection that puts back; none is eight hours.
@@ -88,7 +86,6 @@ impl Protocol {
         own_event_names: true,
         awaits_flight: true,
         needs_no_lock_of_stranger: true,
-        foreign_s: 1,
         foreign_right_ends: true,
         back_idle_s: Some(2),
         lease_idle_s: 4,

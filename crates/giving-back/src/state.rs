@@ -50,8 +50,6 @@ pub struct Lock {
     pub holder: Holder,
     /// For how many ticks nothing from it has reached the server.
     pub silent: u8,
-    /// For how many ticks it has it, as far as anybody asks.
-    pub age: u8,
 }
 
 /// Whether a process runs.

@@ -7,6 +7,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
+use std::ops::Range;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -674,9 +675,24 @@ fn tmpfs() -> Result<&'static Path> {
     }
 }
 
+/// Ports below those that Linux gives to connections that go out (`net.ipv4.ip_local_port_range` begins at 32768): of these the
+/// kernel may give away any between the look here and the server's start.
+const PORTS: Range<u16> = 10_000..32_000;
+
+/// How many are tried.
+const TRIES: usize = 100;
+
+/// A loopback port on which nobody listens, drawn by lot: of labs that start servers at the same time each takes another.
 pub(crate) fn free_port() -> Result<u16> {
-    let ask = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr().map(|address| address.port());
-    ask().map_err(|error| Error::Unable { what: "a loopback port", because: error.to_string() })
+    let mut because = String::new();
+    for _ in 0..TRIES {
+        let port = fastrand::u16(PORTS);
+        match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
+            Ok(_) => return Ok(port),
+            Err(error) => because = error.to_string(),
+        }
+    }
+    Err(Error::Unable { what: "a loopback port", because })
 }
 
 #[cfg(test)]

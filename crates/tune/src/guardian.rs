@@ -20,7 +20,7 @@ use zeroize::{Zeroize as _, Zeroizing};
 
 use crate::apply::undo::{EMPTYING_ONCE, Giver, give_back};
 use crate::apply::writer::Writer;
-use crate::apply::{ApplyError, OtherHolder, Restored, UndoBack, finish, take_away};
+use crate::apply::{ApplyError, Restored, UndoBack, finish, right_to_give_back, take_away};
 use crate::interrupt::Interrupts;
 use crate::journal::Journal;
 use crate::lease::IDLE_S;
@@ -286,7 +286,6 @@ impl Outcome {
 async fn put_back<R: AsyncBufRead + Unpin>(charge: &Charge, listening: &mut Listening<R>) -> Option<Outcome> {
     let mut pause = PAUSE;
     let mut down_since: Option<Instant> = None;
-    let mut foreign = OtherHolder::default();
     let undo = path_beside(&charge.journal);
     let mut said = Outcome::Done;
     loop {
@@ -298,7 +297,7 @@ async fn put_back<R: AsyncBufRead + Unpin>(charge: &Charge, listening: &mut List
         match journal {
             // A disk that cannot be read now may be later.
             Err(_) => pause = LONGEST_PAUSE,
-            Ok(journal) => match attempt(charge, journal.as_ref(), &undo, &mut foreign).await {
+            Ok(journal) => match attempt(charge, journal.as_ref(), &undo).await {
                 Ok(Some(outcome)) => {
                     (said, pause) = (outcome.after(said), PAUSE);
                     // The rest follows at once.
@@ -335,7 +334,6 @@ async fn attempt(
     charge: &Charge,
     journal: Option<&Journal>,
     undo: &Path,
-    foreign: &mut OtherHolder,
 ) -> Result<Option<Outcome>, ApplyError> {
     let Some(journal) = journal else {
         let back = give_back(&charge.target, undo, Giver::another(EMPTYING_ONCE)).await?;
@@ -347,7 +345,7 @@ async fn attempt(
         true => journal.holder,
         false => 0,
     };
-    let Some(by) = foreign.right(&mut writer, holder).await? else {
+    let Some(by) = right_to_give_back(&mut writer, holder).await? else {
         writer.close().await;
         return Ok(None);
     };

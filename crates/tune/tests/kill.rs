@@ -416,30 +416,41 @@ fn somebody_elses_change_after_the_tuners_death_is_respected(scene: &Scene) {
 }
 
 /// An account without any privilege that waits for the lock, and keeps it.
+/// An account without privileges that wants the lock: to keep it, or to hand it on from connection to connection.
 struct Stranger {
-    go: std::sync::mpsc::Sender<()>,
-    thread: Option<std::thread::JoinHandle<()>>,
+    go: Arc<AtomicBool>,
+    threads: Vec<std::thread::JoinHandle<()>>,
 }
 
 impl Stranger {
-    fn in_scene(scene: &Scene) -> Self {
+    /// With more than one connection each keeps it for a fifth of a second, and waits for it again.
+    fn with_connections(scene: &Scene, connections: usize) -> Self {
         scene.make_weak_account();
-        let mut target = Target::new(Endpoint::Socket(scene.server.socket().to_owned()), "weak");
-        target.limits.query = 2 * PATIENCE;
-        let (go, gone) = std::sync::mpsc::channel();
-        let thread = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            runtime.block_on(async {
-                let mut session = Session::connect(&target, &target.limits).await.unwrap();
-                session.query("SELECT GET_LOCK('spindoctor.lease', 100)").await.unwrap();
-                while gone.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {
-                    session.ping().await.unwrap();
-                    tokio::time::sleep(Duration::from_millis(50)).await;
-                }
-                session.close().await;
-            });
-        });
-        Self { go, thread: Some(thread) }
+        let go = Arc::new(AtomicBool::new(false));
+        let connection = |_| {
+            let mut target = Target::new(Endpoint::Socket(scene.server.socket().to_owned()), "weak");
+            target.limits.query = 2 * PATIENCE;
+            let go = Arc::clone(&go);
+            std::thread::spawn(move || {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+                runtime.block_on(async {
+                    let mut session = Session::connect(&target, &target.limits).await.unwrap();
+                    while !go.load(Ordering::Relaxed) {
+                        session.query("SELECT GET_LOCK('spindoctor.lease', 100)").await.unwrap();
+                        for _ in 0..4 {
+                            session.ping().await.unwrap();
+                            tokio::time::sleep(Duration::from_millis(50)).await;
+                        }
+                        if connections > 1 {
+                            session.query("SELECT RELEASE_LOCK('spindoctor.lease')").await.unwrap();
+                        }
+                    }
+                    session.close().await;
+                });
+            })
+        };
+        let threads = (0..connections).map(connection).collect();
+        Self { go, threads }
     }
 
     fn waits_or_holds(&self, scene: &Scene) {
@@ -455,24 +466,30 @@ impl Stranger {
 
 impl Drop for Stranger {
     fn drop(&mut self) {
-        let _ended = self.go.send(());
-        if let Some(thread) = self.thread.take() {
+        self.go.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
             let _failed = thread.join();
         }
     }
 }
 
 fn a_lock_that_another_account_waits_for_keeps_no_setting_changed(scene: &Scene) {
-    for how in ["guardian and event", "recover", "tuner"] {
+    for (how, connections) in [
+        ("guardian and event", 1),
+        ("guardian and event, a lock that is handed on", 2),
+        ("recover", 1),
+        ("recover, a lock that is handed on", 2),
+        ("tuner", 1),
+    ] {
         scene.reset();
         let mut tuner = scene.start("hold");
-        let stranger = Stranger::in_scene(scene);
+        let stranger = Stranger::with_connections(scene, connections);
         stranger.waits_or_holds(scene);
         let killed = Instant::now();
         match how {
-            "guardian and event" => tuner.kill(),
+            how if how.starts_with("guardian") => tuner.kill(),
             // Nobody but recovery is left, where there is no EVENT.
-            "recover" => {
+            how if how.starts_with("recover") => {
                 send(tuner.pid(), Signal::STOP);
                 send(tuner.guardian, Signal::KILL);
                 tuner.kill();

@@ -144,7 +144,7 @@ impl State {
     fn take_lock(&mut self, holder: Holder) -> bool {
         let is_free = self.lock.is_none();
         if is_free {
-            self.lock = Some(Lock { holder, silent: 0, age: 0 });
+            self.lock = Some(Lock { holder, silent: 0 });
         }
         is_free
     }

@@ -212,7 +212,6 @@ impl GivingBack {
                 Holder::Stranger => None,
                 _ => self.protocol.back_idle_s,
             };
-            lock.age = (lock.age + 1).min(self.protocol.foreign_s);
             lock.silent = if is_mute { (lock.silent + 1).min(LONG) } else { 0 };
             if limit.is_some_and(|limit| lock.silent >= limit) {
                 state.lock = None;

@@ -4,13 +4,13 @@ use super::{GivingBack, Place};
 use crate::state::{Author, Back, Event, FlightStep, Holder, Journal, Run, State, TUNERS, Value, Wrong};
 
 impl GivingBack {
-    /// The right to put back what tuner `t` changed: the lock, or that somebody else has it for a second who is not that tuner.
+    /// The right to put back what tuner `t` changed: the lock, or that somebody else has it who is not that tuner.
     pub(super) fn right(&self, state: &mut State, t: usize, own: Holder) -> Option<Holder> {
         if state.take_lock(own) {
             return Some(own);
         }
         let lock = state.lock?;
-        let is_foreign = lock.holder != Holder::Lease(t as u8) && lock.age >= self.protocol.foreign_s;
+        let is_foreign = lock.holder != Holder::Lease(t as u8);
         (self.protocol.needs_no_lock_of_stranger && is_foreign || lock.holder == own).then_some(lock.holder)
     }
 
@@ -65,7 +65,7 @@ impl GivingBack {
             }
             Back::Set { next, ours } => {
                 let i = usize::from(next);
-                let has_right = !self.protocol.back_asks_for_lock || state.holder() == by;
+                let has_right = !self.protocol.back_asks_for_lock || has_right(state, by);
                 let is_ours = journal.is_ours(i, state.values[i], &self.protocol);
                 if has_right && (is_ours || !self.protocol.back_compares) {
                     self.write_back(state, t, i, journal.original[i], true);
@@ -79,7 +79,7 @@ impl GivingBack {
                 if self.protocol.event_goes_last { Back::AskRight } else { Back::Remove }
             }
             Back::AskRight => {
-                if self.protocol.back_asks_for_lock && state.holder() != by {
+                if self.protocol.back_asks_for_lock && !has_right(state, by) {
                     return Next::Again;
                 }
                 Back::DropEvent
@@ -154,6 +154,11 @@ impl GivingBack {
             }
         }
     }
+}
+
+/// True while the lock is held by whom it must be. A right that has ended is none, whoever holds the lock, or nobody.
+fn has_right(state: &State, by: Option<Holder>) -> bool {
+    by.is_some() && state.holder() == by
 }
 
 /// What comes after a step of putting back.

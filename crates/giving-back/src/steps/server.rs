@@ -47,7 +47,9 @@ impl GivingBack {
         if state.values[i] == value {
             return;
         }
-        if state.author[i] == Author::Dba && state.also[i] == 0 {
+        // A DBA who set the old value, after another or none, gets it back with the trial's end like any other.
+        let is_old = state.values[i] == state.tuners[t].journal.original[i];
+        if state.author[i] == Author::Dba && state.also[i] == 0 && !is_old {
             state.accuse(Wrong::DbaOverwritten);
         }
         if !self.protocol.set_asks_for_lease && !state.has_lease(t) {

@@ -521,14 +521,37 @@ fn meaning(window: &Window, worst: &Failing, source: Option<&str>) -> String {
         }
         (Kind::ReadOnly, Some(variable), None) => format!("the server is read-only ({variable} = ON)"),
         (Kind::ReadOnly, None, _) => "an option or a read-only transaction prevents them".into(),
-        (Kind::Full, ..) => format!("no room, or damage ({})", worst.name),
-        (Kind::Limit, ..) => format!("a limit is reached ({})", worst.name),
-        (Kind::Missing, ..) => format!("what they name is not there ({})", worst.name),
+        (Kind::Full, ..) => format!("no room, or damage ({})", symbol(worst)),
+        (Kind::Limit, ..) => format!("a limit is reached ({})", symbol(worst)),
+        (Kind::Missing, ..) => format!("what they name is not there ({})", symbol(worst)),
         (Kind::Denied, ..) => "a right is missing".into(),
         (Kind::Time, ..) => "a time limit or a KILL ends them".into(),
-        (Kind::Expected | Kind::Other, ..) => worst.name.clone(),
+        (Kind::Expected | Kind::Other, ..) => match worst.number.and_then(data_error) {
+            Some(words) => format!("{words} ({})", symbol(worst)),
+            None => symbol(worst).to_owned(),
+        },
         (Kind::Unknown, ..) => "this server does not count which errors".into(),
     }
+}
+
+/// `ER_DUP_ENTRY` of `error 1062 ER_DUP_ENTRY`, whose number stands before it already.
+fn symbol(error: &Failing) -> &str {
+    let begin = error.number.map(|number| format!("error {number} "));
+    begin.and_then(|begin| error.name.strip_prefix(&begin)).unwrap_or(&error.name)
+}
+
+/// What an error of an application's data says, of share/messages_to_clients.txt.
+fn data_error(number: u32) -> Option<&'static str> {
+    Some(match number {
+        1022 | 1062 | 1169 | 1557 | 1586 => "the key is there already",
+        1048 | 1364 => "a column without a default gets no value",
+        1216 | 1217 | 1451 | 1452 => "a foreign key forbids it",
+        1264 | 1265 | 1292 | 1366 | 1406 => "a value does not fit its column",
+        1644 => "a trigger or procedure refuses them by SIGNAL",
+        3572 => "NOWAIT finds the row or table locked",
+        3819 | 4025 => "a CHECK constraint forbids it",
+        _ => return None,
+    })
 }
 
 fn why(worst: &Failing, source: Option<&str>) -> String {
@@ -825,7 +848,10 @@ pub(crate) mod examples {
         // Each SELECT ... NOWAIT that finds a lock raises both; the lists are read one after the other.
         let nowait = &[(1030, "ER_GET_ERRNO", 2290.0), (3572, "ER_LOCK_NOWAIT", 2270.0)];
         let found = of(6000.0, 2278.0, nowait);
-        assert!(found.as_ref().is_some_and(|headline| headline.contains("error 3572")), "{found:?}");
+        let words = "with error 3572, ";
+        assert!(found.as_ref().is_some_and(|headline| headline.contains(words)), "{found:?}");
+        let meaning = ": NOWAIT finds the row or table locked (ER_LOCK_NOWAIT)";
+        assert!(found.as_ref().is_some_and(|headline| headline.ends_with(meaning)), "{found:?}");
         // The statements of most sessions are not counted.
         assert_eq!(of(10.0, 2278.0, nowait), None);
         let damaged = of(6000.0, 400.0, &[(1030, "ER_GET_ERRNO", 400.0), (1062, "ER_DUP_ENTRY", 9.0)]);

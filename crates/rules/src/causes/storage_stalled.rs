@@ -37,7 +37,8 @@ pub const CAUSE: Cause = Cause {
                   file-extension-stall. A process that a signal or the freezer holds does no I/O either: server-stopped. A \
                   full disk: the server waits for room and says so in its error log.",
     remedies: "Look at the device: the kernel's log (dmesg), its error counters (smartctl, multipath), the volume's credit, \
-               what else writes to it, limits of the control group (io.max). Let a replica on other storage take over: \
+               what else writes to it, limits of the control group (io.max). A file system that a backup froze for its snapshot and \
+               did not let go: fsfreeze --unfreeze. Let a replica on other storage take over: \
                the server cannot be helped from inside, and a restart has to read from the same disk.",
     safety: "Looking is safe. A server that stands in the kernel does not end, with SIGKILL either, before its I/O does. \
              Fail over with the old source fenced: when the disk comes back it goes on writing where it stood.",
@@ -109,6 +110,18 @@ pub(super) fn look_at_the_device() -> Remedy {
 }
 }
 
+/// What holds writes back that no device does.
+fn unfreeze() -> Remedy {
+    Remedy {
+        statement: "Where a backup froze the file system for its snapshot and never let it go: fsfreeze --unfreeze MOUNTPOINT".into(),
+        why: "Whatever writes to a frozen file system stands in the kernel until it is let go."
+            .into(),
+        dynamic: true,
+        risk: "A snapshot that is still being taken is spoilt.".into(),
+        undo: "fsfreeze --freeze MOUNTPOINT".into(),
+    }
+}
+
 /// What helps while the disk does not answer.
 fn let_a_replica_take_over() -> Remedy {
     Remedy {
@@ -133,7 +146,7 @@ fn of_log(window: &Window) -> Option<Finding> {
     let draft =
         Draft::new(&CAUSE, WARNING_FROM, format!("A thread of {who} stood in the kernel for minutes"));
     let draft = draft.why(why).evidence_all(logged::evidence(trouble, times).into_iter());
-    Some(draft.remedy(look_at_the_device()).remedy(let_a_replica_take_over()).finding())
+    Some(draft.remedy(look_at_the_device()).remedy(unfreeze()).remedy(let_a_replica_take_over()).finding())
 }
 
 fn evaluate(window: &Window) -> Outcome {
@@ -341,6 +354,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             pressure.map(|ratio| Evidence::new("time in which all tasks waited for I/O", ratio, "ratio", "/proc/pressure/io")),
         )
         .remedy(look_at_the_device())
+        .remedy(unfreeze())
         .remedy(let_a_replica_take_over())
         .explains(&[
             commit_sync_bound::CAUSE.name,
@@ -375,6 +389,7 @@ fn of_commits(measured: &Measured) -> Option<Finding> {
                 Evidence::new("sessions at their commit", standing.in_commit, "", "stacks").expected("< 2"),
             )
             .remedy(look_at_the_device())
+            .remedy(unfreeze())
             .remedy(let_a_replica_take_over())
             .explains(&[commit_sync_bound::CAUSE.name])
             .finding(),

@@ -40,10 +40,10 @@
 //! nothing is left.
 //!
 //! *The right to write.* The tuner: L holds the lock. Who gives back: its own connection holds the lock. Where the lock is held by
-//! a connection F that is neither `holder` nor a giver's for `FOREIGN` (any account may take it): F holds it still, which
-//! keeps every other tuner out as well as holding it oneself does. F may be N itself: so that right ends two seconds after it
-//! was found, by the server's clock, and an N that found a journal waits for longer before it reads `original`. So nobody can keep settings changed by holding the lock, or by
-//! waiting for it. While `holder` holds it, the tuner may live: G and R wait; the server ends that connection
+//! a connection F that is not `holder` (any account may take it): F holds it still, which keeps every other tuner out as well as
+//! holding it oneself does. F may be another that gives back, which does the same; or N itself: so that right ends two seconds after it
+//! was found, by the server's clock, and an N that found a journal waits for longer before it reads `original`. So nobody can keep
+//! settings changed by holding the lock, by waiting for it, or by handing it from connection to connection. While `holder` holds it, the tuner may live: G and R wait; the server ends that connection
 //! [`lease::IDLE_S`] seconds after it fell silent. The same holds of each connection that takes the lock.
 //!
 //! *Keeping.* It is looked at values and lock as before a change; `is_kept` is saved to the journal; E is dropped; it is asked
@@ -85,7 +85,7 @@ pub use keep::Persisted;
 pub use recover::{Recovered, recover};
 use recover::{clear_up, who_holds};
 pub use restore::Restored;
-pub(crate) use restore::{OtherHolder, finish, take_away};
+pub(crate) use restore::{finish, right_to_give_back, take_away};
 pub use switch::Switch;
 pub use undo::{UndoBack, UndoMade, UndoStep};
 use writer::{Facts, Writer};

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use spindoctor_collect::mysql::Target;
 use tokio::time::sleep;
 
-use super::restore::{FOREIGN_RIGHT_S, OtherHolder, finish, take_away};
+use super::restore::{FOREIGN_RIGHT_S, finish, right_to_give_back, take_away};
 use super::undo::{self, EMPTYING, EMPTYING_IN_PASSING, Giver};
 use super::writer::{Facts, Writer};
 use super::{ApplyError, PAUSE};
@@ -185,10 +185,10 @@ pub async fn recover(target: &Target, state: &Path) -> Result<Recovered, ApplyEr
         .filter(|journal| journal.server_started == facts.started)
         .map(|journal| journal.holder)
         .collect();
-    let (begun, mut foreign) = (Instant::now(), OtherHolder::default());
+    let begun = Instant::now();
     loop {
         let tuner = writer.holder().await?.filter(|holder| tuners.contains(holder));
-        let by = match foreign.right(&mut writer, tuner.unwrap_or_default()).await? {
+        let by = match right_to_give_back(&mut writer, tuner.unwrap_or_default()).await? {
             Some(LockedBy::Own) => Some(LockedBy::Own),
             // Beside a lock that a tuner elsewhere may hold, only what is known here is given back.
             by => by.filter(|_| !own.is_empty()),

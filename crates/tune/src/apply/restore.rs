@@ -17,10 +17,6 @@ use crate::undo::journal as undo;
 /// How long putting back is tried here, before it is left to the switch.
 const PUT_BACK: Duration = Duration::from_secs(10);
 
-/// How long a connection that is neither the tuner's nor known to give back may hold the lock before somebody gives back beside
-/// it. Who gives back takes some milliseconds for it, the adaptive hash index aside.
-const FOREIGN: Duration = Duration::from_secs(1);
-
 /// How long the right to give back beside another connection lasts, by the server's clock, which counts whole seconds here: the
 /// connection may be a tuner's on this host, which has put everything back and goes on.
 pub(super) const FOREIGN_RIGHT_S: u32 = 2;
@@ -73,9 +69,8 @@ impl Settings {
     pub async fn restore(mut self) -> Result<Restored, ApplyError> {
         let begun = Instant::now();
         let mut last_error = None;
-        let mut foreign = OtherHolder::default();
         let mut restored = loop {
-            match self.try_restore(&mut foreign).await {
+            match self.try_restore().await {
                 Ok(Some(restored)) => break restored,
                 Ok(None) => {}
                 Err(error) => last_error = Some(error),
@@ -99,11 +94,11 @@ impl Settings {
     }
 
     /// One try; none where somebody else may be giving back.
-    async fn try_restore(&mut self, foreign: &mut OtherHolder) -> Result<Option<Restored>, ApplyError> {
+    async fn try_restore(&mut self) -> Result<Option<Restored>, ApplyError> {
         let own = self.heartbeat.holder;
         let by = match self.writer.holder().await? {
             Some(holder) if holder == own => LockedBy::Connection(own),
-            _ => match foreign.right(&mut self.writer, own).await? {
+            _ => match right_to_give_back(&mut self.writer, own).await? {
                 Some(by) => by,
                 None => return Ok(None),
             },
@@ -126,41 +121,19 @@ impl Settings {
     }
 }
 
-/// Who else has the lock, and since when that is seen.
-#[derive(Debug, Default)]
-pub(crate) struct OtherHolder(Option<(u64, Instant)>);
-
-impl OtherHolder {
-    /// The right to give back what the tuner with that connection changed, see the protocol above; none where this connection
-    /// has to wait: the tuner may live, or somebody else may be giving back.
-    pub(crate) async fn right(
-        &mut self,
-        writer: &mut Writer,
-        holder: u64,
-    ) -> Result<Option<LockedBy>, ApplyError> {
-        if writer.lock(lease::GIVER_IDLE_S).await? {
-            return Ok(Some(LockedBy::Own));
-        }
-        match writer.holder().await? {
-            Some(other) if other != holder => {
-                let since = match self.0 {
-                    Some((before, since)) if before == other => since,
-                    _ => Instant::now(),
-                };
-                self.0 = Some((other, since));
-                if since.elapsed() < FOREIGN {
-                    return Ok(None);
-                }
-                let until = format!("SELECT SYSDATE() + INTERVAL {FOREIGN_RIGHT_S} SECOND");
-                let until = writer.cell(&until).await?.unwrap_or_default();
-                Ok(Some(LockedBy::Foreign { connection: other, until }))
-            }
-            _ => {
-                self.0 = None;
-                Ok(None)
-            }
-        }
+/// The right to give back what the tuner with that connection changed, see the protocol in [`super`]; none where this connection has
+/// to wait, because the tuner may live.
+pub(crate) async fn right_to_give_back(
+    writer: &mut Writer,
+    tuner: u64,
+) -> Result<Option<LockedBy>, ApplyError> {
+    if writer.lock(lease::GIVER_IDLE_S).await? {
+        return Ok(Some(LockedBy::Own));
     }
+    let Some(connection) = writer.holder().await?.filter(|&holder| holder != tuner) else { return Ok(None) };
+    let until = format!("SELECT SYSDATE() + INTERVAL {FOREIGN_RIGHT_S} SECOND");
+    let until = writer.cell(&until).await?.unwrap_or_default();
+    Ok(Some(LockedBy::Foreign { connection, until }))
 }
 
 /// Puts a journal's values back, takes its EVENT and the journal itself away. The caller has the right to.
