@@ -33,6 +33,9 @@ use crate::{host, mysql};
 /// From one sample to the next.
 const GRID: Duration = Duration::from_secs(1);
 
+/// When to try again where the server's connections are used up. That costs the server a line of text, without a login.
+const FULL_AGAIN: Duration = Duration::from_secs(1);
+
 /// Samples that were missed beyond this many are a gap: this program did not run.
 const MISSED_SAMPLES: u64 = 5;
 
@@ -366,6 +369,8 @@ impl Sampler {
     async fn not_connected(&mut self, error: ConnectError) -> Result<(), Stopped> {
         let logins = &self.shared.door.target().logins;
         let again_in = match logins.again() {
+            // It answers, and at once: a place is free again at any moment, and taken by the next who asks.
+            None if matches!(error, ConnectError::TooManyConnections { .. }) => Some(FULL_AGAIN),
             None => Some(self.reconnect.failed()),
             Some(_) if !logins.has_worked() => {
                 self.shared.send(Followed::Refused(error)).await?;

@@ -355,10 +355,12 @@ fn threads(rows: &Rows) -> Vec<ServerThread> {
 fn thread(row: Row<'_>) -> ServerThread {
     let name = row.string("NAME");
     let connection_id = row.number("PROCESSLIST_ID");
-    // `thread/sql/one_connection`, `thread/thread_pool/tp_one_connection`, `thread/mysqlx/worker`.
-    // Appliers and the event scheduler have a PROCESSLIST_ID too, under other names.
-    let is_connection =
-        connection_id.is_some() && (name.ends_with("one_connection") || name.ends_with("mysqlx/worker"));
+    // `thread/sql/one_connection`, `thread/thread_pool/tp_one_connection`, `thread/mysqlx/worker`, and an event at work, which has
+    // a session of its own. Appliers and the event scheduler have a PROCESSLIST_ID too, under other names.
+    let is_session = |name: &str| {
+        ["one_connection", "mysqlx/worker", "sql/event_worker"].iter().any(|end| name.ends_with(end))
+    };
+    let is_connection = connection_id.is_some() && is_session(&name);
     ServerThread {
         internal_id: row.number("THREAD_ID"),
         connection_id,
@@ -393,9 +395,12 @@ mod tests {
             "THREAD_ID\tNAME\tTYPE\tPROCESSLIST_ID\tPROCESSLIST_USER\tPROCESSLIST_TIME\tTHREAD_OS_ID\n\
              1\tthread/sql/main\tBACKGROUND\tNULL\tNULL\tNULL\t4310\n\
              52\tthread/sql/one_connection\tFOREGROUND\t12\tapp\t3\t4351\n\
-             40\tthread/sql/replica_worker\tFOREGROUND\t7\tsystem user\t9\t4340\n",
+             40\tthread/sql/replica_worker\tFOREGROUND\t7\tsystem user\t9\t4340\n\
+             41\tthread/sql/event_scheduler\tFOREGROUND\t5\tevent_scheduler\t9\t4341\n\
+             60\tthread/sql/event_worker\tFOREGROUND\t31\troot\t2\t4360\n",
         ));
-        assert_eq!(threads.iter().map(|t| t.is_connection).collect::<Vec<_>>(), [false, true, false]);
+        let are_sessions: Vec<bool> = threads.iter().map(|thread| thread.is_connection).collect();
+        assert_eq!(are_sessions, [false, true, false, false, true]);
         assert_eq!((threads[1].connection_id, threads[1].thread_os_id), (Some(12), Some(4351)));
         assert_eq!(threads[1].statement, None);
     }

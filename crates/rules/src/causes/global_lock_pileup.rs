@@ -84,6 +84,15 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
     let is_a_guess = culprit.as_ref().is_some_and(Verdict::is_a_guess);
     let root = culprit.as_ref().map(Verdict::described);
     let states = states(sample);
+    // A FLUSH without a lock makes copies of tables old: whoever opens one waits for who still uses it, and not for the FLUSH.
+    let takes_a_lock = |flush: &ServerThread| {
+        flush
+            .statement
+            .as_deref()
+            .is_none_or(|statement| statement.to_ascii_lowercase().contains("read lock"))
+    };
+    let is_locked = flusher(&sample.server).is_some_and(takes_a_lock)
+        || sample.server.threads.value().into_iter().flatten().any(waits_for_the_server);
     let unlock = window
         .missing(|s| &s.server.metadata_locks)
         .and_then(|missing| missing.unlock)
@@ -105,7 +114,7 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
             number::counted(waiters as u64, "session", "sessions"),
             match root.statement.as_str() {
                 idle if idle.starts_with("idle") && is_a_guess =>
-                    "has rested since they began to wait".to_owned(),
+                    "alone was there before they began to wait".to_owned(),
                 idle if idle.starts_with("idle") => "holds a global lock and is idle".to_owned(),
                 _ => sessions::doing(root),
             }
@@ -129,13 +138,17 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
     Ok(Some(
         Draft::new(&CAUSE, lost_ratio, headline)
             .why(match &culprit {
+                Some(_) if through_flush && !is_locked => {
+                    "A FLUSH has made the copies of its tables old that statements use: whoever opens one of them waits until this \
+                     statement gives its copy back. Ending the FLUSH frees nobody else."
+                }
                 Some(_) if through_flush => {
                     "A FLUSH TABLES holds the global lock already and waits for this statement to give its table \
                      back; every write queues behind the FLUSH."
                 }
                 Some(_) if is_a_guess => {
-                    "Who holds the lock could not be read. It is inferred: a lock of the whole server stops the next write, so its \
-                     holder came to rest as the first of them began to wait, and of all sessions that is this one."
+                    "Who holds the lock could not be read. It is inferred: this session alone was there before the first of them began to \
+                     wait, and rests."
                 }
                 Some(_) => "Its lock is of the whole server; everyone else's statement has to wait until it is given back.",
                 None if alone.is_some() => {
@@ -177,7 +190,7 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
                 };
                 Some(Remedy { risk: risk.into(), ..culprit.remedy(why)? })
             }))
-            .remedy_if(flusher(&sample.server).and_then(|flush| flush.connection_id).filter(frees).map(|id| Remedy {
+            .remedy_if(flusher(&sample.server).filter(|_| is_locked).and_then(|flush| flush.connection_id).filter(frees).map(|id| Remedy {
                 statement: format!("KILL {id}"),
                 why: "It ends the statement that locks the server while it waits.".into(),
                 dynamic: true,
@@ -227,6 +240,11 @@ fn waits(thread: &ServerThread) -> bool {
     ]
     .iter()
     .any(|wait| state.starts_with(wait))
+}
+
+/// True for one that waits for a lock of the whole server, and not for tables to be flushed alone.
+fn waits_for_the_server(thread: &ServerThread) -> bool {
+    waits(thread) && !thread.state.to_ascii_lowercase().starts_with("waiting for table flush")
 }
 
 /// The waiting states with their counts.
@@ -355,16 +373,14 @@ pub(crate) mod examples {
     }
 
     #[test]
-    fn an_idle_holder_that_no_list_names_is_who_came_to_rest_as_they_began_to_wait() {
-        // Alone; beside one that left before; and beside a pool of connections that rest for an hour, and one that came later.
-        for resting in
-            [&[(7, 3.2)][..], &[(7, 3.2), (8, 1.0)], &[(6, 3600.0), (7, 3.2), (8, 3599.0), (9, 0.5)]]
-        {
+    fn an_idle_holder_that_no_list_names_is_who_alone_was_there_before_they_began_to_wait() {
+        // Alone, and beside one that came to rest later.
+        for resting in [&[(7, 3.2)][..], &[(7, 3.2), (8, 1.0)]] {
             let finding = rested(resting);
             assert_eq!(finding.root.as_ref().and_then(|root| root.connection_id), Some(7), "{resting:?}");
             assert_eq!(
                 finding.headline,
-                "Connection 7 most likely blocks 20 sessions: it has rested since they began to wait"
+                "Connection 7 most likely blocks 20 sessions: it alone was there before they began to wait"
             );
             assert_eq!(finding.remedies[0].statement, "KILL 7");
             assert!(finding.why.contains("It is inferred"), "{}", finding.why);
@@ -375,12 +391,50 @@ pub(crate) mod examples {
 
     #[test]
     fn an_idle_holder_that_may_be_any_of_several_stays_unnamed() {
-        for resting in [&[(7, 3.2), (8, 4.0)][..], &[(7, 60.0), (8, 90.0)], &[(7, 1.0)], &[]] {
+        // Who read until the first write came to rest later than who locked the server: near to the waits is no evidence.
+        for resting in [
+            &[(7, 3.2), (8, 4.0)][..],
+            &[(6, 3600.0), (7, 6.0), (8, 3.1)],
+            &[(7, 60.0), (8, 90.0)],
+            &[(7, 1.0)],
+            &[],
+        ] {
             let finding = rested(resting);
             assert_eq!(finding.root, None, "{resting:?}");
+            let kills = finding.remedies.iter().any(|remedy| remedy.statement.starts_with("KILL"));
+            assert!(!kills, "{resting:?}: {:?}", finding.remedies);
             assert!(finding.remedies[0].statement.starts_with("UNLOCK TABLES"));
         }
         assert!(rested(&[(7, 3.2), (8, 4.0)]).why.contains("One of these was there before"));
+    }
+
+    /// A report uses a table that a plain FLUSH TABLES made old, and twenty readers wait to open it.
+    #[test]
+    fn to_end_a_flush_that_locks_nothing_is_no_remedy() {
+        let behind = |flush: &'static str, state: &'static str| {
+            let window = Build::busy("5.7.22").sessions(move |_| {
+                let mut sessions = vec![
+                    ServerThread {
+                        time_s: 60.0,
+                        ..session(7, "Query", "User sleep", "SELECT COUNT(*) FROM sbtest1")
+                    },
+                    ServerThread { time_s: 9.0, ..session(8, "Query", "Waiting for table flush", flush) },
+                ];
+                sessions
+                    .extend(writers(state).into_iter().map(|thread| ServerThread { time_s: 5.0, ..thread }));
+                sessions
+            });
+            found(&window.window())
+        };
+        let kills = |finding: &Finding| {
+            let kills = finding.remedies.iter().filter(|remedy| remedy.statement.starts_with("KILL"));
+            kills.map(|remedy| remedy.statement.clone()).collect::<Vec<_>>()
+        };
+        let plain = behind("FLUSH TABLES", "Waiting for table flush");
+        assert_eq!(kills(&plain), ["KILL QUERY 7"]);
+        assert!(plain.why.contains("frees nobody else"), "{}", plain.why);
+        let locks = behind("FLUSH TABLES WITH READ LOCK", "Waiting for global read lock");
+        assert_eq!(kills(&locks), ["KILL QUERY 7", "KILL 8"]);
     }
 
     #[test]

@@ -34,8 +34,8 @@ pub const CAUSE: Cause = Cause {
                sessions wait in about half of the samples, or where the stacks see them wait for 5 % of the session time and \
                half a session on average. The root is the owner of a granted lock on the \
                wanted table that is not waiting, in the most of the samples. Without a list of locks it is, as most likely, a DDL at \
-               work on the table, a statement at work that names it, or the oldest open transaction that is \
-               older than the longest wait. The estimate is the share of the sessions' \
+               work on the table, a statement at work that names it, or the one open transaction that is \
+               older than the wait of the DDL; where it may be one of several, none is named. The estimate is the share of the sessions' \
                working time spent waiting; a DDL that waits alone is a warning, because the pile-up is only a \
                statement away.",
     looks_alike: "Waits for rows inside InnoDB are row-lock-pileup. `Waiting for table flush`, `Waiting for \
@@ -81,9 +81,9 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
     let (waiters, lost_ratio) = waiting.with_account(account.as_ref());
     let is_passing = waiting.mean < WAITERS;
     let (sample, culprit) = Verdict::from_most_samples(window, &[LockKind::Metadata], waits);
-    let ground = culprit.as_ref().map(|culprit| Ground::of_holder(&sample.server, culprit));
-    let certain = ground.is_some_and(Ground::is_certain);
     let ddl = first_in_queue(&sample.server);
+    let ground = culprit.as_ref().map(|culprit| Ground::of_holder(&sample.server, culprit, ddl.is_some()));
+    let certain = ground.is_some_and(Ground::is_certain);
     let alone = waiters < 2.0;
     // One client is blocked, not the server.
     let most = if alone { Severity::Warning } else { Severity::Critical };
@@ -166,13 +166,13 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
             .remedy_if(culprit.as_ref().zip(ground).and_then(|(culprit, ground)| culprit.remedy(ground.why_to_end_it())))
             .remedy_if(kill_ddl.is_none().then(|| kill_of_ring(&sample.server, ring.as_ref()?)).flatten())
             .remedy_if(kill_ddl)
-            .remedy(Remedy {
+            .remedy_if((ddl.is_some() || is_passing).then(|| Remedy {
                 statement: "SET SESSION lock_wait_timeout = 5, before each DDL".into(),
                 why: "A DDL that cannot get the table gives up before everyone queues behind it.".into(),
                 dynamic: true,
                 risk: "The DDL fails with error 1205 and has to be tried again.".into(),
                 undo: "It ends with the session.".into(),
-            })
+            }))
             .root(root)
             .explains(&[connections_exhausted::CAUSE.name, thread_pool_starved::CAUSE.name])
             .finding(),
@@ -218,22 +218,22 @@ fn kill_of_ring(server: &ServerSample, ring: &Ring) -> Option<Remedy> {
 enum Ground {
     /// A list of locks has its transaction's.
     Listed,
-    /// A list of locks has those of a session without a transaction.
-    ListedWithoutTransaction,
+    /// A list of locks has those that a session took itself, by LOCK TABLES or HANDLER.
+    ListedByName,
     /// A list of locks has the one with which its DDL began, which keeps nobody out, and others wait all the same.
     ListedAsItBegan,
     /// It is a DDL at work on the table.
     DdlAtWork,
     /// Its statement at work uses the table.
     StatementAtWork,
-    /// Its transaction is the oldest, and older than the longest wait.
-    OldestTransaction,
-    /// It has rested since the first began to wait.
+    /// Its transaction is the only one that is older than the wait of the DDL, or that names the table.
+    OlderTransaction,
+    /// It alone was there before the first began to wait, and rests.
     Rests,
 }
 
 impl Ground {
-    fn of_holder(server: &ServerSample, holder: &Verdict<'_>) -> Self {
+    fn of_holder(server: &ServerSample, holder: &Verdict<'_>, ddl_waits: bool) -> Self {
         let session = sessions::session(server, holder.connection_id);
         let at_work = session.filter(|thread| thread.is_at_work() && !waits(thread));
         let statement = at_work.and_then(|thread| thread.statement.as_deref());
@@ -242,17 +242,19 @@ impl Ground {
         match statement {
             // Of granted locks alone the waiters' are inferred, too.
             _ if has_list && is_ddl && holder.root.is_inferred => Self::ListedAsItBegan,
-            _ if has_list && holder.root.doing == "idle, holding tables" => Self::ListedWithoutTransaction,
+            _ if has_list && holder.root.doing == "idle, holding tables" => Self::ListedByName,
+            // What a transaction or a statement has of a table keeps out nobody but a DDL.
+            _ if has_list && !is_ddl && !ddl_waits => Self::ListedByName,
             _ if has_list => Self::Listed,
             Some(_) if is_ddl => Self::DdlAtWork,
             Some(_) => Self::StatementAtWork,
-            None if sessions::transaction(server, holder.connection_id).is_some() => Self::OldestTransaction,
+            None if sessions::transaction(server, holder.connection_id).is_some() => Self::OlderTransaction,
             None => Self::Rests,
         }
     }
 
     fn is_certain(self) -> bool {
-        matches!(self, Self::Listed | Self::ListedWithoutTransaction)
+        matches!(self, Self::Listed | Self::ListedByName)
     }
 
     fn sentence(self) -> &'static str {
@@ -261,9 +263,9 @@ impl Ground {
                 "Its transaction still holds the table; what wants the table for itself waits for it, and every newer statement on \
                  the table queues behind that."
             }
-            Self::ListedWithoutTransaction => {
-                "It has no open transaction and holds the table all the same, as LOCK TABLES and HANDLER do; what wants the table \
-                 waits until it gives it back."
+            Self::ListedByName => {
+                "It holds the table by no transaction and no statement, but as LOCK TABLES and HANDLER do; what wants the table waits \
+                 until it gives it back, by UNLOCK TABLES, HANDLER CLOSE or the end of its session."
             }
             Self::ListedAsItBegan => {
                 "It is a DDL at work on the table. The list of locks has the lock with which it began, which keeps nobody out; that \
@@ -276,26 +278,29 @@ impl Ground {
             Self::StatementAtWork => {
                 "Its statement uses the table, and a DDL waits until it ends; everyone else who uses the table queues behind the DDL."
             }
-            Self::OldestTransaction => {
-                "Who holds the table could not be read: this is the oldest open transaction, older than the longest wait."
+            Self::OlderTransaction => {
+                "Who holds the table could not be read: of the open transactions this one alone is older than the wait of the DDL, or \
+                 alone names the table."
             }
             Self::Rests => {
-                "Who holds the table could not be read: this session has rested since the first began to wait, as one does that holds \
-                 it by LOCK TABLES or HANDLER."
+                "Who holds the table could not be read: this session alone was there before the first began to wait, and rests, as one \
+                 does that holds it by LOCK TABLES or HANDLER."
             }
         }
     }
 
     fn why_to_end_it(self) -> &'static str {
         match self {
-            Self::Listed | Self::ListedWithoutTransaction => "It holds the lock and is not waiting.",
+            Self::Listed | Self::ListedByName => "It holds the lock and is not waiting.",
             Self::ListedAsItBegan | Self::DdlAtWork => {
                 "It ends the DDL, and the table is free; what it has done so far is lost."
             }
             Self::StatementAtWork => "Its statement uses the table.",
-            Self::OldestTransaction => "It is most likely the holder: the oldest open transaction.",
+            Self::OlderTransaction => {
+                "It is most likely the holder: no other open transaction is older than the wait, or names the table."
+            }
             Self::Rests => {
-                "It is most likely the holder: nobody else has rested for as long as the others wait."
+                "It is most likely the holder: nobody else was there before the others began to wait."
             }
         }
     }
@@ -602,7 +607,7 @@ pub(crate) mod examples {
     }
 
     #[test]
-    fn who_holds_a_table_without_a_transaction_is_who_came_to_rest_as_the_first_began_to_wait() {
+    fn who_holds_a_table_without_a_transaction_is_who_alone_was_there_before_the_first_began_to_wait() {
         // Nobody lists locks, and the list of transactions has none.
         let rested = |resting: &[(u64, f64, &str)]| {
             let resting = resting.iter().map(|&(id, time_s, schema)| ServerThread {
@@ -627,21 +632,73 @@ pub(crate) mod examples {
                     .window(),
             )
         };
-        // Beside sessions that rest in other schemas, that came later, and a pool that has rested for an hour.
-        for resting in [
-            &[(7, 3.2, "sbtest")][..],
-            &[(6, 3.6, ""), (7, 3.2, "sbtest"), (8, 1.0, "sbtest")],
-            &[(6, 3600.0, "sbtest"), (7, 3.2, "sbtest"), (9, 3601.0, "sbtest")],
-        ] {
+        // Beside sessions that rest in other schemas, and that came later.
+        for resting in [&[(7, 3.2, "sbtest")][..], &[(6, 3.6, ""), (7, 3.2, "sbtest"), (8, 1.0, "sbtest")]] {
             let finding = rested(resting);
             assert_eq!(finding.root.as_ref().and_then(|root| root.connection_id), Some(7), "{resting:?}");
             assert!(finding.headline.contains("most likely"), "{}", finding.headline);
             assert!(finding.why.contains("LOCK TABLES"), "{}", finding.why);
             assert_eq!(finding.remedies[0].statement, "KILL 7");
+            // No DDL waits.
+            assert_eq!(finding.remedies.len(), 1, "{:?}", finding.remedies);
         }
-        let several = rested(&[(7, 3.2, "sbtest"), (8, 4.0, "sbtest")]);
-        assert_eq!(several.root, None);
-        assert!(several.why.contains("One of these was there before"), "{}", several.why);
+        // Of several nobody is named, however near to the waits one came to rest.
+        for resting in [
+            &[(7, 3.2, "sbtest"), (8, 4.0, "sbtest")][..],
+            &[(6, 3600.0, "sbtest"), (7, 3.2, "sbtest"), (9, 3601.0, "sbtest")],
+        ] {
+            let several = rested(resting);
+            assert_eq!(several.root, None);
+            assert!(several.remedies.iter().all(|remedy| !remedy.statement.starts_with("KILL")));
+            assert!(several.why.contains("One of these was there before"), "{}", several.why);
+        }
+    }
+
+    /// What a transaction has of a table keeps out nobody but a DDL, and of two that may be in a DDL's way nobody knows which is.
+    #[test]
+    fn no_transaction_is_blamed_that_may_have_nothing_to_do_with_it() {
+        let unread = |window: Build| {
+            window.each(|_, server, _| {
+                server.metadata_locks =
+                    spindoctor_model::Reading::Unavailable(Unavailable::because("no plugin"));
+            })
+        };
+        let without_ddl = pileup("10.11.19-MariaDB").sessions(|_| {
+            let mut sessions = vec![session(7, "Sleep", "", ""), session(9, "Sleep", "", "")];
+            sessions.extend((20..40).map(|id| session(id, "Query", WAITS, "UPDATE sbtest1 SET k = 1")));
+            sessions
+        });
+        let two = pileup("10.11.19-MariaDB").each(|at_s, server, _| {
+            let open = vec![transaction(50, "RUNNING", 59.0), transaction(7, "RUNNING", 61.0)];
+            server.transactions = answer(at_s, open);
+        });
+        for (window, kills) in [(without_ddl, &[][..]), (two, &["KILL 8"])] {
+            let finding = found(&unread(window).window());
+            assert_eq!(finding.root, None, "{}", finding.headline);
+            let killed = finding.remedies.iter().filter(|remedy| remedy.statement.starts_with("KILL"));
+            assert_eq!(killed.map(|remedy| remedy.statement.as_str()).collect::<Vec<_>>(), kills);
+        }
+    }
+
+    /// Who locked the table itself keeps it when its statement is ended, whatever that reads.
+    #[test]
+    fn who_locked_the_table_itself_and_is_at_work_is_ended_with_its_session() {
+        let window = pileup("8.0.36")
+            .sessions(|_| {
+                let mut sessions = vec![session(7, "Query", "executing", "SELECT COUNT(*) FROM sbtest1")];
+                sessions.extend((20..40).map(|id| session(id, "Query", WAITS, "UPDATE sbtest1 SET k = 1")));
+                sessions
+            })
+            .each(|at_s, server, _| {
+                let mut locks = vec![lock(7, "SHARED_NO_READ_WRITE", true)];
+                locks.extend((20..40).map(|id| lock(id, "SHARED_WRITE", false)));
+                server.metadata_locks = answer(at_s, locks);
+                server.transactions = answer(at_s, Vec::new());
+            });
+        let finding = found(&window.window());
+        let remedies: Vec<&str> = finding.remedies.iter().map(|remedy| remedy.statement.as_str()).collect();
+        assert_eq!(remedies, ["KILL 7"]);
+        assert!(finding.why.contains("LOCK TABLES"), "{}", finding.why);
     }
 
     #[test]
@@ -658,7 +715,7 @@ pub(crate) mod examples {
     }
 
     #[test]
-    fn without_a_list_of_locks_the_oldest_transaction_is_named_as_most_likely() {
+    fn without_a_list_of_locks_the_one_older_transaction_is_named_as_most_likely() {
         let window = pileup("10.11.19-MariaDB")
             .each(|_, server, _| {
                 server.metadata_locks = spindoctor_model::Reading::Unavailable(

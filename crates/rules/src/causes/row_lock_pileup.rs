@@ -142,11 +142,12 @@ fn examine<'w>(window: &'w Window) -> Result<Option<Finding>, Unavailable> {
     }
     let score = if queue { ratio } else { ratio.min(SINGLE_WAIT_SCORE) };
 
-    let roots: Vec<Verdict<'_>> = waiting
+    let roots: Vec<Vec<(usize, Verdict<'_>)>> = waiting
         .iter()
-        .filter_map(|&(_, sample, _)| Verdict::from_window(window, sample, &[LockKind::Row]))
+        .map(|&(_, sample, _)| Verdict::all(window, sample, &[LockKind::Row]))
+        .filter(|roots| !roots.is_empty())
         .collect();
-    let latest = roots.last();
+    let latest = roots.last().and_then(|roots| roots.first()).map(|(_, root)| root);
     let last = waiting.last().map(|&(_, sample, _)| sample);
     let unattached = last
         .filter(|_| latest.is_none())
@@ -157,24 +158,32 @@ fn examine<'w>(window: &'w Window) -> Result<Option<Finding>, Unavailable> {
         Some(listed) => root.waiting_in_all.min(listed.max(1.0) as u32),
         None => root.waiting_in_all,
     };
-    let one_holder = latest.is_some_and(|root| {
-        let same = roots.iter().filter(|other| other.connection_id == root.connection_id).count();
-        // Of one list, as somebody captured it, the length of the wait shows that the holder stays.
-        let stays = waiting.len() == 1 && longest_s >= LONG_WAIT_S;
-        stays || roots.len() >= 2 && same as f64 >= SAME_HOLDER * roots.len() as f64
-    });
+    // Of one list, as somebody captured it, the length of the wait shows that the holder stays.
+    let is_long_in_one_list = waiting.len() == 1 && longest_s >= LONG_WAIT_S;
+    let stays = |root: &Verdict<'_>| {
+        let is_it = |(_, other): &(usize, Verdict<'_>)| other.connection_id == root.connection_id;
+        let same = roots.iter().filter(|roots| roots.iter().any(is_it)).count();
+        is_long_in_one_list || roots.len() >= 2 && same as f64 >= SAME_HOLDER * roots.len() as f64
+    };
+    let one_holder = latest.is_some_and(stays);
+    // Others that stay hold rows of their own, and whoever wants these waits on when the first is gone.
+    let of_end = roots.last().into_iter().flatten().skip(1).filter(|_| one_holder);
+    let others: Vec<&(usize, Verdict<'_>)> =
+        of_end.filter(|(behind, root)| *behind >= BEHIND_ANOTHER && stays(root)).take(OTHERS).collect();
     let root = latest.map(Verdict::described);
     let place = most_wanted(window);
+    let timeout_s = window.variable_number("innodb_lock_wait_timeout");
     let on = place.as_ref().map_or_else(String::new, |wait| format!(" on {}", wait.table));
     let ring = last
         .filter(|_| latest.is_none() && !is_unattached)
         .and_then(|sample| Some(Ring::from_window(window, sample, LockKind::Row)?.sentence()));
     let headline = match (&root, latest) {
         (Some(described), Some(verdict)) if one_holder => format!(
-            "Connection {} blocks {}{on}: it {}",
+            "Connection {} blocks {}{on}: it {}{}",
             verdict.connection_id,
             transactions(held_up(&verdict.root)),
-            sessions::doing(described)
+            sessions::doing(described),
+            beside(&others)
         ),
         _ => format!("{mean_waiters:.1} sessions on average wait for row locks{on}"),
     };
@@ -182,6 +191,10 @@ fn examine<'w>(window: &'w Window) -> Result<Option<Finding>, Unavailable> {
         Draft::new(&CAUSE, score, headline)
             .why(match (one_holder, &root) {
                 _ if ring.is_some() => ring.as_deref().unwrap_or_default(),
+                (true, _) if !others.is_empty() => {
+                    "Each of these transactions holds rows of its own, and all others queue behind one of them: ending one frees those \
+                     behind it alone."
+                }
                 (true, _) if waiting.len() == 1 => "The transaction that holds the lock is named; the others wait for its end.",
                 (true, _) => "The same transaction holds the lock through the window; all others queue behind it.",
                 (false, Some(_)) if waiting.len() == 1 => {
@@ -235,6 +248,10 @@ fn examine<'w>(window: &'w Window) -> Result<Option<Finding>, Unavailable> {
                 let others = held_up(&verdict.root);
                 verdict.remedy(&format!("It is not waiting, and blocks {}.", transactions(others)))
             }))
+            .remedies(others.iter().filter_map(|(behind, verdict)| {
+                let behind = u32::try_from(*behind).unwrap_or(u32::MAX);
+                verdict.remedy(&format!("It is not waiting either, and blocks {}.", transactions(behind)))
+            }))
             .remedy_if(is_unattached.then(look_at_unattached))
             .remedy_if((queue && !one_holder && !is_unattached).then(|| Remedy {
                 statement: "Shorten the transactions that change the hot row; change it last, or spread it over \
@@ -245,16 +262,16 @@ fn examine<'w>(window: &'w Window) -> Result<Option<Finding>, Unavailable> {
                 risk: "A change of the application.".into(),
                 undo: String::new(),
             }))
-            .remedy(Remedy {
-                statement: "SET GLOBAL innodb_lock_wait_timeout = 5".into(),
-                why: "Waiters fail after 5 s instead of filling the connections.".into(),
+            .remedy_if(timeout_s.is_none_or(|timeout_s| timeout_s > SHORT_TIMEOUT_S).then(|| Remedy {
+                statement: format!("SET GLOBAL innodb_lock_wait_timeout = {SHORT_TIMEOUT_S}"),
+                why: format!("Waiters fail after {SHORT_TIMEOUT_S} s instead of filling the connections."),
                 dynamic: true,
                 risk: "Clients must handle error 1205; holds for sessions that start later.".into(),
                 undo: format!(
                     "SET GLOBAL innodb_lock_wait_timeout = {}",
                     window.variable("innodb_lock_wait_timeout").unwrap_or("50")
                 ),
-            })
+            }))
             .root(root)
             .explains(&[connections_exhausted::CAUSE.name, thread_pool_starved::CAUSE.name])
             .finding(),
@@ -300,6 +317,23 @@ fn expected_if(is_beyond: bool, evidence: Evidence, expected: String) -> Evidenc
 fn transactions(count: u32) -> String {
     format!("{count} transaction{}", if count == 1 { "" } else { "s" })
 }
+
+/// `; connection 8 blocks 28 more`
+fn beside(others: &[&(usize, Verdict<'_>)]) -> String {
+    let each = others
+        .iter()
+        .map(|(behind, root)| format!("; connection {} blocks {behind} more", root.connection_id));
+    each.collect()
+}
+
+/// Who blocks so many is named beside the first: of fewer there are always some. Chosen.
+const BEHIND_ANOTHER: usize = 3;
+
+/// How many are named beside the first.
+const OTHERS: usize = 3;
+
+/// What a shorter wait for a row may be, seconds: most statements of an application are given up by their clients by then. Chosen.
+const SHORT_TIMEOUT_S: f64 = 5.0;
 
 /// Sessions that wait for a row lock in one sample, as the lists show them; None where none was read.
 fn listed(server: &ServerSample) -> Option<f64> {
@@ -405,6 +439,60 @@ pub(crate) mod examples {
         assert!(finding.remedies.iter().all(|remedy| !remedy.statement.contains("hot row")));
         assert!(finding.remedies.iter().all(|remedy| !remedy.statement.starts_with("KILL")));
         assert_eq!(crate::diagnose(&unattached).findings[0].cause, "prepared-xa-left");
+    }
+
+    /// Connection 7 holds a row that sixteen want, 8 one that nine others want.
+    fn two_holders() -> Build {
+        let wait = |waiting: u64, blocking: u64| RowLockWait {
+            waiting_connection_id: Some(waiting),
+            blocking_connection_id: Some(blocking),
+            waiting_transaction: (waiting + 9000).to_string(),
+            blocking_transaction: (blocking + 9000).to_string(),
+            table: "sbtest.sbtest1".into(),
+            waited_s: 12.0,
+            ..RowLockWait::default()
+        };
+        Build::busy("8.0.36")
+            .sessions(|_| {
+                let mut sessions = vec![session(7, "Sleep", "", ""), session(8, "Sleep", "", "")];
+                sessions
+                    .extend((20..45).map(|id| session(id, "Query", "updating", "UPDATE sbtest1 SET k = 1")));
+                sessions
+            })
+            .each(move |at_s, server, _| {
+                server.transactions =
+                    answer(at_s, vec![transaction(7, "RUNNING", 60.0), transaction(8, "RUNNING", 60.0)]);
+                let waits = (20..45).map(|id| wait(id, if id < 36 { 7 } else { 8 })).collect();
+                server.row_lock_waits = answer(at_s, waits);
+            })
+    }
+
+    #[test]
+    fn two_who_hold_rows_of_their_own_are_both_named_with_what_frees_those_behind_each() {
+        let window = two_holders().window();
+        let Outcome::Fired(finding) = CAUSE.evaluate(&window, crate::session_time(&window).as_ref()) else {
+            panic!("it fires")
+        };
+        assert!(finding.headline.starts_with("Connection 7 blocks 16 transactions"), "{}", finding.headline);
+        assert!(finding.headline.ends_with("; connection 8 blocks 9 more"), "{}", finding.headline);
+        let kills: Vec<&str> = finding.remedies.iter().map(|remedy| remedy.statement.as_str()).collect();
+        assert_eq!(kills[..2], ["KILL 7", "KILL 8"]);
+        assert!(finding.why.contains("rows of its own"), "{}", finding.why);
+    }
+
+    /// Waiters that give up after a second are not made to wait for five.
+    #[test]
+    fn no_timeout_is_made_longer() {
+        let of = |timeout_s: &str| {
+            let window = two_holders().variable("innodb_lock_wait_timeout", timeout_s).window();
+            let Outcome::Fired(finding) = CAUSE.evaluate(&window, crate::session_time(&window).as_ref())
+            else {
+                panic!("it fires")
+            };
+            finding.remedies.iter().any(|remedy| remedy.statement.contains("innodb_lock_wait_timeout"))
+        };
+        assert!(of("50"));
+        assert!(!of("1") && !of("5"));
     }
 
     #[test]

@@ -41,7 +41,8 @@ pub(super) fn sleeps_in_trigger(thread: &ServerThread) -> bool {
 }
 
 fn class(thread: &ServerThread, locks: &InnodbLocks) -> TimeClass {
-    if thread.command == "Connect" {
+    // An event is at work under the same word, and has a statement.
+    if thread.command == "Connect" && thread.statement.is_none() {
         // Who logs in says so, but where it waits for a lock.
         return of_state(&thread.state)
             .filter(|&class| class == TimeClass::PrivilegeCache)

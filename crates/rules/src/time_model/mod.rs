@@ -420,6 +420,22 @@ mod tests {
     }
 
     #[test]
+    fn an_event_is_a_session_at_work_and_who_logs_in_another() {
+        let of = |thread: ServerThread| {
+            let sessions = move |_| {
+                (4..8).map(|id| ServerThread { connection_id: Some(id), ..thread.clone() }).collect()
+            };
+            shares(&Build::busy("8.0.36").remote().without_profile().sessions(sessions).window())
+        };
+        let event = session(4, "Connect", "Waiting for table metadata lock", "SELECT COUNT(*) FROM t");
+        assert_eq!(of(event), [(TimeClass::MetadataLock, 100.0)]);
+        assert_eq!(of(session(4, "Connect", "login", "")), [(TimeClass::Login, 100.0)]);
+        let at_work = &["row_search_mvcc", "Event_job_data::execute", "Event_worker_thread::run"];
+        let window = Build::busy("8.0.36").remote().only_snapshots(&[(12, ThreadState::Lock, at_work)]);
+        assert_eq!(session_time(&window.window()).unwrap().session_seconds_per_second.round(), 12.0);
+    }
+
+    #[test]
     fn waits_in_an_engine_without_names_are_row_locks_as_far_as_innodb_counts_them() {
         const STANDS: &[&str] =
             &["mariadbd+0x12", "handler::ha_index_read_map", "dispatch_command", "do_command"];

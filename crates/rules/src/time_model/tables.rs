@@ -15,6 +15,8 @@ pub(crate) const CONNECTION: &[&str] = &[
     "tp_callback",
     "threadpool_process_request",
     "threadpool_add_connection",
+    // sql/event_data_objects.cc: an event has a session of its own, and no client
+    "Event_job_data::execute",
     // sql/mysqld.cc: the end of a connection
     "one_thread_per_connection_end",
     "close_connection",
@@ -51,8 +53,8 @@ pub(super) const DUMPS: &[&str] = &[
     "Binlog_sender::wait_new_events",
 ];
 
-/// The function below which a statement of a client is at work.
-pub(crate) const STATEMENT: &[&str] = &["dispatch_command"];
+/// The functions below which a statement of a client, or of an event, is at work.
+pub(crate) const STATEMENT: &[&str] = &["dispatch_command", "Event_job_data::execute"];
 
 /// Functions below which a client logs in (sql/auth, sql/sql_connect.cc).
 pub(super) const LOGIN: &[&str] =

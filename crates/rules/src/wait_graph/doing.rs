@@ -176,7 +176,9 @@ mod tests {
             ..WaitingThread::default()
         };
         assert_eq!(doing(&killed, LockKind::Row), "rolling back");
-        assert!(super::super::freeing::freeing(&killed, LockKind::Row, "rolling back").statement.is_none());
+        assert!(
+            super::super::freeing::freeing(&killed, LockKind::Row, "rolling back", false).statement.is_none()
+        );
     }
 
     #[test]

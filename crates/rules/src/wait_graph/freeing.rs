@@ -20,7 +20,8 @@ pub(super) struct Freeing {
 /// be younger by one.
 const ROUNDING_S: f64 = 1.0;
 
-pub(super) fn freeing(thread: &WaitingThread, holds: LockKind, doing: &str) -> Freeing {
+/// `is_by_name` is true where the session has locked a table itself, by LOCK TABLES or HANDLER, and not by its statement.
+pub(super) fn freeing(thread: &WaitingThread, holds: LockKind, doing: &str, is_by_name: bool) -> Freeing {
     let nothing = |note: &str| Freeing { statement: None, note: note.to_owned(), rows: None };
     if thread.has_ended {
         return nothing("it has ended: nothing gives the lock back but a restart of the server");
@@ -75,6 +76,7 @@ pub(super) fn freeing(thread: &WaitingThread, holds: LockKind, doing: &str) -> F
     // all there is of it. What a session has locked by name ends with the session.
     let outlives_statement = match (holds, thread.transaction) {
         (LockKind::User, _) => true,
+        _ if is_by_name || waits_for_its_client(&thread.server_state) => true,
         (LockKind::Global | LockKind::Backup, _) => thread.is_idle_in_transaction || is_idle(doing),
         (_, Some(transaction)) => {
             // Who only reads now has changed its rows before.
@@ -104,6 +106,13 @@ fn is_reading(thread: &WaitingThread) -> bool {
     word.is_some_and(|word| ["SELECT", "DO"].iter().any(|reads| word.eq_ignore_ascii_case(reads)))
 }
 
+/// A statement whose client does not take its rows stands in the socket: KILL QUERY reaches it when the client reads again, or after
+/// net_write_timeout; KILL closes the socket.
+fn waits_for_its_client(state: &str) -> bool {
+    let state = state.to_ascii_lowercase();
+    state.starts_with("sending to client") || state.starts_with("writing to net")
+}
+
 fn is_idle(doing: &str) -> bool {
     doing.starts_with("idle") || doing == "waiting for the client"
 }
@@ -112,6 +121,26 @@ fn is_idle(doing: &str) -> bool {
 mod tests {
     use super::*;
     use spindoctor_model::wait_graph::WaitTransaction;
+
+    #[test]
+    fn what_outlives_its_statement_is_freed_by_the_end_of_the_session() {
+        let report = WaitingThread {
+            connection_id: Some(12),
+            user: "app".into(),
+            statement: Some("SELECT COUNT(*) FROM sbtest1".into()),
+            since_s: Some(20.0),
+            ..WaitingThread::default()
+        };
+        let free = |thread: &WaitingThread, is_by_name| {
+            freeing(thread, LockKind::Metadata, "", is_by_name).statement.unwrap_or_default()
+        };
+        assert_eq!(free(&report, false), "KILL QUERY 12");
+        assert_eq!(free(&report, true), "KILL 12", "LOCK TABLES");
+        for state in ["Sending to client", "Writing to net"] {
+            let unread = WaitingThread { server_state: state.into(), ..report.clone() };
+            assert_eq!(free(&unread, false), "KILL 12", "{state}");
+        }
+    }
 
     fn holder(age_s: f64, since_s: f64) -> WaitingThread {
         WaitingThread {
@@ -138,7 +167,7 @@ mod tests {
         holds: LockKind,
         doing: &str,
     ) -> (Option<String>, Option<u64>) {
-        let freeing = freeing(thread, holds, doing);
+        let freeing = freeing(thread, holds, doing, false);
         (freeing.statement, freeing.rows)
     }
 
@@ -152,7 +181,7 @@ mod tests {
         assert_eq!(statement_and_rows(&reading, LockKind::Row, "sleeping (SLEEP)"), kill("KILL 12"));
         let idle = WaitingThread { is_idle_in_transaction: true, ..holder(5.0, 5.0) };
         assert_eq!(statement_and_rows(&idle, LockKind::Row, "idle in transaction"), kill("KILL 12"));
-        assert!(freeing(&idle, LockKind::Row, "idle in transaction").note.contains("40 changed rows"));
+        assert!(freeing(&idle, LockKind::Row, "idle in transaction", false).note.contains("40 changed rows"));
     }
 
     #[test]
@@ -189,7 +218,7 @@ mod tests {
         assert_eq!(statement_and_rows(&killed, LockKind::Row, "updating").0, None);
         let state = "Waiting for semi-sync ACK from replica";
         let acknowledged = WaitingThread { server_state: state.into(), ..holder(9.0, 9.0) };
-        let note = freeing(&acknowledged, LockKind::Row, state).note;
+        let note = freeing(&acknowledged, LockKind::Row, state, false).note;
         assert!(
             note.contains("replica") && statement_and_rows(&acknowledged, LockKind::Row, state).0.is_none()
         );
@@ -202,10 +231,10 @@ mod tests {
         let mut prepared = WaitingThread { is_idle_in_transaction: true, ..holder(9.0, 9.0) };
         prepared.transaction =
             prepared.transaction.map(|transaction| WaitTransaction { is_prepared: true, ..transaction });
-        let resting = freeing(&prepared, LockKind::Row, "idle in transaction");
+        let resting = freeing(&prepared, LockKind::Row, "idle in transaction", false);
         assert!(resting.statement.is_none() && resting.note.contains("XA ROLLBACK"), "{}", resting.note);
         // Galera's `ACTIVE (PREPARED)`, at its certification.
-        let commits = freeing(&prepared, LockKind::Row, "wsrep: pre-commit/certification passed");
+        let commits = freeing(&prepared, LockKind::Row, "wsrep: pre-commit/certification passed", false);
         assert!(commits.statement.is_none() && !commits.note.contains("XA"), "{}", commits.note);
     }
 }

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use spindoctor_model::WaitGraph;
-use spindoctor_model::wait_graph::{LockKind, WaitEdge, WaitRoot};
+use spindoctor_model::wait_graph::{LockKind, WaitEdge, WaitRoot, WaitingThread};
 
 use super::doing::doing;
 use super::freeing::freeing;
@@ -73,7 +73,7 @@ fn root(
     };
     let thread = &graph.threads[at as usize];
     let doing = doing(thread, kind);
-    let freeing = freeing(thread, kind, &doing);
+    let freeing = freeing(thread, kind, &doing, is_by_name(graph, thread, edges));
     WaitRoot {
         thread: Some(at),
         doing,
@@ -84,8 +84,23 @@ fn root(
     }
 }
 
+/// True where statements wait for it directly that want no table for themselves, and neither does its own: what a statement or a
+/// transaction has of a table keeps out a DDL alone, so that it has locked the table itself, by LOCK TABLES or HANDLER.
+fn is_by_name(graph: &WaitGraph, holder: &WaitingThread, edges: &[&WaitEdge]) -> bool {
+    let wants_a_table =
+        |thread: &WaitingThread| thread.statement.as_deref().map(spindoctor_sql::wants_a_table);
+    let of_tables = edges.iter().filter(|edge| edge.kind == LockKind::Metadata);
+    let mut waiters = of_tables.filter_map(|edge| graph.threads.get(edge.waiter as usize));
+    wants_a_table(holder) == Some(false) && waiters.any(|waiter| wants_a_table(waiter) == Some(false))
+}
+
 /// The root behind which most threads wait whose own wait is of one of these kinds.
 pub(crate) fn root_behind(graph: &WaitGraph, kinds: &[LockKind]) -> Option<WaitRoot> {
+    roots_behind(graph, kinds).into_iter().next().map(|(_, root)| root)
+}
+
+/// Each root behind which threads wait whose own wait is of one of these kinds, with how many, the most first.
+pub(crate) fn roots_behind(graph: &WaitGraph, kinds: &[LockKind]) -> Vec<(usize, WaitRoot)> {
     let waiters_of = waiters_of(graph);
     let such: BTreeSet<u32> =
         graph.edges.iter().filter(|edge| kinds.contains(&edge.kind)).map(|edge| edge.waiter).collect();
@@ -94,13 +109,11 @@ pub(crate) fn root_behind(graph: &WaitGraph, kinds: &[LockKind]) -> Option<WaitR
         behind(&waiters_of, &thread).intersection(&such).count()
     };
     let roots = roots(graph).into_iter().filter(|root| root.thread.is_some());
-    let counted = roots.map(|root| (behind_it(&root), root)).filter(|(behind, _)| *behind > 0);
-    // Of equals the first: the one that blocks more of all kinds.
-    let first_of_most = |best: Option<(usize, WaitRoot)>, next: (usize, WaitRoot)| match best {
-        Some(best) if best.0 >= next.0 => Some(best),
-        _ => Some(next),
-    };
-    counted.fold(None, first_of_most).map(|(_, root)| root)
+    let mut counted: Vec<(usize, WaitRoot)> =
+        roots.map(|root| (behind_it(&root), root)).filter(|(behind, _)| *behind > 0).collect();
+    // Of equals the first stays the first: the one that blocks more of all kinds.
+    counted.sort_by_key(|(behind, _)| std::cmp::Reverse(*behind));
+    counted
 }
 
 fn waiters_of(graph: &WaitGraph) -> BTreeMap<Held<'_>, Vec<&WaitEdge>> {

@@ -7,7 +7,7 @@ use spindoctor_model::wait_graph::{LockKind, WaitRoot, WaitingThread};
 use spindoctor_model::{Remedy, Root, Sample, WaitGraph, Window};
 
 use super::doing::ROLLING_BACK;
-use super::roots::root_behind;
+use super::roots::{root_behind, roots_behind};
 use super::{Readings, build};
 use crate::sessions;
 
@@ -26,8 +26,18 @@ impl<'a> Verdict<'a> {
     /// The connection behind which most of those wait that wait for these kinds of locks.
     pub(crate) fn from_window(window: &'a Window, sample: &'a Sample, kinds: &[LockKind]) -> Option<Self> {
         let graph = graph(window, sample);
-        let root = root_behind(&graph, kinds)?;
-        let thread = graph.threads.into_iter().nth(root.thread? as usize)?;
+        Self::from_root(&graph, sample, root_behind(&graph, kinds)?)
+    }
+
+    /// Each connection behind which sessions wait for these kinds of locks, with how many, the most first.
+    pub(crate) fn all(window: &'a Window, sample: &'a Sample, kinds: &[LockKind]) -> Vec<(usize, Self)> {
+        let graph = graph(window, sample);
+        let roots = roots_behind(&graph, kinds).into_iter();
+        roots.filter_map(|(behind, root)| Some((behind, Self::from_root(&graph, sample, root)?))).collect()
+    }
+
+    fn from_root(graph: &WaitGraph, sample: &'a Sample, root: WaitRoot) -> Option<Self> {
+        let thread = graph.threads.get(root.thread? as usize)?.clone();
         Some(Self { sample, connection_id: thread.connection_id?, root, thread })
     }
 
@@ -75,7 +85,13 @@ impl<'a> Verdict<'a> {
     /// Ending what it does, with what that costs; none where no statement would.
     pub(crate) fn remedy(&self, why: &str) -> Option<Remedy> {
         let statement = self.root.free_with.clone()?;
-        Some(Remedy { statement, ..sessions::ending(&self.sample.server, self.connection_id, why) })
+        let ending = sessions::ending(&self.sample.server, self.connection_id, why);
+        let risk = if statement.starts_with("KILL QUERY") {
+            "Its statement ends with error 1317, and what that has changed is rolled back; its connection stays.".to_owned()
+        } else {
+            ending.risk
+        };
+        Some(Remedy { statement, risk, ..ending })
     }
 }
 

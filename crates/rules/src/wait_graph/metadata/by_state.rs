@@ -1,9 +1,10 @@
 //! Who waits for a metadata lock, by the state that the server shows for the thread, where no list says what it wants.
 //!
-//! MariaDB's METADATA_LOCK_INFO lists what is held: a waiter's statement then names the table. Without any list the
-//! oldest transaction is the likeliest holder of a table, and where none is old enough a session that rests; a statement that locks the whole server says so itself; so does
-//! the last statement of a session that rests, where the server keeps it. Where it does not, it is the session that was there before the
-//! first of them began to wait, if only one was, or one rests from that moment on. All of this is inferred.
+//! MariaDB's METADATA_LOCK_INFO lists what is held: a waiter's statement then names the table. Without any list the transaction that is
+//! older than the wait of a DDL is the likeliest holder of a table, if there is one alone, and where none is old enough a session that
+//! rests; a statement that locks the whole server says so itself; so does the last statement of a session that rests, where the server
+//! keeps it. Where it does not, it is the session that was there before the first of them began to wait, if only one was. All of this is
+//! inferred, and where it may be one of several nobody is named: whoever is gets killed.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -104,12 +105,6 @@ fn what(state: &str) -> Option<(LockKind, &'static str)> {
     }
 }
 
-/// A server that is written to, or a table that is in use, has somebody who waits so soon after it was locked, seconds. Chosen.
-const AT_ONCE_S: f64 = 1.5;
-
-/// And the next session that rests must do so for so much longer, seconds, that it is no rounding of times. Chosen.
-const APART_S: f64 = 3.0;
-
 /// By so much a time may be too short, seconds, where it is counted in whole ones, as MySQL's lists do; and in a list that is made
 /// line by line.
 const WHOLE_S: f64 = 1.0;
@@ -164,14 +159,9 @@ impl Situation<'_> {
     }
 
     /// Where neither a list of locks nor a last statement was read: who was there, and did not itself wait, before the first of
-    /// those began that wait as this one does. None where that may be several; of a lock that others want at once it is
-    /// the session that came to rest as they began to wait.
-    fn was_there_before(
-        &self,
-        builder: &Builder<'_>,
-        kinds: &[LockKind],
-        is_wanted_at_once: bool,
-    ) -> Option<Who> {
+    /// those began that wait as this one does. None where that may be several: that one came to rest just before they began says
+    /// nothing, for whoever reads goes on until then, too.
+    fn was_there_before(&self, builder: &Builder<'_>, kinds: &[LockKind]) -> Option<Who> {
         if builder.readings.server.metadata_locks.value().is_some() {
             return None;
         }
@@ -185,34 +175,17 @@ impl Situation<'_> {
         if first_s < HELD_S {
             return None;
         }
-        let mut there: Vec<(usize, &ServerThread)> = builder
-            .listed()
-            .iter()
-            .enumerate()
-            .filter(|(at, thread)| {
-                thread.is_connection
-                    && is_near(thread)
-                    && builder.readings.server.last_statement(thread).is_none()
-                    && has_lasted(thread.time_s, first_s)
-                    && !self.is_waiting(&Who::Listed(*at))
-                    && matches!(thread.command.as_str(), "Sleep" | "Query" | "Execute")
-            })
-            .collect();
-        there.sort_by(|(_, a), (_, b)| by_time(a, b));
-        let holder = match there.as_slice() {
-            // Of one at work it is not known whether it waits for what nobody lists.
-            [(at, only)] if only.command == "Sleep" => at,
-            [(at, nearest), (_, next), ..]
-                if is_wanted_at_once
-                    && nearest.command == "Sleep"
-                    && nearest.time_s - first_s <= AT_ONCE_S
-                    && next.time_s - nearest.time_s >= APART_S =>
-            {
-                at
-            }
-            _ => return None,
-        };
-        Some(Who::Listed(*holder))
+        let there = builder.listed().iter().enumerate().filter(|(at, thread)| {
+            thread.is_connection
+                && is_near(thread)
+                && builder.readings.server.last_statement(thread).is_none()
+                && has_lasted(thread.time_s, first_s)
+                && !self.is_waiting(&Who::Listed(*at))
+                && matches!(thread.command.as_str(), "Sleep" | "Query" | "Execute")
+        });
+        // Of one at work it is not known whether it waits for what nobody lists.
+        let (at, _) = only(there).filter(|(_, thread)| thread.command == "Sleep")?;
+        Some(Who::Listed(at))
     }
 
     fn of_user_lock(&self, builder: &Builder<'_>, waiter: &Waiter<'_>) -> Vec<(Who, Option<String>)> {
@@ -230,7 +203,7 @@ impl Situation<'_> {
         let by_name: Vec<_> = locks.iter().filter(|(lock, _)| named(lock)).collect();
         match (by_name.as_slice(), locks.as_slice()) {
             ([], []) => {
-                let holder = self.was_there_before(builder, &[LockKind::User], false);
+                let holder = self.was_there_before(builder, &[LockKind::User]);
                 holder.map(|holder| (holder, None)).into_iter().collect()
             }
             ([], [(lock, owner)]) => vec![(owner.clone(), Some(name(lock)))],
@@ -260,7 +233,7 @@ impl Situation<'_> {
         const OF_ALL: &[LockKind] = &[LockKind::Global, LockKind::Backup];
         let holder = first
             .or_else(|| self.rests_after(builder, waiter, spindoctor_sql::locks_the_server))
-            .or_else(|| self.was_there_before(builder, OF_ALL, true));
+            .or_else(|| self.was_there_before(builder, OF_ALL));
         holder.map(|holder| (holder, None)).into_iter().collect()
     }
 
@@ -355,30 +328,42 @@ impl Situation<'_> {
         self.at_work_on(builder, words, is_ddl)
             .or_else(|| self.rests_after(builder, waiter, locks_it))
             .or_else(|| of_statement(&|thread| has_lasted(thread.time_s, waiter.thread.time_s)))
-            .or_else(|| self.oldest_transaction(builder, waiter, names_it))
+            .or_else(|| self.older_transaction(builder, waiter, names_it))
             // A statement that tries again, as OPTIMIZE does, has lasted for longer than its wait.
             .or_else(|| of_statement(&|_| true))
             // LOCK TABLES and HANDLER hold a table without a transaction.
-            .or_else(|| self.was_there_before(builder, &[LockKind::Metadata], true))
+            .or_else(|| self.was_there_before(builder, &[LockKind::Metadata]))
     }
 
-    /// The oldest of the transactions that were open before the wait began, of those first whose statement names the table.
-    fn oldest_transaction(
+    /// The transaction that was open before the wait of a DDL began, if it is the only one, or the only one whose statement names the
+    /// table. What a transaction has of a table keeps out nobody but a DDL.
+    fn older_transaction(
         &self,
         builder: &Builder<'_>,
         waiter: &Waiter<'_>,
         names_it: impl Fn(&str) -> bool,
     ) -> Option<Who> {
+        if !is_ddl(waiter.thread) {
+            return None;
+        }
         let older = builder.listed().iter().enumerate().filter_map(|(at, thread)| {
             let transaction = builder.transaction(thread)?;
             let older = transaction.age_s + WHOLE_S >= waiter.thread.time_s;
             let last = builder.readings.server.last_statement(thread).or(thread.statement.as_deref());
             let uses_it = last.is_some_and(&names_it);
-            (older && !self.is_waiting(&Who::Listed(at))).then_some((at, uses_it, transaction.age_s))
+            (older && !self.is_waiting(&Who::Listed(at))).then_some((at, uses_it))
         });
-        let oldest = older.max_by(|a, b| a.1.cmp(&b.1).then(a.2.total_cmp(&b.2)));
-        oldest.map(|(at, ..)| Who::Listed(at))
+        let older: Vec<(usize, bool)> = older.collect();
+        let users = || older.iter().filter(|(_, uses_it)| *uses_it);
+        let holder = if users().next().is_some() { only(users()) } else { only(older.iter()) };
+        holder.map(|&(at, _)| Who::Listed(at))
     }
+}
+
+/// The one thing that there is; none of several.
+fn only<T>(mut all: impl Iterator<Item = T>) -> Option<T> {
+    let first = all.next()?;
+    all.next().is_none().then_some(first)
 }
 
 fn by_time(a: &ServerThread, b: &ServerThread) -> Ordering {
