@@ -63,8 +63,11 @@ fn evaluate(window: &Window) -> Outcome {
 fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     window.need(|sample| &sample.server.transactions)?;
     let samples = || window.samples.iter().filter(|sample| sample.server.transactions.value().is_some());
-    let Some(last) = samples().next_back() else { return Ok(None) };
-    let Some((root, described)) = held_by_a_rollback(window, last) else { return Ok(None) };
+    // It may have ended within the window, and others have waited for it until then.
+    let holding = samples().rev().filter(|sample| rolling_back(sample).next().is_some());
+    let mut held = holding.filter_map(|sample| Some((sample, held_by_a_rollback(window, sample)?)));
+    let Some((last, (root, described))) = held.next() else { return Ok(None) };
+    let has_ended = samples().next_back().is_some_and(|end| rolling_back(end).next().is_none());
     let Some(it) = transaction(last, described.connection_id) else { return Ok(None) };
     let left: Series = samples()
         .filter_map(|sample| {
@@ -86,16 +89,25 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     };
     let behind = number::counted(root.waiting_in_all.into(), "transaction", "transactions");
     let to_go = match left_s {
+        _ if has_ended => "it has ended since".to_owned(),
         Some(left_s) if left_s < SOON_S => "a few seconds to go, by its pace".to_owned(),
         Some(left_s) => format!("about {} to go", number::roughly(left_s)),
         None => "how long it takes is not known yet".to_owned(),
     };
+    let headline = match has_ended {
+        true => format!("{who} rolled back and blocked {behind}: {to_go}"),
+        false => format!("{who} rolls back and blocks {behind}: {to_go}"),
+    };
     Ok(Some(
-        Draft::new(&CAUSE, estimate, format!("{who} rolls back and blocks {behind}: {to_go}"))
-            .why(format!(
-                "It has {} left to undo, and keeps its locks until all are undone. KILL has done what it can.",
-                number::counted(it.rows_modified, "change", "changes")
-            ))
+        Draft::new(&CAUSE, estimate, headline)
+            .why(if has_ended {
+                "It kept its locks until all of its changes were undone. What waits now waits for something else.".to_owned()
+            } else {
+                format!(
+                    "It has {} left to undo, and keeps its locks until all are undone. KILL has done what it can.",
+                    number::counted(it.rows_modified, "change", "changes")
+                )
+            })
             .evidence(Evidence::new("transactions that wait for it", waiting, "", "lock waits, INNODB_TRX"))
             .evidence(
                 Evidence::new("changes left to undo", it.rows_modified as f64, "", "INNODB_TRX trx_rows_modified")
@@ -103,7 +115,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             )
             .evidence_if((undone_per_s > 0.0).then(|| Evidence::new("undone", undone_per_s, "1/s", "INNODB_TRX")))
             .evidence_if(root.longest_wait_s.map(|waited_s| Evidence::new("longest wait", waited_s, "s", "lock waits")))
-            .remedy(Remedy {
+            .remedy_if((!has_ended).then(|| Remedy {
                 statement: "Wait for it; no KILL, and no restart of the server".into(),
                 why: format!(
                     "Only its end frees the locks ({to_go}). After a restart InnoDB goes on with the same rollback, with the same \
@@ -112,17 +124,8 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
                 dynamic: true,
                 risk: "Those who want its rows wait meanwhile.".into(),
                 undo: String::new(),
-            })
-            .remedy(Remedy {
-                statement: "SET GLOBAL innodb_lock_wait_timeout = 5".into(),
-                why: "Waiters fail after 5 s instead of filling the connections.".into(),
-                dynamic: true,
-                risk: "Clients must handle error 1205; holds for sessions that start later.".into(),
-                undo: format!(
-                    "SET GLOBAL innodb_lock_wait_timeout = {}",
-                    window.variable("innodb_lock_wait_timeout").unwrap_or("50")
-                ),
-            })
+            }))
+            .remedy_if(row_lock_pileup::shorter_timeout(window).filter(|_| !has_ended))
             .remedy(Remedy {
                 statement: "Make the job commit every few thousand rows".into(),
                 why: "Then a KILL undoes a few thousand changes.".into(),
@@ -230,6 +233,22 @@ pub(crate) mod examples {
         assert_eq!(diagnosis.findings[0].cause, CAUSE.name);
         assert!(diagnosis.findings[0].headline.starts_with("A transaction whose connection is gone"));
         assert!(diagnosis.findings.iter().all(|finding| finding.cause != "prepared-xa-left"));
+    }
+
+    #[test]
+    fn one_that_ended_within_the_window_is_what_held_the_others_up_until_then() {
+        let over = held_by(Some(7), "ROLLING BACK").each(|at_s, server, _| {
+            if at_s > 7.0 {
+                server.transactions = answer(at_s, Vec::new());
+                server.row_lock_waits = answer(at_s, Vec::new());
+            }
+        });
+        let finding = examine(&over.window()).unwrap().unwrap();
+        assert_eq!(
+            finding.headline,
+            "The transaction of connection 7 rolled back and blocked 24 transactions: it has ended since"
+        );
+        assert!(finding.remedies.iter().all(|remedy| !remedy.statement.starts_with("Wait")));
     }
 
     #[test]

@@ -153,16 +153,17 @@ fn examine<'w>(window: &'w Window) -> Result<Option<Finding>, Unavailable> {
         .filter(|_| latest.is_none())
         .and_then(|sample| Some((sample, without_connection(window, sample, &[LockKind::Row])?)));
     let is_unattached = unattached.is_some();
-    // Others may wait for the same connection's metadata locks: they are another cause's.
-    let held_up = |root: &WaitRoot| match last.and_then(|sample| listed(&sample.server)) {
-        Some(listed) => root.waiting_in_all.min(listed.max(1.0) as u32),
-        None => root.waiting_in_all,
+    let is_of =
+        |root: &Verdict<'_>, (_, other): &(usize, Verdict<'_>)| other.connection_id == root.connection_id;
+    // At its end one lets go of them one by one.
+    let held_up = |root: &Verdict<'_>| {
+        let behind = roots.iter().flatten().filter(|other| is_of(root, other)).map(|(behind, _)| *behind);
+        behind.max().unwrap_or(0)
     };
     // Of one list, as somebody captured it, the length of the wait shows that the holder stays.
     let is_long_in_one_list = waiting.len() == 1 && longest_s >= LONG_WAIT_S;
     let stays = |root: &Verdict<'_>| {
-        let is_it = |(_, other): &(usize, Verdict<'_>)| other.connection_id == root.connection_id;
-        let same = roots.iter().filter(|roots| roots.iter().any(is_it)).count();
+        let same = roots.iter().filter(|roots| roots.iter().any(|other| is_of(root, other))).count();
         is_long_in_one_list || roots.len() >= 2 && same as f64 >= SAME_HOLDER * roots.len() as f64
     };
     let one_holder = latest.is_some_and(stays);
@@ -172,7 +173,6 @@ fn examine<'w>(window: &'w Window) -> Result<Option<Finding>, Unavailable> {
         of_end.filter(|(behind, root)| *behind >= BEHIND_ANOTHER && stays(root)).take(OTHERS).collect();
     let root = latest.map(Verdict::described);
     let place = most_wanted(window);
-    let timeout_s = window.variable_number("innodb_lock_wait_timeout");
     let on = place.as_ref().map_or_else(String::new, |wait| format!(" on {}", wait.table));
     let ring = last
         .filter(|_| latest.is_none() && !is_unattached)
@@ -181,7 +181,7 @@ fn examine<'w>(window: &'w Window) -> Result<Option<Finding>, Unavailable> {
         (Some(described), Some(verdict)) if one_holder => format!(
             "Connection {} blocks {}{on}: it {}{}",
             verdict.connection_id,
-            transactions(held_up(&verdict.root)),
+            transactions(held_up(verdict)),
             sessions::doing(described),
             beside(&others)
         ),
@@ -245,12 +245,11 @@ fn examine<'w>(window: &'w Window) -> Result<Option<Finding>, Unavailable> {
                 Evidence::new("row lock waits begun", per_s, "1/s", "SHOW GLOBAL STATUS Innodb_row_lock_waits")
             }))
             .remedy_if(latest.filter(|_| one_holder || !queue).and_then(|verdict| {
-                let others = held_up(&verdict.root);
+                let others = held_up(verdict);
                 verdict.remedy(&format!("It is not waiting, and blocks {}.", transactions(others)))
             }))
             .remedies(others.iter().filter_map(|(behind, verdict)| {
-                let behind = u32::try_from(*behind).unwrap_or(u32::MAX);
-                verdict.remedy(&format!("It is not waiting either, and blocks {}.", transactions(behind)))
+                verdict.remedy(&format!("It is not waiting either, and blocks {}.", transactions(*behind)))
             }))
             .remedy_if(is_unattached.then(look_at_unattached))
             .remedy_if((queue && !one_holder && !is_unattached).then(|| Remedy {
@@ -262,16 +261,7 @@ fn examine<'w>(window: &'w Window) -> Result<Option<Finding>, Unavailable> {
                 risk: "A change of the application.".into(),
                 undo: String::new(),
             }))
-            .remedy_if(timeout_s.is_none_or(|timeout_s| timeout_s > SHORT_TIMEOUT_S).then(|| Remedy {
-                statement: format!("SET GLOBAL innodb_lock_wait_timeout = {SHORT_TIMEOUT_S}"),
-                why: format!("Waiters fail after {SHORT_TIMEOUT_S} s instead of filling the connections."),
-                dynamic: true,
-                risk: "Clients must handle error 1205; holds for sessions that start later.".into(),
-                undo: format!(
-                    "SET GLOBAL innodb_lock_wait_timeout = {}",
-                    window.variable("innodb_lock_wait_timeout").unwrap_or("50")
-                ),
-            }))
+            .remedy_if(shorter_timeout(window))
             .root(root)
             .explains(&[connections_exhausted::CAUSE.name, thread_pool_starved::CAUSE.name])
             .finding(),
@@ -314,7 +304,7 @@ fn expected_if(is_beyond: bool, evidence: Evidence, expected: String) -> Evidenc
 }
 
 /// `1 transaction`, `14 transactions`
-fn transactions(count: u32) -> String {
+fn transactions(count: usize) -> String {
     format!("{count} transaction{}", if count == 1 { "" } else { "s" })
 }
 
@@ -334,6 +324,21 @@ const OTHERS: usize = 3;
 
 /// What a shorter wait for a row may be, seconds: most statements of an application are given up by their clients by then. Chosen.
 const SHORT_TIMEOUT_S: f64 = 5.0;
+
+/// To let who waits for a row give up sooner, where it is not soon enough already.
+pub(super) fn shorter_timeout(window: &Window) -> Option<Remedy> {
+    let timeout_s = window.variable_number("innodb_lock_wait_timeout");
+    timeout_s.is_none_or(|timeout_s| timeout_s > SHORT_TIMEOUT_S).then(|| Remedy {
+        statement: format!("SET GLOBAL innodb_lock_wait_timeout = {SHORT_TIMEOUT_S}"),
+        why: format!("Waiters fail after {SHORT_TIMEOUT_S} s instead of filling the connections."),
+        dynamic: true,
+        risk: "Clients must handle error 1205; holds for sessions that start later.".into(),
+        undo: format!(
+            "SET GLOBAL innodb_lock_wait_timeout = {}",
+            window.variable("innodb_lock_wait_timeout").unwrap_or("50")
+        ),
+    })
+}
 
 /// Sessions that wait for a row lock in one sample, as the lists show them; None where none was read.
 fn listed(server: &ServerSample) -> Option<f64> {
