@@ -119,6 +119,20 @@ pub(crate) fn there_before(
     }
 }
 
+/// What shows who holds a metadata lock that is held already: MariaDB's plugin does. performance_schema of MySQL lists the locks that are
+/// taken after it was told to.
+pub(crate) fn listing_locks(window: &Window) -> Option<Remedy> {
+    let install = window.missing(|sample| &sample.server.metadata_locks)?.unlock?;
+    install.contains("metadata_lock_info").then(|| Remedy {
+        statement: install.to_owned(),
+        why: "The plugin lists the locks that are held now: run spindoctor again, and it names the holder."
+            .into(),
+        dynamic: true,
+        risk: "It loads a library that comes with the server.".into(),
+        undo: "UNINSTALL SONAME 'metadata_lock_info'".into(),
+    })
+}
+
 /// The session of that connection.
 pub(crate) fn session(sample: &ServerSample, connection_id: u64) -> Option<&ServerThread> {
     sample.threads.value()?.iter().find(|thread| thread.connection_id == Some(connection_id))

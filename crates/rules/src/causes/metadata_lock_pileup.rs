@@ -164,6 +164,14 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
                 Some(Evidence::new("the holder's transaction is open for", open.age_s, "s", "INNODB_TRX"))
             }))
             .remedy_if(culprit.as_ref().zip(ground).and_then(|(culprit, ground)| culprit.remedy(ground.why_to_end_it())))
+            .remedy_if(sessions::listing_locks(window).filter(|_| culprit.is_none() && ring.is_none()))
+            .remedy_if((culprit.is_none() && ring.is_none() && ddl.is_none() && !is_passing).then(|| Remedy {
+                statement: "UNLOCK TABLES (or HANDLER ... CLOSE) in the session that locked the table".into(),
+                why: "No DDL waits, and nothing else keeps out statements that read and write rows.".into(),
+                dynamic: true,
+                risk: "What it locked the table for is no longer protected.".into(),
+                undo: String::new(),
+            }))
             .remedy_if(kill_ddl.is_none().then(|| kill_of_ring(&sample.server, ring.as_ref()?)).flatten())
             .remedy_if(kill_ddl)
             .remedy_if((ddl.is_some() || is_passing).then(|| Remedy {
