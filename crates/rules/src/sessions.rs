@@ -120,7 +120,7 @@ pub(crate) fn there_before(
 }
 
 /// What shows who holds a metadata lock that is held already: MariaDB's plugin does. performance_schema of MySQL lists the locks that are
-/// taken after it was told to.
+/// taken after it was asked to.
 pub(crate) fn listing_locks(window: &Window) -> Option<Remedy> {
     let install = window.missing(|sample| &sample.server.metadata_locks)?.unlock?;
     install.contains("metadata_lock_info").then(|| Remedy {

@@ -156,7 +156,7 @@ impl GivingBack {
     }
 }
 
-/// True while the lock is held by whom it must be. A right that has ended is none, whoever holds the lock, or nobody.
+/// True while the lock is held by whom it must be. A right that has ended is none, also where nobody holds the lock.
 fn has_right(state: &State, by: Option<Holder>) -> bool {
     by.is_some() && state.holder() == by
 }

@@ -84,7 +84,7 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
     let is_a_guess = culprit.as_ref().is_some_and(Verdict::is_a_guess);
     let root = culprit.as_ref().map(Verdict::described);
     let states = states(sample);
-    // A FLUSH without a lock makes copies of tables old: whoever opens one waits for who still uses it, and not for the FLUSH.
+    // A FLUSH without a lock makes copies of tables old: a session that opens one waits for who still uses it, and not for the FLUSH.
     let takes_a_lock = |flush: &ServerThread| {
         flush
             .statement
@@ -139,7 +139,7 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
         Draft::new(&CAUSE, lost_ratio, headline)
             .why(match &culprit {
                 Some(_) if through_flush && !is_locked => {
-                    "A FLUSH has made the copies of its tables old that statements use: whoever opens one of them waits until this \
+                    "A FLUSH has made the copies of its tables old that statements use: a session that opens one of them waits until this \
                      statement gives its copy back. Ending the FLUSH frees nobody else."
                 }
                 Some(_) if through_flush => {

@@ -167,7 +167,7 @@ fn examine<'w>(window: &'w Window) -> Result<Option<Finding>, Unavailable> {
         is_long_in_one_list || roots.len() >= 2 && same as f64 >= SAME_HOLDER * roots.len() as f64
     };
     let one_holder = latest.is_some_and(stays);
-    // Others that stay hold rows of their own, and whoever wants these waits on when the first is gone.
+    // Others that stay hold rows of their own, and a session that wants these waits on when the first is gone.
     let of_end = roots.last().into_iter().flatten().skip(1).filter(|_| one_holder);
     let others: Vec<&(usize, Verdict<'_>)> =
         of_end.filter(|(behind, root)| *behind >= BEHIND_ANOTHER && stays(root)).take(OTHERS).collect();

@@ -4,7 +4,7 @@
 //! older than the wait of a DDL is the likeliest holder of a table, if there is one alone, and where none is old enough a session that
 //! rests; a statement that locks the whole server says so itself; so does the last statement of a session that rests, where the server
 //! keeps it. Where it does not, it is the session that was there before the first of them began to wait, if only one was. All of this is
-//! inferred, and where it may be one of several nobody is named: whoever is gets killed.
+//! inferred, and where it may be one of several nobody is named: a session that is named gets killed.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -160,7 +160,7 @@ impl Situation<'_> {
 
     /// Where neither a list of locks nor a last statement was read: who was there, and did not itself wait, before the first of
     /// those began that wait as this one does. None where that may be several: that one came to rest just before they began says
-    /// nothing, for whoever reads goes on until then, too.
+    /// nothing, for a session that reads goes on until then, too.
     fn was_there_before(&self, builder: &Builder<'_>, kinds: &[LockKind]) -> Option<Who> {
         if builder.readings.server.metadata_locks.value().is_some() {
             return None;
