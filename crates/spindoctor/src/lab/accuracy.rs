@@ -434,6 +434,19 @@ mod tests {
     }
 
     #[test]
+    fn of_two_causes_either_may_be_the_larger() {
+        let (row, user) = ("row-lock-pileup", "user-lock-pileup");
+        let found = |causes: &[&'static str]| {
+            let found: Vec<_> = causes.iter().map(|&cause| (cause, Severity::Warning, 0.5)).collect();
+            let mut both = run(row, &found);
+            both.second_label = Some(user.to_owned());
+            both
+        };
+        assert!(found(&[user, row]).is_right() && found(&[row, user]).is_right());
+        assert!(!found(&[row]).is_right() && !found(&[user]).is_right());
+    }
+
+    #[test]
     fn the_score_counts_what_was_right_and_names_what_was_not() {
         insta::assert_snapshot!(text(&examples(), Look { width: 80, colour: false }));
     }
