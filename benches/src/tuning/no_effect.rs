@@ -1,6 +1,6 @@
 //! Trials of a setting against itself: whatever they find is wrong.
 //!
-//! All of them take hours. Each one that has ended is kept in the lab's folder, so that a later call goes on where an earlier one
+//! All of them take more than an hour. Each one that has ended is kept in the lab's folder, so that a later call goes on where an earlier one
 //! was broken off: Ctrl-C costs the run that is under way. Runs of another build do not count.
 
 use std::time::Duration;
@@ -19,11 +19,13 @@ use crate::paired::Spread;
 use crate::{Bench, Benchmark, progress};
 
 const TABLES: Tables = Tables { count: 4, rows: 10_000 };
-const REAL: usize = 20;
-/// Of which so many may be wrong: 5 %.
-const MOST: f64 = 0.05;
-/// And so many are to end with no significant effect.
-const LEAST: f64 = 0.80;
+/// Runs. A rate of 5 % of wrong ones cannot be shown by so few: that stands under truth-table, by simulation. They show that a real server's
+/// noise does not make wrong ones common, and whether ten minutes are enough.
+const REAL: usize = 8;
+/// So many may be wrong.
+const MOST: usize = 0;
+/// And so many of them are to end with no significant effect: 80 % and more.
+const LEAST: usize = 7;
 
 pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "no-effect",
@@ -122,14 +124,14 @@ fn rows(runs: &[NullRun]) -> anyhow::Result<Vec<Row>> {
         Row::goal(
             format!("false verdicts of {REAL}"),
             false_real.to_string(),
-            "<= 1",
-            false_real as f64 <= MOST * REAL as f64,
+            MOST.to_string(),
+            false_real <= MOST,
         ),
         Row::goal(
             format!("no significant effect, of {REAL}"),
             none.to_string(),
-            ">= 16",
-            none as f64 >= LEAST * REAL as f64,
+            format!(">= {LEAST}"),
+            none >= LEAST,
         ),
         Row::plain("inconclusive", count("inconclusive").to_string()),
         Row::plain(

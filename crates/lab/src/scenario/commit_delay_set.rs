@@ -15,6 +15,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
             for 200 ms so that more come together: binlog_group_commit_sync_delay = 200000, on MariaDB \
             binlog_commit_wait_usec = 200000 with binlog_commit_wait_count = 100. CPUs and disk idle. Seen to suffer by commits \
             that take more than 150 ms for 95 in 100.",
+    is_calm: true,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, suffering| Box::pin(symptom(server, suffering)),

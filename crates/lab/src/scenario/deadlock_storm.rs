@@ -25,6 +25,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
     story: "Sixteen clients move amounts between two pairs of accounts: each transaction updates two rows, 20 ms apart, half of the clients \
             in the opposite order, and begins again when it was a deadlock's victim. Seen to suffer by the clients: at least 20 \
             of their transactions end with error 1213 each second.",
+    is_calm: true,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |_, suffering| Box::pin(symptom(suffering)),

@@ -27,6 +27,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
             with 8 MiB of space; within seconds it is full. Seen to suffer by the server's error log, which says that it waits \
             for someone to free space, and by Handler_commit, which no longer grows.",
     needs: "root, for a file system of its own",
+    is_calm: true,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),

@@ -23,6 +23,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
             each sync stands in the kernel for seconds, and all sessions behind it. Seen to suffer by Handler_commit: fewer \
             than three commits a second.",
     needs: "root, for a slow disk; a data folder on a disk",
+    is_calm: true,
     spec: |_| spec(),
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),

@@ -27,6 +27,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
             statement that does nothing and takes 100 ms or more.",
     // MySQL's thread pool is part of its Enterprise edition.
     flavors: &[Flavor::Mariadb],
+    is_calm: true,
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
