@@ -21,6 +21,9 @@ const LENGTH: usize = 4;
 /// A chain seen in a smaller share of what was looked at is not named.
 const WORTH_NAMING: f64 = 0.02;
 
+/// A smaller mean number of the server's own threads would be shown as 0.0.
+const SHOWN_AS_SOME: f64 = 0.05;
+
 /// Which stacks show a cause.
 #[derive(Debug, Clone, Copy)]
 pub enum Stacks {
@@ -124,15 +127,15 @@ fn standing(profile: &Profile, functions: &[&str]) -> Vec<Evidence> {
         (Group::AtRest, "connections stand in"),
         (Group::OfTheServer, "threads stand in"),
     ] {
-        let whole = match group {
-            Group::AtWork => of(group),
-            Group::AtRest => of(group) + of(Group::AtWork),
-            Group::OfTheServer => snapshots,
+        let (whole, least) = match group {
+            Group::AtWork => (of(group), WORTH_NAMING),
+            Group::AtRest => (of(group) + of(Group::AtWork), WORTH_NAMING),
+            Group::OfTheServer => (snapshots, SHOWN_AS_SOME),
         };
         let of_group = counted.iter().filter(|((of, _), _)| *of == group);
         let mut chains: Vec<(String, f64)> = of_group
             .map(|((_, chain), count)| (chain.clone(), *count as f64 / whole))
-            .filter(|(_, share)| *share >= WORTH_NAMING)
+            .filter(|(_, share)| *share >= least)
             .collect();
         largest_first(&mut chains);
         shown.extend(chains.into_iter().map(|(chain, share)| {
@@ -212,6 +215,23 @@ mod tests {
         );
         assert_eq!(value(&["my_net_read"]), "connections stand in: 55 % my_net_read < do_command");
         assert_eq!(value(&["log_flusher"]), "threads stand in: 40.0 on average: log_flusher");
+    }
+
+    /// One of the server's threads, once in forty snapshots: "0.0 on average" says nothing.
+    #[test]
+    fn a_thread_that_was_hardly_seen_there_is_left_out() {
+        use spindoctor_model::stack::ThreadState::Condition;
+        let mut window = Build::busy("8.0.36")
+            .only_snapshots(&[(1, Condition, &["log_flusher", "start_thread"])])
+            .window();
+        let seen = |window: &Window| Stacks::Standing(&["log_flusher"]).evidence(window).len();
+        assert_eq!(seen(&window), 1);
+        let spindoctor_model::Reading::Available { value: profile, .. } = &mut window.profile else {
+            panic!()
+        };
+        profile.observations.truncate(1);
+        profile.snapshots = vec![profile.snapshots[0]; 40];
+        assert_eq!(seen(&window), 0);
     }
 
     #[test]

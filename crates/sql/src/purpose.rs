@@ -75,6 +75,15 @@ pub fn aggregates(statement: &str) -> bool {
     })
 }
 
+/// True for an INSERT or REPLACE of values that the client gave: it reads no rows by itself, so that those that are counted for it were
+/// read by a trigger, a stored function, or the check of a foreign key.
+pub fn inserts_values(statement: &str) -> bool {
+    let lexed = lex(server_digest(statement), Mode::UNKNOWN);
+    let mut code = lexed.code();
+    code.next().is_some_and(|first| first.is_one_of(&["insert", "replace"]))
+        && !code.any(|token| token.is_one_of(&["select", "table", "with"]))
+}
+
 /// Whatever may be a name in it, in lower case and without quotes: its words, its quoted names, and what stands in double quotes,
 /// which is a name to a server in ANSI mode. To be compared with names that are known, never to be shown.
 pub fn names(statement: &str) -> impl Iterator<Item = String> {
@@ -132,6 +141,21 @@ mod tests {
             ["UPDATE t SET k = SLEEP(1)", "SELECT wait_for_job(7)", "CALL poll()", "DO sleep (9)", ""]
         {
             assert!(!changes_without_sleep(statement), "{statement}");
+        }
+    }
+
+    #[test]
+    fn an_insert_of_values_reads_no_rows_by_itself() {
+        for statement in [
+            "INSERT INTO t VALUES (?, ?)",
+            "/* app */ replace t set a = 'select'",
+            "INSERT INTO `select` VALUES (1) /* , ... */",
+        ] {
+            assert!(inserts_values(statement), "{statement}");
+        }
+        for statement in ["INSERT INTO t SELECT * FROM u", "INSERT INTO t TABLE u", "UPDATE t SET a = 1", ""]
+        {
+            assert!(!inserts_values(statement), "{statement}");
         }
     }
 

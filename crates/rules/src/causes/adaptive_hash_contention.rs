@@ -79,9 +79,10 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             "Lookups share the latch, changes take it for themselves; what the hash saves is lost several times over while \
              sessions queue for it.",
         )
-        .evidence(
-            Evidence::new("statements that wait for it", latch.waiting, "ratio", "stacks").expected(format!("< {WARNING_FROM}")),
-        )
+        // Where all of it is spinning, that nobody waits speaks for nothing.
+        .evidence_if((latch.waiting > 0.0).then(|| {
+            Evidence::new("statements that wait for it", latch.waiting, "ratio", "stacks").expected(format!("< {WARNING_FROM}"))
+        }))
         .evidence_if(latch.spinning.map(|spinning| {
             Evidence::new("CPU samples that spin on it", spinning, "ratio", "CPU samples").expected(format!("< {WARNING_FROM}"))
         }))

@@ -528,6 +528,16 @@ pub(crate) mod examples {
         assert_eq!(evaluate(&silent), Outcome::Clear);
     }
 
+    /// The log is too small, and who is not stopped by that fills the CPUs.
+    #[test]
+    fn full_cpus_stand_behind_a_log_that_stops_sessions() {
+        let threads = [(6, ThreadState::Sleep, WAITS)];
+        let window = between_two_stops().snapshots(&threads).runs(4.0, 8.0).host_cpu(4.0, 0.0).window();
+        let causes: Vec<String> =
+            crate::diagnose(&window).findings.into_iter().map(|finding| finding.cause).collect();
+        assert_eq!(causes[0], CAUSE.name, "{causes:?}");
+    }
+
     #[test]
     fn sessions_that_wait_for_pages_of_a_hurried_page_cleaner_are_the_same_stall() {
         const WAITS: &[&str] = &[

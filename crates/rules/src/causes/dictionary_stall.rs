@@ -7,7 +7,7 @@ use spindoctor_model::{Evidence, Finding, Remedy, Root, TimeClass, Unavailable, 
 use super::{metadata_lock_pileup, storage_stalled, table_cache_contention};
 use crate::draft::Draft;
 use crate::sessions::{at_work, mean, shortened};
-use crate::stall::{HELD_UP, HELD_UP_RATIO, stack_of};
+use crate::stall::{HELD_UP, HELD_UP_RATIO, LATCH_WAITS, Look, Stall, nobody, stack_of};
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 /// The catalogue entry.
@@ -26,7 +26,9 @@ pub const CAUSE: Cause = Cause {
                lock, and sessions that have waited no longer than it has run, in `Waiting for table (schema, \
                tablespace) metadata lock`, `Opening tables`, `closing tables`, `checking permissions` or `System lock`. \
                It fires when two or more sessions on average are blocked this way, and they are 10 % or more of the sessions \
-               at work. The estimate is that share. The stacks show what takes the time.",
+               at work. The estimate is that share. The stacks show what takes the time. Tables that are created and dropped all \
+               the time give no single statement that lasts: there the stacks count, of sessions that create, drop or rename a table \
+               under the dictionary's lock (up to 5.7, and MariaDB), and of those that wait for it.",
     looks_alike: "A DROP or TRUNCATE that itself waits for a metadata lock blocks others because of an old \
                   transaction: metadata-lock-pileup. Opening tables without any DDL is a small cache: \
                   table-cache-contention. Commits that wait for the same slow disk are commit-sync-bound.",
@@ -60,6 +62,7 @@ pub const CAUSE: Cause = Cause {
         "buf_LRU_flush_or_remove_pages",
         "row_truncate_table_for_mysql",
         "row_mysql_lock_data_dictionary",
+        "row_mysql_lock_data_dictionary_func",
         "Sql_cmd_truncate_table::execute",
         "mysql_rm_table",
         "mysql_rm_db",
@@ -83,6 +86,22 @@ const STATES: &[&str] = &[
     "checking permissions",
     "system lock",
 ];
+
+/// What takes the lock of the whole dictionary: row0mysql.cc, up to 5.7, and MariaDB.
+const LOCKS_DICTIONARY: &[&str] = &["row_mysql_lock_data_dictionary", "row_mysql_lock_data_dictionary_func"];
+
+/// What has it meanwhile: row0mysql.cc, ha_innodb.cc.
+const HAS_DICTIONARY: &[&str] = &[
+    "row_drop_table_for_mysql",
+    "row_truncate_table_for_mysql",
+    "row_rename_table_for_mysql",
+    "row_create_table_for_mysql",
+    "create_table_info_t::create_table",
+    "create_table_info_t::create_table_def",
+];
+
+/// Sessions of which each has the dictionary locked, or waits for who has.
+const TAKE_TURNS: Look = Look { does: HAS_DICTIONARY, waits: waits_for_dictionary, waits_beside: nobody };
 
 /// The process list has whole seconds.
 const CLOCK_S: f64 = 1.0;
@@ -111,7 +130,11 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let working = mean(lists.iter().map(|(_, threads)| at_work(threads).count() as f64));
     let ratio = (held_up / working.max(1.0)).min(1.0);
     if held_up < HELD_UP || ratio < HELD_UP_RATIO {
-        return Ok(None);
+        // The list has answered: stacks that are missing hide no statement that lasts.
+        return Ok(Stall::count(window, TAKE_TURNS)
+            .ok()
+            .flatten()
+            .and_then(|stall| take_turns(window, &stall)));
     }
     let worst = moments.iter().filter_map(|(_, moment)| moment.as_ref()).max_by_key(|moment| moment.held_up);
     let Some(worst) = worst else { return Ok(None) };
@@ -171,6 +194,48 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     ))
 }
 
+/// Sessions that make and drop tables, one after the other.
+fn take_turns(window: &Window, stall: &Stall) -> Option<Finding> {
+    if !stall.matters() || stall.waiting == 0.0 {
+        return None;
+    }
+    let [held_up, share] = stall.evidence("sessions that change the dictionary, or wait for it");
+    Some(
+        Draft::new(
+            &CAUSE,
+            stall.ratio(),
+            format!("{:.1} sessions on average create, drop or rename a table, or wait for their turn", stall.held_up),
+        )
+        .why(format!(
+            "InnoDB's dictionary has one lock: of {:.1} sessions at work {:.1} waited for it, and in {:.0} % of the snapshots \
+             somebody had it to make, drop or rename a table, with its file and a sync.",
+            stall.at_work,
+            stall.waiting,
+            stall.seen_ratio * 100.0
+        ))
+        .evidence(held_up)
+        .evidence(share)
+        .remedy(Remedy {
+            statement: "Make and drop fewer tables: one table that stays, with a key for who uses it, in place of a table for each job; \
+                        CREATE TEMPORARY TABLE where nobody else reads it"
+                .into(),
+            why: "Rows are inserted and deleted by many at once, tables one at a time.".into(),
+            dynamic: true,
+            risk: "It is a change of the application.".into(),
+            undo: String::new(),
+        })
+        .root(stall.root(window))
+        .explains(&[metadata_lock_pileup::CAUSE.name, table_cache_contention::CAUSE.name])
+        .finding(),
+    )
+}
+
+/// True for a stack that waits for the dictionary's lock.
+fn waits_for_dictionary(names: &[&str]) -> bool {
+    let asks = names.iter().position(|name| LOCKS_DICTIONARY.contains(name));
+    asks.is_some_and(|asks| names[..asks].iter().any(|name| LATCH_WAITS.contains(name)))
+}
+
 /// Who drops or truncates in this sample, and how many are blocked; none where nobody does.
 fn moment(threads: &[ServerThread]) -> Option<Moment<'_>> {
     let doer = at_work(threads)
@@ -217,6 +282,35 @@ pub(crate) mod examples {
 
     pub(crate) fn missing() -> Window {
         Build::busy("9.7.4").no_session(spindoctor_model::NoSessionKind::Silent).window()
+    }
+
+    /// Each has a short statement, and none lasts: 5.7.
+    #[test]
+    fn tables_that_are_made_and_dropped_all_the_time_wait_for_the_dictionary() {
+        use spindoctor_model::stack::ThreadState::{DiskWrite, Lock};
+        let waits: &[&str] = &[
+            "pthread_cond_wait",
+            "os_event::wait_low",
+            "sync_array_wait_event",
+            "rw_lock_x_lock_func",
+            "row_mysql_lock_data_dictionary_func",
+            "ha_innobase::delete_table",
+            "dispatch_command",
+        ];
+        let has: &[&str] =
+            &["fsync", "fil_delete_tablespace", "row_drop_table_for_mysql", "dispatch_command"];
+        let found = |waiting| {
+            let sessions = |_| {
+                (20..30)
+                    .map(|id| session(id, "Query", "creating table", "CREATE TABLE t1 (id INT)"))
+                    .collect()
+            };
+            let window = Build::busy("5.7.22").sessions(sessions);
+            evaluate(&window.snapshots(&[(waiting, Lock, waits), (1, DiskWrite, has)]).window())
+        };
+        let Outcome::Fired(finding) = found(9) else { panic!() };
+        assert!(finding.headline.contains("wait for their turn"), "{}", finding.headline);
+        assert_eq!(found(0), Outcome::Clear);
     }
 
     #[test]

@@ -34,8 +34,8 @@ pub const CAUSE: Cause = Cause {
     remedies: "Look at what the holder at the end of the chain does. A statement that can be done without (a monitor's look at \
                information_schema) is ended and not run again. Of a ring nothing but a restart frees the server: take the stacks \
                of all threads first, and send them with the text to those who maintain the server.",
-    safety: "Taking stacks with gdb stops the server while it reads them, which does no harm to one that stands. KILL frees nobody \
-             while its thread waits for a latch. A restart recovers as after a crash.",
+    safety: "spindoctor takes stacks without stopping a thread. gdb stops the server while it reads them, which does no harm to one that \
+             stands. KILL frees nobody while its thread waits for a latch. A restart recovers as after a crash.",
     references: &[
         "MySQL Reference Manual: InnoDB Standard Monitor and Lock Monitor Output (SEMAPHORES)",
         "MySQL source, storage/innobase/sync/sync0arr.cc (sync_array_print_long_waits, sync_array_detect_deadlock)",
@@ -84,18 +84,28 @@ fn of_log(window: &Window) -> Option<Finding> {
             .why("The log does not say who had it. What that thread did meanwhile, stacks of all threads would say, taken while it \
                   lasts: a disk that does not answer, or a defect of the server.")
             .evidence_all(logged::evidence(trouble, times).into_iter())
-            .remedy(stacks_first())
+            .remedy(stacks_first(window))
             .finding(),
     )
 }
 
-fn stacks_first() -> Remedy {
+fn stacks_first(window: &Window) -> Remedy {
+    let (statement, risk) = if window.is_given() {
+        (
+            "gdb -p PID -batch -ex 'thread apply all bt' > stacks.txt, before anything else is tried",
+            "The server is stopped while gdb reads, for seconds.",
+        )
+    } else {
+        (
+            "spindoctor stacks > stacks.txt, on the server's host and before anything else is tried",
+            "It only reads; no thread of the server is stopped.",
+        )
+    };
     Remedy {
-        statement: "gdb -p PID -batch -ex 'thread apply all bt' > stacks.txt, before anything else is tried"
-            .into(),
+        statement: statement.into(),
         why: "What the last of the chain does is in its stack, and in no status.".into(),
         dynamic: true,
-        risk: "The server is stopped while gdb reads, for seconds.".into(),
+        risk: risk.into(),
         undo: String::new(),
     }
 }
@@ -339,7 +349,7 @@ fn chain_remedies(window: &Window, waits: &[&SemaphoreWait], session: Option<&Se
             undo: "SET GLOBAL innodb_adaptive_hash_index = ON".into(),
         });
     }
-    remedies.push(stacks_first());
+    remedies.push(stacks_first(window));
     remedies
 }
 
@@ -422,6 +432,18 @@ pub(crate) mod examples {
             finding.headline
         );
         assert!(finding.why.contains("1 reader leaves"), "{}", finding.why);
+    }
+
+    /// gdb stops a server; where spindoctor can look itself, nobody is sent to it.
+    #[test]
+    fn a_server_that_runs_is_not_stopped_for_its_stacks() {
+        let last = |window: &Window| found(window).remedies.pop().unwrap();
+        let mut window = fires();
+        assert!(!window.is_given());
+        assert!(last(&window).statement.starts_with("spindoctor stacks"), "{:?}", last(&window));
+        assert!(last(&window).risk.contains("no thread"));
+        window.server.no_pid = Some(Unavailable::because(spindoctor_model::window::NOT_GIVEN));
+        assert!(last(&window).statement.starts_with("gdb"), "{:?}", last(&window));
     }
 
     #[test]

@@ -179,10 +179,13 @@ fn examine<'w>(window: &'w Window) -> Result<Option<Finding>, Unavailable> {
         .and_then(|sample| Some(Ring::from_window(window, sample, LockKind::Row)?.sentence()));
     let headline = match (&root, latest) {
         (Some(described), Some(verdict)) if one_holder => format!(
-            "Connection {} blocks {}{on}: it {}{}",
+            "Connection {} blocks {}{}: it {}{}{}",
             verdict.connection_id,
             transactions(held_up(verdict)),
+            // What most want is the second's.
+            if verdict.second.is_some() { "" } else { &on },
             sessions::doing(described),
+            chained(verdict, &on),
             beside(&others)
         ),
         _ => format!("{mean_waiters:.1} sessions on average wait for row locks{on}"),
@@ -306,6 +309,13 @@ fn expected_if(is_beyond: bool, evidence: Evidence, expected: String) -> Evidenc
 /// `1 transaction`, `14 transactions`
 fn transactions(count: usize) -> String {
     format!("{count} transaction{}", if count == 1 { "" } else { "s" })
+}
+
+/// `; 25 of them wait on shop.stock behind connection 8, which waits for it`
+fn chained(root: &Verdict<'_>, on: &str) -> String {
+    root.second.map_or_else(String::new, |(second, behind)| {
+        format!("; {behind} of them wait{on} behind connection {second}, which waits for it")
+    })
 }
 
 /// `; connection 8 blocks 28 more`
@@ -483,6 +493,69 @@ pub(crate) mod examples {
         let kills: Vec<&str> = finding.remedies.iter().map(|remedy| remedy.statement.as_str()).collect();
         assert_eq!(kills[..2], ["KILL 7", "KILL 8"]);
         assert!(finding.why.contains("rows of its own"), "{}", finding.why);
+    }
+
+    /// Connection 7 has a row that 8 wants, and 8 has one of another table that all others want.
+    #[test]
+    fn of_a_chain_the_second_is_named_with_the_table_that_the_others_want() {
+        let wait = |waiting: u64, blocking: u64, table: &str| RowLockWait {
+            waiting_connection_id: Some(waiting),
+            blocking_connection_id: Some(blocking),
+            waiting_transaction: (waiting + 9000).to_string(),
+            blocking_transaction: (blocking + 9000).to_string(),
+            table: table.into(),
+            waited_s: 12.0,
+            ..RowLockWait::default()
+        };
+        let window = two_holders().each(move |at_s, server, _| {
+            let others = (20..45).map(|id| wait(id, 8, "shop.stock"));
+            server.row_lock_waits =
+                answer(at_s, std::iter::once(wait(8, 7, "shop.orders")).chain(others).collect());
+        });
+        let finding = found(&window.window());
+        assert_eq!(
+            finding.headline,
+            "Connection 7 blocks 26 transactions: it is idle in transaction; 25 of them wait on shop.stock behind connection 8, \
+             which waits for it"
+        );
+        assert_eq!(finding.remedies[0].statement, "KILL 7");
+    }
+
+    /// Of 22 sessions one scans, and 20 wait for a row that another has.
+    #[test]
+    fn a_scan_beside_the_queue_stands_behind_it() {
+        let waits = |waiting: u64| RowLockWait {
+            waiting_connection_id: Some(waiting),
+            blocking_connection_id: Some(7),
+            waiting_transaction: (waiting + 9000).to_string(),
+            blocking_transaction: "9007".into(),
+            table: "shop.stock".into(),
+            waited_s: 12.0,
+            ..RowLockWait::default()
+        };
+        let window = Build::busy("8.0.36")
+            .sessions(|_| {
+                let mut sessions = vec![session(7, "Sleep", "", "")];
+                sessions
+                    .extend((20..40).map(|id| session(id, "Query", "updating", "UPDATE stock SET n = 1")));
+                sessions.push(session(40, "Query", "executing", "SELECT * FROM orders WHERE note = 'x'"));
+                sessions
+            })
+            .each(move |at_s, server, _| {
+                server.transactions = answer(at_s, vec![transaction(7, "RUNNING", 60.0)]);
+                server.row_lock_waits = answer(at_s, (20..40).map(waits).collect());
+            })
+            .digest_scans(
+                "SELECT * FROM orders WHERE note = ?",
+                5.0,
+                190_000.0,
+                crate::testing::Rows { examined: 200_000.0, sent: 2.0 },
+                1.0,
+            );
+        let findings = crate::diagnose(&window.window()).findings;
+        let causes: Vec<&str> = findings.iter().map(|finding| finding.cause.as_str()).collect();
+        assert_eq!(causes[..2], [CAUSE.name, "rows-read-waste"], "{causes:?}");
+        assert_eq!(findings[0].remedies[0].statement, "KILL 7");
     }
 
     /// Waiters that give up after a second are not made to wait for five.

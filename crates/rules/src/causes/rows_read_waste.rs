@@ -239,7 +239,10 @@ fn by_digests(window: &Window) -> Option<Finding> {
                 sessions::shortened(spindoctor_sql::server_digest(&worst.digest.text))
             ),
         )
-        .why(if scans {
+        .why(if spindoctor_sql::inserts_values(&worst.digest.text) {
+            "The statement itself reads no rows. A trigger of its table does, or a stored function that it calls, and these rows are \
+             counted for it."
+        } else if scans {
             "It scans a table, or joins without an index, to find a few rows: an index is missing or not used."
         } else {
             "It uses an index that leads to far more rows than it needs: a better one is missing or not chosen."
@@ -278,6 +281,17 @@ fn by_digests(window: &Window) -> Option<Finding> {
 }
 
 fn explain_it(statement: &str) -> Remedy {
+    if spindoctor_sql::inserts_values(statement) {
+        return Remedy {
+            statement: "SHOW TRIGGERS\\G".into(),
+            why: "It shows the statements of the table's triggers: EXPLAIN each of them, and that of a function that they call. The \
+                  EXPLAIN of the INSERT does not show them."
+                .into(),
+            dynamic: true,
+            risk: "It only reads.".into(),
+            undo: String::new(),
+        };
+    }
     Remedy {
         statement: format!("EXPLAIN {}", sessions::shortened(spindoctor_sql::server_digest(statement))),
         why: "It shows the table that is read whole; give that table an index on the columns of WHERE and JOIN.".into(),
@@ -455,6 +469,21 @@ pub(crate) mod examples {
             finding.headline
         );
         assert!(finding.score > 0.2 && finding.score < 0.5, "{}", finding.score);
+    }
+
+    /// Its rows are counted for the INSERT, whose own plan shows nothing.
+    #[test]
+    fn a_trigger_that_scans_is_looked_for_where_an_insert_reads_rows() {
+        let window = Build::busy("5.7.22").digest_scans(
+            "INSERT INTO orders VALUES ( ... )",
+            12.0,
+            150_000.0,
+            Rows { examined: 200_000.0, sent: 0.0 },
+            1.0,
+        );
+        let finding = found(&window.window());
+        assert!(finding.why.contains("A trigger of its table does"), "{}", finding.why);
+        assert!(finding.remedies[0].statement.starts_with("SHOW TRIGGERS"), "{:?}", finding.remedies);
     }
 
     #[test]

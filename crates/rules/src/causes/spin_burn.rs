@@ -112,7 +112,9 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         .evidence_if(
             (kernel > 0.0).then(|| Evidence::new("spinning in the kernel", kernel, "ratio", "CPU samples")),
         );
-    for correction in spin.corrected() {
+    // A spin that is not too long is not what is wrong, and a longer one would burn more.
+    let corrections = if too_long { spin.corrected() } else { Vec::new() };
+    for correction in corrections {
         draft = draft.remedy(Remedy {
             statement: format!("SET GLOBAL {} = {:.0}", correction.variable, correction.to),
             why: format!("A full spin then lasts about {meant_us:.0} us on this CPU."),
@@ -162,9 +164,10 @@ fn of_a_text(share: f64) -> Finding {
 #[cfg(test)]
 pub(crate) mod examples {
     use spindoctor_model::Reading;
+    use spindoctor_model::host::PauseLatency;
 
     use super::*;
-    use crate::testing::Build;
+    use crate::testing::{Build, answer};
 
     fn spinning(share: f64) -> Build {
         Build::busy("8.0.36")
@@ -207,6 +210,23 @@ pub(crate) mod examples {
             statements,
             ["SET GLOBAL innodb_spin_wait_delay = 6", "SET GLOBAL innodb_spin_wait_pause_multiplier = 50"]
         );
+    }
+
+    /// A PAUSE that is a little shorter than where the defaults come from makes no longer spin right where spinning is the waste.
+    #[test]
+    fn no_longer_spin_is_proposed_where_spinning_is_the_waste() {
+        let burns = |pause_ns: f64| {
+            let frames = &["ut_delay", "rw_lock_s_lock_spin", "row_search_mvcc"];
+            let window = Build::busy("8.0.36").cpu_samples(1000, 0.45, frames).each(move |at_s, _, host| {
+                host.pause = answer(at_s, PauseLatency { ns: pause_ns, ..PauseLatency::default() });
+            });
+            let Outcome::Fired(finding) = evaluate(&window.window()) else { panic!("it fires") };
+            finding.remedies.into_iter().map(|remedy| remedy.statement).collect::<Vec<_>>()
+        };
+        for statement in burns(9.6).iter().chain(&burns(4.0)) {
+            assert!(!statement.starts_with("SET GLOBAL"), "{statement}");
+        }
+        assert!(burns(47.0)[0].starts_with("SET GLOBAL"));
     }
 
     #[test]

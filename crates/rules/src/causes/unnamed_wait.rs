@@ -346,6 +346,12 @@ fn why(largest: &TimeShare, unexamined: Option<&Cause>) -> String {
             .to_owned();
     }
     match largest.seen.first().filter(|(seen, _)| !seen.is_empty()) {
+        // They stand in many places, and this is only the commonest.
+        Some((seen, share)) if *share < largest.share / 2.0 => format!(
+            "No cause of the catalogue explains it, and these sessions were seen in many places. The commonest, {:.0} % of the \
+             session time: {seen}.",
+            share * 100.0
+        ),
         Some((seen, share)) => format!(
             "No cause of the catalogue explains it. Most of these sessions, {:.0} % of the session time, were seen in: {seen}.",
             share * 100.0

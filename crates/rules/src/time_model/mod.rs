@@ -320,6 +320,33 @@ mod tests {
         assert_eq!(found[..2], [("cpu-throttled".into(), 50.0), ("noisy-neighbour".into(), 33.0)]);
     }
 
+    /// Some of sixteen wait for a sync, and a quota stops the others for half of each period.
+    #[test]
+    fn of_a_quota_and_commits_the_larger_share_comes_first() {
+        let first = |committing: u64| {
+            let sessions = move |_| {
+                let state = |at| if at < committing { "waiting for handler commit" } else { "executing" };
+                (0..16).map(|at| session(311 + at, "Query", state(at), "UPDATE t SET a = 1")).collect()
+            };
+            let ready = (16 - committing) as f64;
+            let window = Build::busy("8.0.36")
+                .variable("innodb_log_writer_threads", "OFF")
+                .counter("Innodb_os_log_fsyncs", 180.0)
+                .file_wait("wait/io/file/innodb/innodb_log_file", 360.0, 2400.0)
+                .sessions(sessions)
+                .without_profile()
+                .quota(2.0, 4)
+                .throttled(100.0, 20.0)
+                .runs(2.0_f64.min(ready), (ready - 2.0).max(0.0))
+                .host_cpu(2.0, 2.0);
+            let findings = diagnose(&window.window()).findings;
+            let place = |cause: &str| findings.iter().position(|finding| finding.cause == cause);
+            (place("cpu-throttled"), place("commit-sync-bound"))
+        };
+        assert_eq!(first(6), (Some(0), Some(1)));
+        assert_eq!(first(13), (Some(1), Some(0)));
+    }
+
     #[test]
     fn a_list_that_sees_few_sessions_work_on_full_cpus_does_not_hide_those_that_wait_for_one() {
         let sessions = |_| {

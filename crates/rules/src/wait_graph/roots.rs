@@ -116,6 +116,26 @@ pub(crate) fn roots_behind(graph: &WaitGraph, kinds: &[LockKind]) -> Vec<(usize,
     counted
 }
 
+/// Of a chain, the second: where few wait for the root directly, and most of all behind one of these few, for something else, that
+/// thread's place and how many wait behind it. Who queues for what the root has is no chain, though each waits for the one before.
+pub(crate) fn second_of_chain(graph: &WaitGraph, root: &WaitRoot) -> Option<(u32, usize)> {
+    if 2 * root.waiting_directly >= root.waiting_in_all {
+        return None;
+    }
+    let waiters_of = waiters_of(graph);
+    let directly: BTreeSet<u32> =
+        waiters_of.get(&Held::Thread(root.thread?))?.iter().map(|edge| edge.waiter).collect();
+    directly
+        .into_iter()
+        .filter(|&thread| {
+            let edges = waiters_of.get(&Held::Thread(thread)).map(Vec::as_slice).unwrap_or_default();
+            most_wanted(edges) != (root.kind, root.object.as_str())
+        })
+        .map(|thread| (thread, behind(&waiters_of, &Held::Thread(thread)).len()))
+        .max_by_key(|&(thread, behind)| (behind, std::cmp::Reverse(thread)))
+        .filter(|&(_, behind)| 2 * behind > root.waiting_in_all as usize)
+}
+
 fn waiters_of(graph: &WaitGraph) -> BTreeMap<Held<'_>, Vec<&WaitEdge>> {
     let mut waiters_of: BTreeMap<Held<'_>, Vec<&WaitEdge>> = BTreeMap::new();
     for edge in &graph.edges {

@@ -7,7 +7,7 @@ use spindoctor_model::wait_graph::{LockKind, WaitRoot, WaitingThread};
 use spindoctor_model::{Remedy, Root, Sample, WaitGraph, Window};
 
 use super::doing::ROLLING_BACK;
-use super::roots::{root_behind, roots_behind};
+use super::roots::{root_behind, roots_behind, second_of_chain};
 use super::{Readings, build};
 use crate::sessions;
 
@@ -19,6 +19,8 @@ pub(crate) struct Verdict<'a> {
     pub(crate) connection_id: u64,
     /// How it stands in the graph.
     pub(crate) root: WaitRoot,
+    /// Of a chain, the connection that waits for it and behind which most of the others wait, with how many.
+    pub(crate) second: Option<(u64, usize)>,
     thread: WaitingThread,
 }
 
@@ -38,7 +40,9 @@ impl<'a> Verdict<'a> {
 
     fn from_root(graph: &WaitGraph, sample: &'a Sample, root: WaitRoot) -> Option<Self> {
         let thread = graph.threads.get(root.thread? as usize)?.clone();
-        Some(Self { sample, connection_id: thread.connection_id?, root, thread })
+        let second = second_of_chain(graph, &root)
+            .and_then(|(second, behind)| Some((graph.threads.get(second as usize)?.connection_id?, behind)));
+        Some(Self { sample, connection_id: thread.connection_id?, root, second, thread })
     }
 
     /// The root of the most of the samples in which sessions wait as `waits` says, of those connections that are still there in the
