@@ -207,7 +207,7 @@ pub async fn ask_all<'a>(
 /// The rows of the first of these sources that answers, with what they say in a sample; none where none can be asked.
 ///
 /// # Errors
-/// The session broke, or the server refused every source that can be asked: the error of the first.
+/// The session broke, or the server refused every source that can be asked: the error of the first, with the GRANT that would unlock it.
 pub(crate) async fn first_answer<'a>(
     session: &mut Session,
     sources: impl IntoIterator<Item = &'a Source>,
@@ -218,7 +218,9 @@ pub(crate) async fn first_answer<'a>(
         let mut sample = ServerSample::default();
         match turn(session, source, known, &mut sample).await? {
             Outcome::Answered { rows, .. } => return Ok(Some((rows, sample))),
-            Outcome::Refused { refusal, .. } => refused = refused.or(Some(refusal.error)),
+            Outcome::Refused { refusal: Refusal { why, error, .. }, .. } => {
+                refused = refused.or_else(|| Some(error.with_grant(&why.unlock.unwrap_or_default())));
+            }
             _ => {}
         }
     }

@@ -19,6 +19,22 @@ pub fn safe(text: &str) -> String {
     shown
 }
 
+/// A line for people without the system's error numbers: Rust writes `No such file or directory (os error 2)`, and the words say it all.
+pub fn without_error_numbers(line: &str) -> String {
+    let mut parts = line.split(" (os error ");
+    let mut shown = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        match part.split_once(')') {
+            Some((number, rest)) if number.parse::<i32>().is_ok() => shown.push_str(rest),
+            _ => {
+                shown.push_str(" (os error ");
+                shown.push_str(part);
+            }
+        }
+    }
+    shown
+}
+
 /// JSON made safe to print on a terminal: what [`safe`] makes visible is written as `\u001b`, which
 /// means the same to a machine. serde_json has escaped the C0 controls already; its own line breaks stay.
 pub fn safe_json(json: &str) -> String {
@@ -47,6 +63,20 @@ fn steers(character: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_words_of_an_error_stay_and_its_number_goes() {
+        let error = std::io::Error::from_raw_os_error(2);
+        assert!(error.to_string().contains("os error"), "what the standard library writes");
+        let line = format!("cannot read /x: {error}; cannot read /y: {error}");
+        assert_eq!(
+            without_error_numbers(&line),
+            "cannot read /x: No such file or directory; cannot read /y: No such file or directory"
+        );
+        for kept in ["", "a (os error x)", "a (os error 2", "(os error 2)"] {
+            assert_eq!(without_error_numbers(kept), kept);
+        }
+    }
 
     #[test]
     fn what_steers_a_terminal_becomes_visible() {

@@ -14,6 +14,7 @@ use crate::host;
 use crate::host::thread_ids::ThreadIds;
 use crate::mysql::analyze_json;
 use crate::mysql::optimizer_trace::RangeAnalysis;
+use crate::mysql::source::process_grant;
 use crate::mysql::{ConnectError, QueryError, Rows, Session, Target};
 pub use answers::quoted;
 use answers::{add_reads, indexes, literal, pages, plan, statements, table_text, traced};
@@ -146,6 +147,10 @@ impl Dives {
             let sql = self.running_sql();
             match self.session.query(&sql).await {
                 Err(why) if self.names_threads && !why.breaks_session() => self.names_threads = false,
+                Err(why @ QueryError::Denied { .. }) => {
+                    let grantee = self.session.grantee().await;
+                    return Err(why.with_grant(&format!("{} TO {grantee}", process_grant(self.version))));
+                }
                 rows => break rows?,
             }
         };

@@ -7,6 +7,7 @@
 //! that says nothing.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
@@ -19,6 +20,10 @@ use crate::mysql::target::{Endpoint, Target, addresses};
 
 /// What lets the user name the process.
 const UNLOCK: &str = "--pid PID";
+
+/// Where no server is found at a socket.
+const WHERE_IT_IS: &str =
+    "check that the server runs and where its socket is (-S), or name its process (--pid PID)";
 
 /// Whose process is the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -250,8 +255,15 @@ fn serving(listeners: &[Listener], wanted: &[IpAddr]) -> Vec<u64> {
 /// The connection does not wait: a server that hangs with a full backlog is left alone.
 fn by_credentials(proc: &Path, path: &Path) -> Result<u32, Unavailable> {
     let address = path.display().to_string();
-    let cannot = |error: std::io::Error| {
-        Unavailable::because(format!("the process behind {address} cannot be seen: {error}")).unlock(UNLOCK)
+    let cannot = |error: std::io::Error| match error.kind() {
+        ErrorKind::NotFound | ErrorKind::NotADirectory => {
+            Unavailable::because(format!("there is no server socket {address}")).unlock(WHERE_IT_IS)
+        }
+        ErrorKind::ConnectionRefused => {
+            Unavailable::because(format!("nothing listens on {address}")).unlock(WHERE_IT_IS)
+        }
+        _ => Unavailable::because(format!("the process behind {address} cannot be seen: {error}"))
+            .unlock(UNLOCK),
     };
     let pid = listener_of(path).map_err(cannot)?;
     // The kernel says 0 for a process in a PID namespace that is not below this one.
@@ -350,6 +362,21 @@ mod tests {
         let reason = find(&Target::new(Endpoint::Socket(path), "u")).unwrap_err();
         assert!(reason.because.contains(&format!("(pid {})", std::process::id())), "{reason:?}");
         assert_eq!(reason.unlock.as_deref(), Some(UNLOCK));
+    }
+
+    #[test]
+    fn a_socket_that_is_not_there_or_that_nobody_has_is_said_to_be_that() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s");
+        let found = || find(&Target::new(Endpoint::Socket(path.clone()), "u")).unwrap_err();
+        let said = |reason: Unavailable, what: &str| {
+            assert_eq!(reason.because, format!("{what} {}", path.display()));
+            assert_eq!(reason.unlock.as_deref(), Some(WHERE_IT_IS));
+        };
+        said(found(), "there is no server socket");
+        // What a server that was killed leaves behind.
+        drop(UnixListener::bind(&path).unwrap());
+        said(found(), "nothing listens on");
     }
 
     #[test]

@@ -321,6 +321,17 @@ impl QueryError {
         }
     }
 
+    /// The error with the GRANT that would unlock a denied one, for those to whom it is all that comes of a question.
+    #[must_use]
+    pub(crate) fn with_grant(self, grant: &str) -> Self {
+        match self {
+            Self::Denied { code, message } if !grant.is_empty() => {
+                Self::Denied { code, message: format!("{message}; {grant}") }
+            }
+            other => other,
+        }
+    }
+
     /// True when the session is of no more use.
     pub(crate) fn breaks_session(&self) -> bool {
         matches!(self, Self::NoAnswer { .. } | Self::Broken | Self::Gone { .. } | Self::TooMuch { .. })

@@ -114,7 +114,7 @@ pub(super) fn note_if_cut(source: &str, rows: &Rows, limit: usize, sample: &mut 
 }
 
 /// `GRANT PROCESS`: every flavor and version names it so.
-pub(super) fn process_grant(_: ServerVersion) -> &'static str {
+pub(crate) fn process_grant(_: ServerVersion) -> &'static str {
     "GRANT PROCESS ON *.*"
 }
 

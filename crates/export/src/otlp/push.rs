@@ -374,6 +374,26 @@ mod tests {
         assert_eq!(said(0, 2), (Vec::new(), None));
     }
 
+    /// Nobody listens there: the port was given back.
+    #[test]
+    fn a_port_where_nobody_listens_is_said_with_the_reason() {
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let pusher = Pusher::start(&format!("http://127.0.0.1:{port}")).unwrap();
+        pusher.push(Signal::Metrics, vec![0; 8]);
+        let begun = Instant::now();
+        let said = loop {
+            match pusher.counts().news() {
+                Some(said) => break said,
+                None => assert!(begun.elapsed() < PATIENCE, "nothing was said"),
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        };
+        assert!(
+            said.contains(&format!("127.0.0.1:{port} takes nothing: ")) && said.contains("refused"),
+            "{said}"
+        );
+    }
+
     #[test]
     fn what_finds_no_room_is_dropped_and_counted_at_once() {
         // Nobody listens there: the port was given back.

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use spindoctor_page::formats::{self, Format};
+use spindoctor_page::safe::without_error_numbers;
 
 /// The reader of our output closed it: a success, returned as an error so that nothing more is done.
 #[derive(Debug)]
@@ -109,7 +110,14 @@ pub fn expect_folder(folder: &Path) -> anyhow::Result<()> {
 }
 
 fn listed(endings: &[&str]) -> String {
-    endings.iter().map(|ending| format!(".{ending}")).collect::<Vec<_>>().join(", ")
+    // Two formats may have one ending.
+    let mut listed: Vec<String> = Vec::new();
+    for ending in endings.iter().map(|ending| format!(".{ending}")) {
+        if !listed.contains(&ending) {
+            listed.push(ending);
+        }
+    }
+    listed.join(", ")
 }
 
 /// Writes a file, readable for its owner alone. No link of somebody else's is followed, and nothing of somebody else's is
@@ -157,7 +165,7 @@ pub const MARKDOWN: &[&str] = &["md"];
 
 /// Writes one line for people to standard error; a note that cannot be written is lost.
 pub fn note(line: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{line}");
+    let _ = writeln!(std::io::stderr().lock(), "{}", without_error_numbers(line));
 }
 
 #[cfg(test)]

@@ -117,3 +117,35 @@ fn a_mistake_is_shown_on_standard_error_with_exit_2() {
         assert!(!message.is_empty(), "{line}");
     }
 }
+
+#[test]
+fn no_command_writes_under_the_name_of_another_kind_of_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let named = |name: &str| folder.path().join(name).display().to_string();
+    for (line, text) in [
+        (format!("locks -o {}", named("x.html")), "x.html ends in .html, which this does not write"),
+        (format!("stacks -o {}", named("x.png")), "x.png ends in .png, which this does not write"),
+        (format!("doctor --html {}", named("x.svg")), "x.svg ends in .svg, which this does not write"),
+        ("doctor --html -".to_owned(), "- is not standard output here"),
+        (format!("export /nonexistent.rec --out {}", named("ex.xlsx")), "ex.xlsx would be a folder"),
+    ] {
+        let server = if line.starts_with("export") { "" } else { " --no-defaults -S /nonexistent" };
+        let (message, code) = complained(&format!("{line}{server}"));
+        assert_eq!((code, message.lines().count()), (2, 1), "{line}: {message}");
+        assert!(message.contains(text), "{line}: {message}");
+    }
+    assert_eq!(folder.path().read_dir().unwrap().count(), 0);
+    assert!(!std::path::Path::new("-").exists());
+}
+
+#[test]
+fn a_server_that_is_not_there_is_said_to_be_that_without_the_systems_numbers() {
+    for command in ["stacks", "cache", "locks", "doctor", "workload", "indexes", "connections"] {
+        let (message, code) =
+            complained(&format!("{command} --no-defaults -u x -px -S /nonexistent/mysqld.sock"));
+        assert_eq!(code, 2, "{command}: {message}");
+        let says = "there is no server socket /nonexistent/mysqld.sock";
+        assert!(message.contains(says) && message.contains("(-S)"), "{command}: {message}");
+        assert!(!message.contains("os error"), "{command}: {message}");
+    }
+}

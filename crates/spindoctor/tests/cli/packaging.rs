@@ -72,6 +72,32 @@ fn the_service_starts_the_recorder_with_flags_that_it_has() {
     assert!(code == 2 && why.contains("/nonexistent/my.cnf") && !why.contains("Usage"), "{why}");
 }
 
+/// 9104 is mysqld_exporter's port, and both may run on one host.
+#[test]
+fn the_recorders_metrics_have_a_port_of_their_own_wherever_one_is_named() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    for file in [
+        "packaging/spindoctor-record.service",
+        "packaging/spindoctor.toml",
+        "packaging/prometheus/spindoctor.rules.yml",
+        "packaging/kubernetes/sidecar.yaml",
+        "packaging/kubernetes/daemonset.yaml",
+        "packaging/container/record-node",
+        "docs/src/commands/export.md",
+        "docs/src/monitoring.md",
+        "docs/src/containers.md",
+        "docs/src/fleet-history.md",
+    ] {
+        let text = fs::read_to_string(root.join(file)).expect(file);
+        assert!(text.contains("19104"), "{file} names no port");
+        let theirs =
+            |line: &str| line.replace("19104", "").contains("9104") && !line.contains("mysqld_exporter");
+        assert_eq!(text.lines().find(|line| theirs(line)), None, "{file}");
+    }
+    let (help, _) = printed("help record --all");
+    assert!(help.contains("127.0.0.1:19104"), "{help}");
+}
+
 #[test]
 fn the_recorders_account_does_not_get_the_folder_that_roots_tune_trusts() {
     let unit = packaged("spindoctor-record.service");

@@ -123,3 +123,45 @@ fn a_data_folder_that_does_not_exist_is_shown_once() {
     assert_eq!(output.status.code(), Some(2), "{text}");
     assert_eq!(text.matches("No such file or directory").count(), 1, "{text}");
 }
+
+/// Nobody listens where the collector should be: the port was given back.
+#[test]
+fn a_collector_that_is_not_there_is_said_by_the_recorder_once_and_at_its_end() {
+    with_server(Which::Mysql, |server| {
+        let port =
+            std::net::TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a port").port();
+        let folder = tempfile::tempdir().expect("a folder");
+        let line = format!(
+            "record -o {} --duration 6s --no-stacks --otlp http://127.0.0.1:{port} -u root -S {} --no-defaults",
+            folder.path().join("a.spindoctor").display(),
+            server.socket().display()
+        );
+        let output = spindoctor(&line).output().expect("the program runs");
+        let notes = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{notes}");
+        let says = format!("the OpenTelemetry collector at 127.0.0.1:{port} takes nothing");
+        assert_eq!(notes.matches(&says).count(), 1, "{notes}");
+        assert!(notes.contains("requests to the OpenTelemetry collector were lost"), "{notes}");
+    });
+}
+
+#[test]
+fn an_account_that_may_not_see_others_gets_the_grant_from_each_command() {
+    for which in [Which::Mysql, Which::Mariadb] {
+        with_server(which, |server| {
+            let runtime =
+                tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+            let account = "CREATE USER poor@'127.0.0.1' IDENTIFIED BY 'poor'";
+            runtime.block_on(server.execute([account])).expect("an account");
+            for command in ["workload", "indexes"] {
+                let (why, code) = complained(&format!(
+                    "{command} --duration 1s --no-defaults -h 127.0.0.1 -P {} -u poor -ppoor",
+                    server.port()
+                ));
+                assert_eq!(code, 2, "{why}");
+                let grant = ["GRANT ", " ON ", " TO ", "poor"];
+                assert!(grant.iter().all(|part| why.contains(part)), "{command}: {why}");
+            }
+        });
+    }
+}
