@@ -57,7 +57,7 @@ const LOOKERS: &[Looker] = &[
         arguments: Some(&["doctor", "--duration", "1h", "--json"]),
         halved: &[],
         goal_ratio: Some(0.01),
-        quads: 6,
+        quads: 20,
     },
 ];
 

@@ -235,7 +235,7 @@ impl Window {
         let growth = number(change.last)? - number(change.first)?;
         if growth < 0.0 {
             return Err(Unavailable::because(format!(
-                "{name} went back: the server or its status was reset"
+                "{name} went back within the window, as after FLUSH STATUS or a restart, or where connections end"
             )));
         }
         Ok(growth)

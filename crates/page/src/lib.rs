@@ -3,6 +3,7 @@
 //!
 //! Pure: it reads nothing and knows no command. The content comes from the program's rooms.
 
+pub mod ascii;
 pub mod chart;
 pub mod csv;
 pub mod dot;

@@ -104,10 +104,16 @@ impl Page {
         }
     }
 
-    /// An indented label in a column of its own, and what it says.
+    /// An indented label in a column of its own, and what it says. A label that is wider than the column stands on a line
+    /// above it.
     pub fn field(&mut self, label: &str, text: &str, column: usize) {
         const INDENT: &str = "    ";
-        let pad = column.saturating_sub(label.width()).max(2);
+        let is_above = label.width() + 2 > column;
+        if is_above {
+            self.paragraph(INDENT, label, QUIET);
+        }
+        let label = if is_above { "" } else { label };
+        let pad = column.saturating_sub(label.width());
         let lead = format!("{INDENT}{}{}", self.paint(QUIET, label), " ".repeat(pad));
         let column = INDENT.len() + column;
         for (at, line) in wrapped(text, self.look.width.saturating_sub(column)).iter().enumerate() {
@@ -225,9 +231,84 @@ pub fn shortened(text: &str, columns: usize) -> String {
     text.to_owned()
 }
 
+/// The end of a text in so many columns, with an ellipsis before it: by their ends paths are distinguished.
+pub fn ending(text: &str, columns: usize) -> String {
+    if text.width() <= columns {
+        return text.to_owned();
+    }
+    let mut left = columns.saturating_sub(1);
+    let mut from = text.len();
+    for (at, character) in text.char_indices().rev() {
+        let Some(rest) = left.checked_sub(character.width().unwrap_or(0)) else { break };
+        (left, from) = (rest, at);
+    }
+    format!("{}{}", if columns == 0 { "" } else { "…" }, &text[from..])
+}
+
+/// The address of a server in so many columns. A path and a numeric address are shown by their ends; a host's name, which
+/// its beginning distinguishes, by its beginning and the port.
+pub fn short_address(address: &str, columns: usize) -> String {
+    /// Fewer columns of a name say nothing.
+    const LEAST_NAME: usize = 4;
+    if address.width() <= columns {
+        return address.to_owned();
+    }
+    let is_port = |port: &str| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+    let (name, port) = match address.rsplit_once(':') {
+        Some((name, port)) if is_port(port) => (name, &address[name.len()..]),
+        _ => (address, ""),
+    };
+    let room = columns.saturating_sub(port.len() + 1);
+    match address.contains('/') || !address.starts_with(char::is_alphabetic) || room < LEAST_NAME {
+        true => ending(address, columns),
+        false => format!("{}{port}", shortened(name, room)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_path_and_a_numeric_address_are_shown_by_their_ends_and_a_name_by_its_beginning_and_port() {
+        for (address, shown) in [
+            ("db1:3306", "db1:3306"),
+            ("/run/mysqld/instance-7/mysqld.sock", "…stance-7/mysqld.sock"),
+            ("255.255.255.255:65535", "255.255.255.255:65535"),
+            ("[2001:db8:85a3::8a2e:370:7334]:3306", "…:8a2e:370:7334]:3306"),
+            ("db17.eu-central.example.com:3306", "db17.eu-central…:3306"),
+            ("db17.eu-central.example.com", "db17.eu-central.exam…"),
+        ] {
+            assert_eq!(short_address(address, 21), shown);
+        }
+        assert_eq!(short_address("db17.example.com:3306", 8), "…om:3306");
+        for (columns, shown) in
+            [(0, ""), (1, "…"), (2, "…"), (3, "…本"), (4, "…本"), (5, "…日本"), (8, "日本日本")]
+        {
+            assert_eq!(ending("日本日本", columns), shown);
+        }
+    }
+
+    #[test]
+    fn a_label_wider_than_its_column_has_a_line_of_its_own_and_no_line_is_too_wide() {
+        let mut page = Page::new(Look { width: 60, colour: false });
+        page.field("short", "some words", 10);
+        page.field(
+            "/run/mysqld/instance-7/mysqld.sock",
+            "words that are many enough for two lines of it",
+            10,
+        );
+        page.field(&"x".repeat(70), "words", 10);
+        assert_eq!(
+            page.finish(),
+            format!(
+                "    short     some words\n    /run/mysqld/instance-7/mysqld.sock\n              \
+                 words that are many enough for two lines of it\n    {}\n    {}\n              words\n",
+                "x".repeat(56),
+                "x".repeat(14)
+            )
+        );
+    }
 
     #[test]
     fn numbers_never_touch_each_other() {

@@ -7,7 +7,7 @@ use super::view::{CacheReport, Eviction, Kind, Rate};
 use spindoctor_page::number;
 use spindoctor_page::number::quantity;
 use spindoctor_page::safe::safe;
-use spindoctor_page::text::{Look, PLAIN, Page, QUIET, STRONG};
+use spindoctor_page::text::{Look, PLAIN, Page, QUIET, STRONG, ending};
 
 /// Columns of the labels.
 const LABELS: usize = 14;
@@ -243,13 +243,8 @@ fn largest(page: &mut Page, files: &[CachedFile]) {
 
 /// A path that is too long is shown by its end, which distinguishes files.
 fn path(path: &str, room: i32) -> String {
-    let path = safe(path);
-    let most = usize::try_from(room).unwrap_or_default().saturating_sub(2);
-    let count = path.chars().count();
-    match count > most {
-        true => format!("…{}", path.chars().skip(count - most).collect::<String>()),
-        false => path,
-    }
+    // A cell that fills its column would be cut.
+    ending(&safe(path), usize::try_from(room).unwrap_or_default().saturating_sub(1))
 }
 
 fn cost(report: &CacheReport) -> String {

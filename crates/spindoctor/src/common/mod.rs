@@ -1,5 +1,7 @@
 //! Parts that several rooms share: flags, sessions, output, exit codes, the terminal. It uses no room.
 
+#[cfg(test)]
+pub mod browser;
 pub mod bundle;
 pub mod event_window;
 pub mod exit;

@@ -6,8 +6,11 @@ use std::io::{ErrorKind, Write as _};
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
+use serde::de::IgnoredAny;
 use spindoctor_page::formats::{self, Format};
 use spindoctor_page::safe::without_error_numbers;
+
+use super::terminal;
 
 /// The reader of our output closed it: a success, returned as an error so that nothing more is done.
 #[derive(Debug)]
@@ -21,9 +24,27 @@ impl fmt::Display for ClosedPipe {
 
 impl std::error::Error for ClosedPipe {}
 
-/// Writes a finished result to standard output.
+/// Writes a finished result to standard output, in the characters of the locale. JSON stays as it is, and so does what is
+/// captured.
 pub fn print(result: &str) -> anyhow::Result<()> {
-    print_bytes(result.as_bytes())
+    match is_json(result) || CAPTURED.with_borrow(Option::is_some) {
+        true => print_bytes(result.as_bytes()),
+        false => print_bytes(terminal::in_characters_of_locale(result).as_bytes()),
+    }
+}
+
+/// Writes a finished result in the format of this name: `text` is for people, others are as they are.
+pub fn print_format(name: &str, result: &[u8]) -> anyhow::Result<()> {
+    match std::str::from_utf8(result) {
+        Ok(text) if name == "text" => print(text),
+        _ => print_bytes(result),
+    }
+}
+
+/// True for values of JSON, one or a line each: no text for people is that.
+fn is_json(result: &str) -> bool {
+    let mut values = serde_json::Deserializer::from_str(result).into_iter::<IgnoredAny>();
+    result.starts_with(['{', '[']) && values.all(|value| value.is_ok())
 }
 
 thread_local! {
@@ -165,7 +186,11 @@ pub const MARKDOWN: &[&str] = &["md"];
 
 /// Writes one line for people to standard error; a note that cannot be written is lost.
 pub fn note(line: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{}", without_error_numbers(line));
+    let _ = writeln!(
+        std::io::stderr().lock(),
+        "{}",
+        terminal::in_characters_of_locale(&without_error_numbers(line))
+    );
 }
 
 #[cfg(test)]
@@ -178,6 +203,16 @@ mod tests {
         assert_eq!(printed.unwrap(), "ab\u{fffd}");
         assert!(captured(|| bail!("no")).is_err());
         assert!(CAPTURED.with_borrow(Option::is_none));
+    }
+
+    #[test]
+    fn json_is_not_taken_for_text() {
+        for json in ["{\"a\": \"→\"}\n", "[\n  1\n]\n", "{\"a\": 1}\n{\"a\": 2}\n"] {
+            assert!(is_json(json), "{json}");
+        }
+        for text in ["", "a → b\n", "{1} is the first\n", "[a]\n", "{}\n→\n"] {
+            assert!(!is_json(text), "{text}");
+        }
     }
 
     #[test]

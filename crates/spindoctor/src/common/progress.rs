@@ -4,6 +4,7 @@
 use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
+use super::terminal::in_characters_of_locale;
 use spindoctor_page::number;
 
 /// A log gets a line this often: a window of the usual length has one, one of an hour is seen to live.
@@ -64,7 +65,7 @@ impl Drop for Progress {
 /// Progress that cannot be written is lost, and nothing else is.
 fn write(text: &str) {
     let mut stderr = std::io::stderr().lock();
-    let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
+    let _ = stderr.write_all(in_characters_of_locale(text).as_bytes()).and_then(|()| stderr.flush());
 }
 
 fn line(elapsed: Duration, total: Duration, taken: usize, counted: (&str, &str)) -> String {

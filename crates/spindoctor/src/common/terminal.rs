@@ -1,9 +1,14 @@
-//! The terminal: how wide it is, and whether it wants colour.
+//! The terminal: how wide it is, whether it wants colour, and which characters it has.
+//!
+//! A pipe and a file are as wide as `COLUMNS` says, else [`DEFAULT_WIDTH`]. A terminal knows its own width.
 
+use std::borrow::Cow;
+use std::ffi::OsString;
 use std::io::IsTerminal;
 
 use std::os::fd::AsFd;
 
+use spindoctor_page::ascii::ascii;
 use spindoctor_page::csv::Reader;
 use spindoctor_page::text::{DEFAULT_WIDTH, Look};
 
@@ -56,9 +61,72 @@ pub fn columns_of_stdout() -> Option<usize> {
     (stdout.is_terminal() && size.ws_col > 0).then(|| usize::from(size.ws_col))
 }
 
-fn width(terminal: impl AsFd) -> usize {
-    match rustix::termios::tcgetwinsize(terminal) {
-        Ok(size) if size.ws_col > 0 => usize::from(size.ws_col).max(NARROWEST),
-        _ => DEFAULT_WIDTH,
+/// A text for people in the characters of the locale: where that is not UTF-8, in ASCII.
+pub fn in_characters_of_locale(text: &str) -> Cow<'_, str> {
+    match is_utf8(|variable| std::env::var_os(variable)) {
+        true => Cow::Borrowed(text),
+        false => Cow::Owned(ascii(text)),
+    }
+}
+
+/// True where the locale's characters are UTF-8. Of `LC_ALL`, `LC_CTYPE` and `LANG` the first that is set and not empty
+/// decides (POSIX, Environment Variables, 8.2). `C` and `POSIX` are ASCII; of a name without a character set, such as
+/// `de_DE`, glibc makes one of ISO 8859. Where none is set, POSIX says `C`; but most containers, services and cron jobs set
+/// none, and what reads their output knows UTF-8, so that this is UTF-8.
+fn is_utf8(variable: impl Fn(&str) -> Option<OsString>) -> bool {
+    let set = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().filter_map(variable).find(|value| !value.is_empty());
+    set.is_none_or(|locale| {
+        // `language_TERRITORY.codeset@modifier`
+        let locale = locale.to_string_lossy().to_ascii_lowercase();
+        let codeset = locale.split_once('.').map_or("", |(_, codeset)| codeset);
+        matches!(codeset.split('@').next(), Some("utf-8" | "utf8"))
+    })
+}
+
+/// The width of a terminal that reports one, else the one that `COLUMNS` asks for.
+fn width(stdout: impl AsFd) -> usize {
+    let reported = rustix::termios::tcgetwinsize(stdout).map_or(0, |size| usize::from(size.ws_col));
+    let asked = std::env::var("COLUMNS").ok();
+    width_from(reported, asked.as_deref()).max(NARROWEST)
+}
+
+/// The same of what is known; a terminal that has no size reports 0.
+fn width_from(reported: usize, asked: Option<&str>) -> usize {
+    let asked = asked.and_then(|columns| columns.trim().parse().ok());
+    let known = (reported > 0).then_some(reported).or(asked);
+    known.filter(|columns| *columns > 0).unwrap_or(DEFAULT_WIDTH)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pipe_is_as_wide_as_it_is_asked_to_be_and_a_terminal_as_it_is() {
+        assert_eq!(width_from(0, Some("60")), 60);
+        assert_eq!(width_from(120, Some("60")), 120);
+        for no_width in [None, Some(""), Some("0"), Some("-1"), Some("wide"), Some("99999999999999999999999")]
+        {
+            assert_eq!(width_from(0, no_width), DEFAULT_WIDTH, "{no_width:?}");
+        }
+    }
+
+    #[test]
+    fn the_first_of_the_locales_variables_that_says_something_decides() {
+        let is_utf8_with = |set: &[(&str, &str)]| {
+            is_utf8(|wanted| {
+                set.iter().find(|(name, _)| *name == wanted).map(|(_, value)| OsString::from(value))
+            })
+        };
+        assert!(is_utf8_with(&[]));
+        for locale in ["C.UTF-8", "en_US.UTF-8", "de_DE.utf8", "de_DE.utf8@euro"] {
+            assert!(is_utf8_with(&[("LANG", locale)]), "{locale}");
+        }
+        for locale in ["C", "POSIX", "de_DE.ISO-8859-1", "de_DE.ISO8859-15@euro", "de_DE", "de_DE@euro"] {
+            assert!(!is_utf8_with(&[("LANG", locale)]), "{locale}");
+        }
+        assert!(!is_utf8_with(&[("LC_ALL", "C"), ("LC_CTYPE", "C.UTF-8"), ("LANG", "C.UTF-8")]));
+        assert!(is_utf8_with(&[("LC_ALL", ""), ("LC_CTYPE", "C.UTF-8"), ("LANG", "C")]));
+        assert!(!is_utf8_with(&[("LC_CTYPE", "POSIX"), ("LANG", "C.UTF-8")]));
     }
 }

@@ -39,7 +39,7 @@ pub fn run(asked: &Asked) -> anyhow::Result<ExitStatus> {
     let text = (format.render)(&connections, look)?;
     match &asked.output {
         Some(file) => output::write_file(file, text, "what accepting costs")?,
-        None => output::print(&text)?,
+        None => output::print_format(format.name, text.as_bytes())?,
     }
     Ok(ExitStatus::Done)
 }

@@ -363,8 +363,24 @@ pub fn severity_class(severity: Severity) -> &'static str {
 mod tests {
     use super::*;
 
+    use crate::common::browser;
     use crate::doctor::examples;
     use spindoctor_profile::examples as stacks_examples;
+
+    #[test]
+    fn no_width_cuts_the_page_or_breaks_its_words() {
+        let suffering = render(&examples::suffering(), Some(&stacks_examples::busy()), None);
+        let pages = [("suffering", suffering), ("silent", render(&examples::silent(), None, None))];
+        assert_eq!(browser::faults(&pages), "");
+    }
+
+    #[test]
+    fn a_finding_that_does_not_fit_on_the_first_sheet_of_paper_begins_there() {
+        let page = render(&examples::suffering(), Some(&stacks_examples::busy()), None);
+        if let Some(filled) = browser::filled_of_first_sheet(&page) {
+            assert!(filled > 0.75, "text down to {filled:.2} of the sheet");
+        }
+    }
 
     #[test]
     fn the_page_asks_for_nothing_from_anywhere() {

@@ -5,7 +5,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 use crate::top::{Align, Listing};
 use spindoctor_page::safe::safe;
-use spindoctor_page::text::shortened;
+use spindoctor_page::text::{short_address, shortened};
 
 /// Between two columns.
 const GAP: &str = "  ";
@@ -36,10 +36,13 @@ pub fn table(listing: &Listing, columns: Option<usize>) -> String {
                 text.push_str(&cut(cell, rest));
                 continue;
             }
-            let cell = cut(cell, WIDEST);
+            let cell = match head.align {
+                Align::Address => short_address(cell, WIDEST),
+                Align::Left | Align::Right => cut(cell, WIDEST),
+            };
             let pad = " ".repeat(widths[at].saturating_sub(cell.width()));
             match head.align {
-                Align::Left => text = text + &cell + &pad + GAP,
+                Align::Left | Align::Address => text = text + &cell + &pad + GAP,
                 Align::Right => text = text + &pad + &cell + GAP,
             }
         }
@@ -80,6 +83,21 @@ mod tests {
              db2:3306  app         shop    1 s  executing     SELECT * FROM customer WHERE id = ?\n\
              db1:3306  \\u{1b}[31m  shop  < 1 s  statistics    SELECT * FROM customer WHERE id = ?\n"
         );
+    }
+
+    #[test]
+    fn servers_whose_long_addresses_differ_at_the_end_can_be_distinguished() {
+        let (board, mut names) = (fleet_examples::board(), fleet_examples::names());
+        for (at, name) in names.iter_mut().enumerate() {
+            *name = format!("/home/dba/.cache/spindoctor/lab/servers/mysql-{at}/mysqld.sock");
+        }
+        let now = fleet_examples::now(&board);
+        let table = table(&FleetState::new(false, "").listing(&board, &names, now), Some(80));
+        for server in 0..2 {
+            let cell = format!("…ndoctor/lab/servers/mysql-{server}/mysqld.sock  ");
+            assert!(table.lines().any(|line| line.starts_with(&cell)), "{table}");
+        }
+        assert!(!table.contains("/home"), "{table}");
     }
 
     #[test]

@@ -364,7 +364,14 @@ fn missing(incident: &Incident) -> Markup {
 mod tests {
     use super::*;
 
+    use crate::common::browser;
     use crate::incident::examples;
+
+    #[test]
+    fn no_width_cuts_the_page_or_breaks_its_words() {
+        let pages = [("pile-up", render(&examples::pileup())), ("stretch", render(&examples::stretch()))];
+        assert_eq!(browser::faults(&pages), "");
+    }
 
     #[test]
     fn every_part_of_an_incident_is_on_the_page() {

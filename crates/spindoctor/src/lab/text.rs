@@ -41,6 +41,7 @@ pub fn lists(scenarios: &[&Scenario], experiments: &[&Experiment], servers: &[Li
         page.entry(&server.name, &safe(&line(server)), 12);
         // Commands are for copying: never broken over two lines.
         page.push(&format!("    spindoctor doctor -u root -S {}", server.socket.display()));
+        page.push(&format!("    mysql -h 127.0.0.1 -P {} -u spindoctor -pspindoctor", server.port));
         if server.stays {
             page.push(&format!("    spindoctor lab down {}", server.name));
         }
@@ -82,7 +83,8 @@ pub fn known(servers: &[(&Known, Option<PathBuf>)], look: Look) -> String {
 fn line(server: &Listed) -> String {
     let mut parts = vec![server.version.to_string()];
     parts.push(server.pid.map_or("not running".to_owned(), |pid| format!("pid {pid}")));
-    parts.push(format!("port {}", server.port));
+    // Root is let in by the socket alone.
+    parts.push(format!("port {} for user spindoctor with password spindoctor", server.port));
     parts.extend(server.quota_cpus.map(|cpus| format!("quota {cpus} CPUs")));
     parts.push(format!("data in {}", server.data.display()));
     if !server.stays {
@@ -222,6 +224,29 @@ fn verdict(outcome: &RunOutcome) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_that_is_up_is_listed_with_the_account_that_its_port_lets_in() {
+        let server = Listed {
+            name: "mysql".to_owned(),
+            version: spindoctor_model::ServerVersion::parse("9.7.4", "").unwrap(),
+            pid: Some(4310),
+            socket: PathBuf::from("/tmp/lab/mysql/sock"),
+            port: 21_306,
+            data: PathBuf::from("/tmp/lab/mysql/data"),
+            quota_cpus: None,
+            started: jiff::Timestamp::UNIX_EPOCH,
+            stays: true,
+        };
+        let text = lists(&[], &[], &[server], Look::of_file());
+        let words = one_line(&text);
+        assert!(words.contains("port 21306 for user spindoctor with password spindoctor"), "{text}");
+        let by_socket = "    spindoctor doctor -u root -S /tmp/lab/mysql/sock";
+        let over_tcp = "    mysql -h 127.0.0.1 -P 21306 -u spindoctor -pspindoctor";
+        for command in [by_socket, over_tcp, "    spindoctor lab down mysql"] {
+            assert!(text.lines().any(|line| line == command), "{text}");
+        }
+    }
 
     #[test]
     fn a_storm_shows_what_each_setting_sustained_and_what_broke() {

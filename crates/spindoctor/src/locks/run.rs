@@ -51,7 +51,7 @@ pub fn run(asked: &Asked) -> anyhow::Result<ExitStatus> {
         if asked.literals {
             window.samples.iter().for_each(|sample| put_literals_back(&mut locks, &sample.server));
         }
-        write(asked, &(format.render)(&locks, look(asked))?)?;
+        write(asked, format, &(format.render)(&locks, look(asked))?)?;
         return Ok(ExitStatus::Done);
     }
     if asked.watch.is_some() && asked.output.is_none() && !["text", "json"].contains(&format.name) {
@@ -74,7 +74,7 @@ async fn show(asked: &Asked, format: &Format, source: &mut Source) -> anyhow::Re
         let began = Instant::now();
         let locks = source.look().await?;
         match (asked.watch, &asked.output) {
-            (None, _) | (Some(_), Some(_)) => write(asked, &(format.render)(&locks, look(asked))?)?,
+            (None, _) | (Some(_), Some(_)) => write(asked, format, &(format.render)(&locks, look(asked))?)?,
             (Some(_), None) if format.name == "json" => output::print(&one_line(&locks)?)?,
             (Some(_), None) => output::print(&screen(&(format.render)(&locks, look(asked))?, &locks))?,
         }
@@ -116,10 +116,10 @@ fn look(asked: &Asked) -> Look {
     }
 }
 
-fn write(asked: &Asked, text: &str) -> anyhow::Result<()> {
+fn write(asked: &Asked, format: &Format, text: &str) -> anyhow::Result<()> {
     match &asked.output {
         Some(file) => output::write_file(file, text, "who waits for whom"),
-        None => output::print(text),
+        None => output::print_format(format.name, text.as_bytes()),
     }
 }
 

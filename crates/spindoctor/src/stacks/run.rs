@@ -56,7 +56,7 @@ fn show(asked: &Stacks) -> anyhow::Result<()> {
         Some(saved) => anyhow!("{nothing} (what was seen is saved as {})", saved.display()),
         None => nothing.into(),
     })?;
-    write(asked, &(format.render)(&view, look(asked))?)
+    write(asked, format.name, &(format.render)(&view, look(asked))?)
 }
 
 fn compare(asked: &Stacks, before: &Path, after: &Path) -> anyhow::Result<()> {
@@ -72,7 +72,7 @@ fn compare(asked: &Stacks, before: &Path, after: &Path) -> anyhow::Result<()> {
     let (before, after) = (file::load(before)?, file::load(after)?);
     let choice = choice(asked);
     let (before, after) = (View::new(&before, &choice)?, View::new(&after, &choice)?);
-    write(asked, (format.render)(&before, &after, look(asked))?.as_bytes())
+    write(asked, name, (format.render)(&before, &after, look(asked))?.as_bytes())
 }
 
 fn format_name(asked: &Stacks) -> Option<&str> {
@@ -97,9 +97,9 @@ fn look(asked: &Stacks) -> Look {
     }
 }
 
-fn write(asked: &Stacks, bytes: &[u8]) -> anyhow::Result<()> {
+fn write(asked: &Stacks, format: &str, bytes: &[u8]) -> anyhow::Result<()> {
     match &asked.output {
         Some(written) => output::write_file(written, bytes, "the profile"),
-        None => output::print_bytes(bytes),
+        None => output::print_format(format, bytes),
     }
 }

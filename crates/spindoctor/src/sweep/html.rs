@@ -11,11 +11,20 @@ use spindoctor_page::html::page;
 use spindoctor_page::number;
 use spindoctor_page::safe::safe;
 
+/// With more settings than this, a table has a row for each of them.
+const MOST_COLUMNS: usize = 4;
+
 const OWN_STYLE: &str = "\
 main{max-width:70rem}table.sweep-numbers{table-layout:auto}.wide-table{overflow-x:auto}\
 table.sweep-numbers td,table.sweep-numbers th{text-align:right;white-space:nowrap}\
 table.sweep-numbers td:first-child,table.sweep-numbers th:first-child{text-align:left}\
-td .quiet{font-size:.85rem;margin-left:.4rem}ul.results{margin:.6rem 0 0;padding-left:1.1rem}";
+td .quiet{font-size:.85rem;margin-left:.4rem}ul.results{margin:.6rem 0 0;padding-left:1.1rem}\
+table.sweep-numbers.few{width:auto}.few th,.few td{padding:.3rem 0 .3rem 1.6rem}\
+table.few th:first-child,table.few td:first-child{padding-left:0}\
+@media screen and (max-width:36rem){td .quiet{display:block;margin-left:0}\
+table.sweep-numbers th,table.sweep-numbers td{padding-left:.5rem;padding-right:0}}\
+@media print{.wide-table{overflow:visible}.wide-table td,.wide-table th{padding-top:.15rem;padding-bottom:.15rem}\
+.wide-table table:not(.few) td,.wide-table table:not(.few) th{white-space:normal;font-size:8pt;padding-right:.3rem}}";
 
 /// The page.
 pub fn render(sweep: &Sweep) -> String {
@@ -68,29 +77,54 @@ fn leads(sweep: &Sweep) -> Markup {
     }
 }
 
+/// A table has a column for each setting where they are few, as on the terminal, else one for each number of clients.
 fn table(sweep: &Sweep, metric: &Metric) -> Markup {
     let variables = safe(&variables(sweep));
     html! {
         section.card {
             h2 { (metric.title) }
             p.quiet { (metric.better) "; the median of the runs, and half of the way from the lowest to the highest" }
+            @if !variables.is_empty() { p { (variables) ":" } }
             div.wide-table {
-                table.sweep-numbers {
-                    thead {
-                        tr {
-                            th { @if variables.is_empty() { "" } @else { (variables) } }
-                            @for threads in &sweep.grid.threads {
-                                th { (number::counted(u64::from(*threads), "client", "clients")) }
-                            }
-                        }
+                @if sweep.lines.len() <= MOST_COLUMNS { (with_column_of_each_setting(sweep, metric)) }
+                @else { (with_row_of_each_setting(sweep, metric)) }
+            }
+        }
+    }
+}
+
+fn with_column_of_each_setting(sweep: &Sweep, metric: &Metric) -> Markup {
+    html! {
+        table.sweep-numbers.few {
+            thead { tr { th { "clients" } @for line in &sweep.lines { th { (safe(&label(line))) } } } }
+            tbody {
+                @for threads in &sweep.grid.threads {
+                    tr {
+                        td { (threads) }
+                        @for line in &sweep.lines { td { (cell(line, *threads, metric)) } }
                     }
-                    tbody {
-                        @for line in &sweep.lines {
-                            tr {
-                                td { (safe(&label(line))) }
-                                @for threads in &sweep.grid.threads { td { (cell(line, *threads, metric)) } }
-                            }
-                        }
+                }
+            }
+        }
+    }
+}
+
+fn with_row_of_each_setting(sweep: &Sweep, metric: &Metric) -> Markup {
+    html! {
+        table.sweep-numbers {
+            thead {
+                tr {
+                    th { }
+                    @for threads in &sweep.grid.threads {
+                        th { (number::counted(u64::from(*threads), "client", "clients")) }
+                    }
+                }
+            }
+            tbody {
+                @for line in &sweep.lines {
+                    tr {
+                        td { (safe(&label(line))) }
+                        @for threads in &sweep.grid.threads { td { (cell(line, *threads, metric)) } }
                     }
                 }
             }
@@ -129,7 +163,14 @@ fn scales(sweep: &Sweep) -> Markup {
 mod tests {
     use super::*;
 
+    use crate::common::browser;
     use crate::sweep::examples;
+
+    #[test]
+    fn no_width_cuts_the_page_or_breaks_its_words() {
+        let pages = examples::all().map(|(name, sweep)| (name, render(&sweep)));
+        assert_eq!(browser::faults(&pages), "");
+    }
 
     #[test]
     fn the_page_asks_for_nothing_from_anywhere_and_obeys_no_hostile_string() {
@@ -145,7 +186,15 @@ mod tests {
     #[test]
     fn every_part_of_a_sweep_is_on_the_page() {
         let page = render(&examples::spin_loops());
-        for part in ["innodb_sync_spin_loops", "1024 clients", "±2 %", "Which leads", "peaks at", "<svg"] {
+        for part in [
+            "innodb_sync_spin_loops",
+            "<th>clients</th><th>30</th><th>200</th>",
+            "<td>1024</td>",
+            "±2 %",
+            "Which leads",
+            "peaks at",
+            "<svg",
+        ] {
             assert!(page.contains(part), "{part}");
         }
     }

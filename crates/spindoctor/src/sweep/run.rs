@@ -261,9 +261,9 @@ fn write(asked: &Asked, sweep: &Sweep) -> anyhow::Result<()> {
     if let Some(file) = &asked.html {
         output::write_file(file, html::render(sweep), "the page")?;
     }
-    output::print(&match (asked.json, asked.csv) {
-        (true, _) => json::to_text(sweep).context("could not write the sweep as JSON")?,
-        (_, true) => csv::render(sweep),
-        _ => text::render(sweep, terminal::look_of_stdout()),
-    })
+    match (asked.json, asked.csv) {
+        (true, _) => output::print(&json::to_text(sweep).context("could not write the sweep as JSON")?),
+        (_, true) => output::print_format("csv", csv::render(sweep).as_bytes()),
+        _ => output::print(&text::render(sweep, terminal::look_of_stdout())),
+    }
 }

@@ -12,22 +12,54 @@ use super::chart::{Chart, Drawn};
 use super::view::{CHARTED, METRICS, Metric};
 use spindoctor_page::safe::safe;
 use spindoctor_page::svg;
-use spindoctor_page::text::shortened;
+use spindoctor_page::text::{shortened, wrapped};
 
-/// Pixels: the picture, its margin, and the room at the right for the names of the lines.
-const WIDTH: f64 = 1000.0;
-const MARGIN: f64 = 24.0;
+/// Sizes of a picture, pixels.
+struct Layout {
+    class: &'static str,
+    width: f64,
+    margin: f64,
+    /// Above a plot for its title, and the heights of the first plot and of each other.
+    above: f64,
+    tall: f64,
+    short: f64,
+    /// True where the names of the lines stand right of the first plot, and the other plots beside each other; else all
+    /// stands below each other.
+    is_wide: bool,
+}
+
+const WIDE: Layout = Layout {
+    class: "sweep",
+    width: 1000.0,
+    margin: 24.0,
+    above: 34.0,
+    tall: 330.0,
+    short: 190.0,
+    is_wide: true,
+};
+/// For a telephone: its letters stay readable at a third of the other's width.
+const NARROW: Layout = Layout {
+    class: "sweep narrow",
+    width: 400.0,
+    margin: 6.0,
+    above: 50.0,
+    tall: 250.0,
+    short: 170.0,
+    is_wide: false,
+};
+/// The page shows the narrow picture where the wide one would have to be shrunk too far to be read. Paper has fine dots.
+const ONE_OF_BOTH: &str = "\
+.picture svg.sweep{min-width:0}.picture svg.narrow{display:none}\
+@media screen and (max-width:52rem){.picture svg.sweep{display:none}.picture svg.narrow{display:block;max-width:32rem}}";
+/// Room right of a wide plot for the names of the lines.
 const NAMES: f64 = 170.0;
 /// Pixels of a letter of middling width at 12 px, and letters of a name.
 const LETTER: f64 = 6.9;
 const NAME_LETTERS: usize = 22;
-/// Pixels left of a plot for its numbers, above it for its title, below it for the clients.
+/// Pixels left of a plot for its numbers, below it for the clients.
 const LEFT: f64 = 58.0;
-const ABOVE: f64 = 34.0;
 const BELOW: f64 = 44.0;
-/// Pixels of the plots' heights, and of a name's line.
-const TALL: f64 = 330.0;
-const SHORT: f64 = 190.0;
+/// Pixels of a name's line.
 const NAME_LINE: f64 = 16.0;
 /// With more lines than this, fitted curves would hide what was measured.
 const MOST_CURVES: usize = 5;
@@ -47,70 +79,122 @@ const COLOURS: [(&str, &str); 8] = [
 
 /// The charts as a file of their own.
 pub fn render(chart: &Chart<'_>) -> String {
-    draw(chart, true)
+    let Layout { width, margin, .. } = WIDE;
+    let mut head = String::new();
+    let mut y = margin;
+    text(&mut head, "title", margin, y + 14.0, &safe(&chart.title));
+    y += 24.0;
+    for line in lines_of(&chart.facts, (width - 2.0 * margin) / LETTER) {
+        text(&mut head, "quiet", margin, y + 12.0, &safe(&line));
+        y += 17.0;
+    }
+    let (plots, height) = plots(chart, &WIDE, y + 6.0);
+    let ground = format!("<rect class=\"page\" width=\"{width}\" height=\"{height}\"/>");
+    element(
+        chart,
+        &WIDE,
+        height,
+        &format!("{}{STYLE}", line_styles(chart.colours)),
+        &[&ground, &head, &plots],
+    )
 }
 
-/// The charts to stand within an HTML page, which has a title of its own.
+/// The charts to stand within an HTML page, which has a title of its own: a wide picture and a narrow one, of which the page
+/// shows the one that fits. The styles of the first are those of both.
 pub fn within_page(chart: &Chart<'_>) -> String {
-    draw(chart, false)
+    let styles = format!("{}{STYLE}{ONE_OF_BOTH}", line_styles(chart.colours));
+    let picture = |layout: &Layout, styles: &str| {
+        let (plots, height) = plots(chart, layout, layout.margin);
+        element(chart, layout, height, styles, &[&plots])
+    };
+    picture(&WIDE, &styles) + &picture(&NARROW, "")
 }
 
-fn draw(chart: &Chart<'_>, is_file: bool) -> String {
+fn element(chart: &Chart<'_>, layout: &Layout, height: f64, styles: &str, parts: &[&str]) -> String {
+    let Layout { class, width, .. } = layout;
+    let style = if styles.is_empty() { String::new() } else { format!("<style>{styles}</style>") };
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"{class}\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" \
+         height=\"{height}\" role=\"img\"><title>{}</title>{style}{}</svg>\n",
+        svg::text(&chart.title),
+        parts.concat(),
+    )
+}
+
+/// The plots from this height on with what their lines and marks mean, and the height of all.
+fn plots(chart: &Chart<'_>, layout: &Layout, mut y: f64) -> (String, f64) {
+    let Layout { width, margin, above, short, is_wide, .. } = *layout;
     let mut out = String::new();
-    let mut y = MARGIN;
-    if is_file {
-        text(&mut out, "title", MARGIN, y + 14.0, &safe(&chart.title));
-        y += 24.0;
-        for line in lines_of(&chart.facts, (WIDTH - 2.0 * MARGIN) / LETTER) {
-            text(&mut out, "quiet", MARGIN, y + 12.0, &safe(&line));
-            y += 17.0;
-        }
-        y += 6.0;
-    }
-    let tall = TALL.max((chart.lines.len() as f64 + 2.0) * NAME_LINE);
-    let top = Frame {
-        left: MARGIN + LEFT,
-        top: y + ABOVE,
-        right: WIDTH - MARGIN - NAMES,
-        bottom: y + ABOVE + tall,
+    let tall = match is_wide {
+        true => layout.tall.max((chart.lines.len() as f64 + 2.0) * NAME_LINE),
+        false => layout.tall,
     };
-    let [throughput, others @ ..] = &METRICS[..CHARTED] else { return out };
-    plot(&mut out, chart, throughput, top, true);
-    names(&mut out, chart, top);
+    let top = Frame {
+        left: margin + LEFT,
+        top: y + above,
+        right: width - margin - if is_wide { NAMES } else { 0.0 },
+        bottom: y + above + tall,
+    };
+    let [throughput, others @ ..] = &METRICS[..CHARTED] else { return (out, y) };
+    plot(&mut out, chart, layout, throughput, top, true);
     y = top.bottom + BELOW + 8.0;
-    let others: Vec<&Metric> = others.iter().filter(|metric| metric.is_drawn(chart)).collect();
-    let room = (WIDTH - MARGIN) / others.len().max(1) as f64;
-    for (at, metric) in others.iter().enumerate() {
-        let left = at as f64 * room;
-        let frame = Frame {
-            left: left + MARGIN + LEFT,
-            top: y + ABOVE,
-            right: left + room - 8.0,
-            bottom: y + ABOVE + SHORT,
-        };
-        plot(&mut out, chart, metric, frame, false);
+    match is_wide {
+        true => names(&mut out, chart, top),
+        false => y = legend(&mut out, chart, layout, y) + 8.0,
     }
-    if !others.is_empty() {
-        y += ABOVE + SHORT + BELOW;
+    let others: Vec<&Metric> = others.iter().filter(|metric| metric.is_drawn(chart)).collect();
+    let in_a_row = if is_wide { others.len().max(1) } else { 1 };
+    let room = (width - margin) / in_a_row as f64;
+    for row in others.chunks(in_a_row) {
+        for (at, metric) in row.iter().enumerate() {
+            let left = at as f64 * room;
+            let frame = Frame {
+                left: left + margin + LEFT,
+                top: y + above,
+                right: left + room - 8.0,
+                bottom: y + above + short,
+            };
+            plot(&mut out, chart, layout, metric, frame, false);
+        }
+        y += above + short + BELOW;
     }
     let mut key = chart.key.to_owned();
     if has_curves(chart) {
         key.push_str(" Dashed: the Universal Scalability Law; ring: its peak.");
     }
-    text(&mut out, "quiet", MARGIN, y + 14.0, &key);
-    let height = y + 30.0;
-    format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"sweep\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" \
-         height=\"{height}\" role=\"img\"><title>{}</title><style>{}{STYLE}</style>\
-         {}{out}</svg>\n",
-        svg::text(&chart.title),
-        line_styles(chart.colours),
-        if is_file {
-            format!("<rect class=\"page\" width=\"{WIDTH}\" height=\"{height}\"/>")
-        } else {
-            String::new()
-        },
-    )
+    for line in wrapped(&key, ((width - 2.0 * margin) / LETTER) as usize) {
+        text(&mut out, "quiet", margin, y + 14.0, &line);
+        y += 16.0;
+    }
+    (out, y + 14.0)
+}
+
+/// The names of the lines below their plot, each with its mark, in two columns; gives the height below them.
+fn legend(out: &mut String, chart: &Chart<'_>, layout: &Layout, mut y: f64) -> f64 {
+    const COLUMNS: usize = 2;
+    let Layout { width, margin, .. } = *layout;
+    let heading = safe(&chart.heading);
+    if !heading.is_empty() {
+        for words in wrapped(&heading, ((width - 2.0 * margin) / LETTER) as usize) {
+            text(out, "quiet", margin, y + 4.0, &words);
+            y += NAME_LINE;
+        }
+    }
+    let column = (width - 2.0 * margin) / COLUMNS as f64;
+    for (row, lines) in chart.lines.chunks(COLUMNS).enumerate() {
+        for (at, line) in lines.iter().enumerate() {
+            let x = margin + at as f64 * column;
+            let (from, to) = (px(x), px(x + 20.0));
+            let class = class(line.colour);
+            let dashed = if line.is_dashed { "dashed " } else { "" };
+            let _ = write!(out, "<path class=\"line {dashed}{class}\" d=\"M{from} {y}H{to}\"/>", y = px(y));
+            out.push_str(&mark(row * COLUMNS + at, line.colour, x + 10.0, y));
+            let name = shortened(&safe(&line.name), NAME_LETTERS);
+            text(out, &format!("name {class}"), x + 28.0, y + 4.0, &name);
+        }
+        y += NAME_LINE;
+    }
+    y
 }
 
 /// A plot's edges.
@@ -209,19 +293,24 @@ fn is_drawn(spread: &Spread) -> bool {
     [spread.low, spread.median, spread.high].iter().all(|value| (0.0..1e15).contains(value))
 }
 
-fn plot(out: &mut String, chart: &Chart<'_>, metric: &Metric, frame: Frame, is_first: bool) {
+fn plot(out: &mut String, chart: &Chart<'_>, layout: &Layout, metric: &Metric, frame: Frame, is_first: bool) {
     let Frame { left, top, right, bottom } = frame;
     let across = Across::new(chart, frame);
     let up = Up::for_metric(chart, metric, frame);
     let scale = if up.as_ref().is_some_and(|up| up.is_logarithmic) { ", logarithmic" } else { "" };
-    let _ = write!(
-        out,
-        "<text class=\"heading\" x=\"{}\" y=\"{}\">{}<tspan class=\"quiet\" dx=\"8\">{}{scale}</tspan></text>",
-        px(left - LEFT),
-        px(top - 16.0),
-        metric.title,
-        metric.better
-    );
+    let meaning = format!("{}{scale}", metric.better);
+    if layout.is_wide {
+        let _ = write!(
+            out,
+            "<text class=\"heading\" x=\"{}\" y=\"{}\">{}<tspan class=\"quiet\" dx=\"8\">{meaning}</tspan></text>",
+            px(left - LEFT),
+            px(top - 16.0),
+            metric.title,
+        );
+    } else {
+        text(out, "heading", left - LEFT, top - 30.0, metric.title);
+        text(out, "quiet", left - LEFT, top - 14.0, &meaning);
+    }
     for tick in up.iter().flat_map(|up| &up.ticks) {
         let y = up.as_ref().map_or(bottom, |up| up.y(*tick));
         let class = if y >= bottom - 0.5 { "axis" } else { "grid" };
@@ -497,6 +586,23 @@ mod tests {
     }
 
     #[test]
+    fn a_page_has_the_same_points_and_names_wide_and_narrow() {
+        for (name, sweep) in [("spin loops", examples::spin_loops()), ("many", examples::many())] {
+            let page = within_page(&(&sweep).into());
+            let (wide, narrow) = page.split_once("</svg>").unwrap();
+            for of_each in ["class=\"name ", "clients: "] {
+                assert_eq!(
+                    wide.matches(of_each).count(),
+                    narrow.matches(of_each).count(),
+                    "{name}: {of_each}"
+                );
+            }
+            let viewbox = format!("class=\"sweep narrow\" viewBox=\"0 0 {} ", NARROW.width);
+            assert!(narrow.contains(&viewbox) && narrow.matches("<svg ").count() == 1, "{name}");
+        }
+    }
+
+    #[test]
     fn no_number_is_drawn_that_is_none() {
         for (name, sweep) in examples::all() {
             let svg = render(&(&sweep).into());
@@ -509,7 +615,7 @@ mod tests {
         let hostile = examples::hostile();
         for svg in [render(&(&hostile).into()), within_page(&(&hostile).into())] {
             assert!(!svg.contains("<script"), "{svg}");
-            assert_eq!(svg.matches("</svg>").count(), 1);
+            assert_eq!(svg.matches("</svg>").count(), svg.matches("<svg ").count());
             assert!(!svg.chars().any(|c| c != '\n' && (c.is_control() || c == '\u{202e}')));
         }
     }

@@ -40,6 +40,7 @@ mod jump;
 mod live;
 mod moment;
 mod once;
+mod peak;
 mod point;
 mod replay;
 mod ring;

@@ -63,11 +63,7 @@ impl Moment {
             (_, extent) => extent.map(|extent| extent.to),
         };
         let events = feed.events()?;
-        // Where the end of all was seen, there is nothing to read.
-        let ends = match events.iter().any(|event| event.ended.is_none()) {
-            true => feed.ends()?,
-            false => Ends::default(),
-        };
+        let ends = ends(feed, &events)?;
         let mut moment = Self {
             is_live: feed.is_live(),
             name: feed.name(),
@@ -144,6 +140,18 @@ impl Moment {
         let window = self.window.as_ref()?;
         let last_s = window.samples.last()?.at_s;
         window.start.checked_add(SignedDuration::try_from_secs_f64(last_s).ok()?).ok()
+    }
+}
+
+/// Until when those of these events lasted that nobody saw the end of. Where the end of all was seen, there is nothing to
+/// read.
+///
+/// # Errors
+/// The recording cannot be read.
+pub fn ends(feed: &mut dyn Feed, events: &[EventHead]) -> anyhow::Result<Ends> {
+    match events.iter().any(|event| event.ended.is_none()) {
+        true => feed.ends(),
+        false => Ok(Ends::default()),
     }
 }
 

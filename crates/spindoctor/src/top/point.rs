@@ -18,7 +18,8 @@ pub struct Point {
     looked_s: f64,
     questions: Option<f64>,
     writes: Option<f64>,
-    running: Option<f64>,
+    /// `Threads_running`.
+    pub running: Option<f64>,
     /// CPU that the server used so far, seconds.
     pub cpu_s: Option<f64>,
 }

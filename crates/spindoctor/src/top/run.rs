@@ -7,6 +7,8 @@ use anyhow::{Context as _, anyhow, bail};
 use super::args::Top as Asked;
 use super::feed::Feed;
 use super::live::Live;
+use super::moment::ends;
+use super::peak::{peak, worst_event};
 use super::replay::Replay;
 use super::state::State;
 use super::{jump, once, terminal};
@@ -34,12 +36,15 @@ pub fn run(asked: &Asked) -> anyhow::Result<ExitStatus> {
     Ok(ExitStatus::Done)
 }
 
-/// The recording that was asked for, at the instant that was asked for.
+/// The recording that was asked for, at the instant that was asked for; else where its worst event shows most, and at its
+/// end where there is no event.
 pub fn replay(asked: &Asked) -> anyhow::Result<(Replay, State)> {
     let file = asked.replay.as_deref().context("no recording was named; give one with --replay")?;
     let mut feed = Replay::open(file)?;
     let mut state = State::new(asked.screen);
     let extent = feed.extent()?;
+    let events = feed.events()?;
+    let ends = ends(&mut feed, &events)?;
     if let Some(text) = &asked.at {
         let extent = extent.ok_or_else(|| anyhow!("{} holds no sample", file.display()))?;
         let at = jump::parse(text, extent.to, Some(extent)).map_err(|why| anyhow!("--at: {why}"))?;
@@ -52,14 +57,14 @@ pub fn replay(asked: &Asked) -> anyhow::Result<(Replay, State)> {
             );
         }
         state.go_to(at, Some(extent));
-    }
-    if let Some(id) = asked.event {
-        let events = feed.events()?;
+    } else if let Some(id) = asked.event {
         let event = events.iter().find(|event| event.id == id).ok_or_else(|| {
             let last = events.last().map_or(0, |event| event.id);
             anyhow!("{} has no event {id}; its last one is {last}", file.display())
         })?;
-        state.go_to(event.began, extent);
+        state.go_to(peak(&mut feed, event, &ends)?, extent);
+    } else if let Some(event) = extent.and_then(|extent| worst_event(&events, &ends, extent)) {
+        state.go_to(peak(&mut feed, event, &ends)?, extent);
     }
     Ok((feed, state))
 }
@@ -75,4 +80,129 @@ fn expect_terminal() -> anyhow::Result<()> {
         );
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::{Path, PathBuf};
+    use std::time::Duration;
+
+    use jiff::{SignedDuration, Timestamp};
+    use spindoctor_model::mysql::{NamedValues, ServerThread};
+    use spindoctor_model::{
+        Event, EventHead, Reading, RecordedSample, Sample, ServerIdentity, Stall, StallKind,
+    };
+    use spindoctor_record::{Writer, WriterOptions};
+
+    use super::*;
+
+    use crate::common::flags::Connection;
+    use crate::top::moment::Moment;
+    use crate::top::screen::Screen;
+    use crate::top::state::Clock;
+
+    fn at(second: f64) -> Timestamp {
+        let half_past_nine: Timestamp = "2026-07-01T09:30:00Z".parse().unwrap();
+        half_past_nine + SignedDuration::try_from_secs_f64(second).unwrap()
+    }
+
+    /// Sessions that wait for a lock in each second.
+    fn waiting(second: u32) -> usize {
+        match second {
+            11 => 3,
+            12 => 8,
+            13 | 14 => 20,
+            56 => 5,
+            _ => 0,
+        }
+    }
+
+    /// A minute with a sample each second but between 40 and 50, and these events.
+    fn recording(folder: &Path, events: &[(f64, f64, StallKind)]) -> PathBuf {
+        let file = folder.join("db.spindoctor");
+        // Its samples are of a day that is long past.
+        let keep_for = Duration::from_secs(100 * 365 * 86_400);
+        let mut writer = Writer::open(&file, WriterOptions { keep_for, ..WriterOptions::default() }).unwrap();
+        let segment = writer.begin_segment(at(0.0), ServerIdentity::default());
+        for second in (0..60).filter(|second| !(41..50).contains(second)) {
+            let at_s = f64::from(second);
+            let mut sample = Sample { at_s, ..Sample::default() };
+            let running = if second == 33 { 9 } else { 1 };
+            let status: NamedValues =
+                [("Threads_running", (running + waiting(second)).to_string())].into_iter().collect();
+            sample.server.status = Reading::Available { at_s, took_ms: 1.0, value: status };
+            let thread = |id: usize| ServerThread {
+                connection_id: Some(id as u64),
+                is_connection: true,
+                command: "Query".to_owned(),
+                state: "Waiting for table metadata lock".to_owned(),
+                statement: Some("SELECT 1".to_owned()),
+                ..ServerThread::default()
+            };
+            let threads = (1..=waiting(second)).map(thread).collect();
+            sample.server.threads = Reading::Available { at_s, took_ms: 1.0, value: threads };
+            writer.write_sample(RecordedSample { at: at(at_s), segment, sample }).unwrap();
+        }
+        for &(began_s, ended_s, kind) in events {
+            let head = EventHead {
+                id: writer.new_event(),
+                segment,
+                began: at(began_s),
+                ended: Some(at(ended_s)),
+                stall: Stall { kind, began_s, seen_s: began_s, ..Stall::default() },
+                ..EventHead::default()
+            };
+            writer.write_event(Event { head, ..Event::default() }).unwrap();
+        }
+        file
+    }
+
+    fn asked(file: &Path, event: Option<u64>, at: Option<&str>) -> Asked {
+        Asked {
+            replay: Some(file.to_owned()),
+            at: at.map(str::to_owned),
+            event,
+            screen: Screen::Overview,
+            once: false,
+            duration: Duration::from_secs(5),
+            size: None,
+            connection: Connection::default(),
+        }
+    }
+
+    const EVENTS: [(f64, f64, StallKind); 4] = [
+        (10.2, 14.5, StallKind::LockWaits),
+        (20.0, 38.0, StallKind::Asked),
+        (44.0, 44.6, StallKind::NoAnswer),
+        (54.9, 57.0, StallKind::LockWaits),
+    ];
+
+    #[test]
+    fn a_recording_opens_where_its_worst_event_shows_most_and_at_its_end_where_there_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = recording(folder.path(), &EVENTS);
+        let (mut feed, state) = replay(&asked(&file, None, None)).unwrap();
+        assert_eq!(state.clock, Clock::At(at(13.0)), "one that was asked for stopped nobody");
+        let moment = Moment::from_feed(&mut feed, state.at(), 1.0).unwrap();
+        assert_eq!(moment.event().map(|event| event.id), Some(1));
+        let window = moment.window.unwrap();
+        assert_eq!(window.latest(|s| &s.server.threads).map(Vec::len), Some(20));
+
+        let folder = tempfile::tempdir().unwrap();
+        let (_, state) = replay(&asked(&recording(folder.path(), &[]), None, None)).unwrap();
+        assert_eq!(state.clock, Clock::Latest);
+    }
+
+    #[test]
+    fn an_event_is_gone_to_where_it_shows_most_and_a_time_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = recording(folder.path(), &EVENTS);
+        let clock = |event, at| replay(&asked(&file, event, at)).unwrap().1.clock;
+        assert_eq!(clock(Some(1), None), Clock::At(at(13.0)));
+        assert_eq!(clock(Some(2), None), Clock::At(at(33.0)), "nobody waits; the most threads run");
+        assert_eq!(clock(Some(3), None), Clock::At(at(44.6)), "there are no samples of it");
+        assert_eq!(clock(Some(4), None), Clock::At(at(56.0)));
+        assert_eq!(clock(None, Some("09:30:10")), Clock::At(at(10.0)));
+        assert!(replay(&asked(&file, Some(5), None)).err().unwrap().to_string().contains("has no event 5"));
+    }
 }

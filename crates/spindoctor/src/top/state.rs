@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use spindoctor_model::EventHead;
 
 use super::feed::Extent;
 use super::jump;
+use super::peak::Sought;
 use super::screen::Screen;
 use super::view::Target;
 
@@ -83,8 +83,6 @@ pub struct Facts<'a> {
     pub extent: Option<Extent>,
     /// The instant that is shown.
     pub at: Option<Timestamp>,
-    /// The stalls, in order of time.
-    pub events: &'a [EventHead],
     /// What the rows of the list stand for.
     pub targets: &'a [Target],
     /// Rows of the list or lines of the text.
@@ -102,6 +100,8 @@ pub enum Flow {
     Stay,
     /// The person has seen enough.
     Quit,
+    /// Go to an event: where its trouble shows most has to be read first. The answer is for [`State::arrive`].
+    GoTo(Sought),
 }
 
 impl State {
@@ -227,8 +227,8 @@ impl State {
             }
             KeyCode::End => self.clock = Clock::Latest,
             KeyCode::Char('g') => self.prompt = Some(Prompt::Jump(String::new())),
-            KeyCode::Char('n') => self.next_event(facts),
-            KeyCode::Char('N' | 'p') => self.event_before(facts),
+            KeyCode::Char('n') => return Flow::GoTo(Sought::Next),
+            KeyCode::Char('N' | 'p') => return Flow::GoTo(Sought::Before),
             KeyCode::Char('/') => self.ask_for_filter(facts),
             KeyCode::Char('s') => self.order(facts),
             KeyCode::Char('S') => {
@@ -237,7 +237,7 @@ impl State {
             }
             KeyCode::Char('i') => self.with_idle = !self.with_idle,
             KeyCode::Char('w') => self.rates = (self.rates + 1) % RATES_OVER_S.len(),
-            KeyCode::Enter => self.open(facts),
+            KeyCode::Enter => return self.open(facts),
             _ => {}
         }
         Flow::Stay
@@ -336,23 +336,16 @@ impl State {
         self.clock = Clock::Playing(at, SPEEDS[place]);
     }
 
-    fn next_event(&mut self, facts: &Facts<'_>) {
-        let Some(at) = facts.at else { return };
-        let next = facts.events.iter().find(|event| event.began > at);
-        self.go_to_event(next, "no later event", facts);
-    }
-
-    fn event_before(&mut self, facts: &Facts<'_>) {
-        let Some(at) = facts.at else { return };
-        let before = facts.events.iter().rev().find(|event| event.began < at);
-        self.go_to_event(before, "no earlier event", facts);
-    }
-
-    fn go_to_event(&mut self, event: Option<&EventHead>, else_text: &str, facts: &Facts<'_>) {
-        match event {
-            Some(event) => self.go_to(event.began, facts.extent),
-            None => self.message = Some(else_text.to_owned()),
+    /// Shows the event that was to be gone to, at its peak; says so where there is none.
+    pub fn arrive(&mut self, sought: Sought, peak: Option<Timestamp>, extent: Option<Extent>) {
+        let Some(peak) = peak else {
+            self.message = Some(sought.missing().to_owned());
+            return;
+        };
+        if matches!(sought, Sought::Event(_)) {
+            self.screen = Screen::Overview;
         }
+        self.go_to(peak, extent);
     }
 
     fn ask_for_filter(&mut self, facts: &Facts<'_>) {
@@ -374,29 +367,27 @@ impl State {
         list.selected = 0;
     }
 
-    fn open(&mut self, facts: &Facts<'_>) {
+    fn open(&mut self, facts: &Facts<'_>) -> Flow {
         match facts.targets.get(self.list().selected) {
-            Some(Target::Event(id)) => {
-                let event = facts.events.iter().find(|event| event.id == *id);
-                if event.is_some() {
-                    self.screen = Screen::Overview;
-                }
-                self.go_to_event(event, "that event is gone", facts);
-            }
+            Some(Target::Event(id)) => return Flow::GoTo(Sought::Event(*id)),
             Some(target) => self.detail = Some(target.clone()),
             None => {}
         }
+        Flow::Stay
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use spindoctor_model::EventHead;
+
     use super::*;
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(1_000 + second).unwrap()
     }
 
+    /// Two events; the peak of each is ten seconds after its beginning.
     fn events() -> Vec<EventHead> {
         [(1, 100), (2, 200)]
             .map(|(id, began)| EventHead { id, began: at(began), ..EventHead::default() })
@@ -412,7 +403,6 @@ mod tests {
             let facts = Facts {
                 extent,
                 at: Some(state.at().unwrap_or(at(600))),
-                events: &events,
                 targets: &[Target::Event(1), Target::Event(2)],
                 rows: 2,
                 orders: 3,
@@ -435,6 +425,11 @@ mod tests {
                 one => KeyCode::Char(one.chars().next().unwrap()),
             };
             flow = state.key(KeyEvent::new(code, modifiers), &facts);
+            if let Flow::GoTo(sought) = flow {
+                let peak = |event: &EventHead| Ok(event.began + SignedDuration::from_secs(10));
+                let peak = sought.peak_from(facts.at.unwrap(), &events, peak).unwrap();
+                state.arrive(sought, peak, extent);
+            }
         }
         flow
     }
@@ -477,14 +472,21 @@ mod tests {
     }
 
     #[test]
-    fn events_are_gone_to_in_order_and_from_their_list() {
-        assert_eq!(after("N").clock, Clock::At(at(200)));
-        assert_eq!(after("N N").clock, Clock::At(at(100)));
-        assert_eq!(after("N N n").clock, Clock::At(at(200)));
+    fn events_are_gone_to_at_their_peaks_in_order_and_from_their_list() {
+        assert_eq!(after("N").clock, Clock::At(at(210)));
+        assert_eq!(after("N N").clock, Clock::At(at(110)));
+        assert_eq!(after("N N n").clock, Clock::At(at(210)));
+        assert_eq!(after("N left n").clock, Clock::At(at(210)), "the peak of the event that is shown");
+        assert_eq!(after("N right N").clock, Clock::At(at(210)));
         let state = after("N N N");
-        assert_eq!((state.clock, state.message.as_deref()), (Clock::At(at(100)), Some("no earlier event")));
+        assert_eq!((state.clock, state.message.as_deref()), (Clock::At(at(110)), Some("no earlier event")));
+        let state = after("N n");
+        assert_eq!((state.clock, state.message.as_deref()), (Clock::At(at(210)), Some("no later event")));
         let state = after("8 down enter");
-        assert_eq!((state.clock, state.screen), (Clock::At(at(200)), Screen::Overview));
+        assert_eq!((state.clock, state.screen), (Clock::At(at(210)), Screen::Overview));
+        let mut state = State::new(Screen::Events);
+        state.arrive(Sought::Event(9), None, None);
+        assert_eq!((state.screen, state.message.as_deref()), (Screen::Events, Some("that event is gone")));
     }
 
     #[test]

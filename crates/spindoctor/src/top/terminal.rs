@@ -7,11 +7,13 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use jiff::Timestamp;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind};
+use spindoctor_model::EventHead;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::draw::{Drawn, Theme, draw};
 use super::feed::{Extent, Feed};
 use super::moment::Moment;
+use super::peak::peak;
 use super::screen::Screen;
 use super::state::{Clock, Facts, Flow, State};
 use super::view::Content;
@@ -28,7 +30,8 @@ const ENDS_WITHIN: Duration = Duration::from_secs(2);
 /// What a picture depends on, but for keys: where it is the same, nothing is read again.
 #[derive(Debug, Clone, PartialEq)]
 struct Wanted {
-    at_s: Option<i64>,
+    /// The instant; while a recording plays, its second.
+    at: Option<Timestamp>,
     rates_over_s: f64,
     extent: Option<Extent>,
     trouble: Option<String>,
@@ -55,7 +58,7 @@ pub fn show(feed: &mut dyn Feed, mut state: State) -> anyhow::Result<()> {
     let mut passed = Instant::now();
     while !is_ended.load(Ordering::Relaxed) {
         let wanted = Wanted {
-            at_s: state.at().map(Timestamp::as_second),
+            at: state.at().map(|at| if is_playing(&state) { whole_second(at) } else { at }),
             rates_over_s: state.rates_over_s(),
             extent: feed.extent()?,
             trouble: feed.trouble(),
@@ -84,8 +87,7 @@ pub fn show(feed: &mut dyn Feed, mut state: State) -> anyhow::Result<()> {
         if let Some(rows) = rows {
             state.clamp(rows);
         }
-        let is_playing = matches!(state.clock, Clock::Playing(..));
-        if event::poll(if is_playing { FRAME } else { LOOK_AROUND })? {
+        if event::poll(if is_playing(&state) { FRAME } else { LOOK_AROUND })? {
             let targets = shown.targets();
             loop {
                 let event = event::read()?;
@@ -93,14 +95,20 @@ pub fn show(feed: &mut dyn Feed, mut state: State) -> anyhow::Result<()> {
                     let facts = Facts {
                         extent: moment.extent,
                         at: state.at().or(moment.at),
-                        events: &moment.events,
                         targets: &targets,
                         rows: rows.unwrap_or(0),
                         orders: shown.orders(),
                         page: drawn.page,
                     };
-                    if state.key(key, &facts) == Flow::Quit {
-                        return Ok(());
+                    match state.key(key, &facts) {
+                        Flow::Stay => {}
+                        Flow::Quit => return Ok(()),
+                        Flow::GoTo(sought) => {
+                            let peak = |event: &EventHead| peak(feed, event, &moment.ends);
+                            let peak =
+                                sought.peak_from(facts.at.unwrap_or_default(), &moment.events, peak)?;
+                            state.arrive(sought, peak, moment.extent);
+                        }
                     }
                 }
                 if !may_be_held_down(&event) || !event::poll(Duration::ZERO)? {
@@ -113,6 +121,14 @@ pub fn show(feed: &mut dyn Feed, mut state: State) -> anyhow::Result<()> {
         state.pass(elapsed, moment.extent);
     }
     Ok(())
+}
+
+fn is_playing(state: &State) -> bool {
+    matches!(state.clock, Clock::Playing(..))
+}
+
+fn whole_second(at: Timestamp) -> Timestamp {
+    Timestamp::from_second(at.as_second()).unwrap_or(at)
 }
 
 /// True of keys that move: where more of them wait they are obeyed before the next picture, so that one that is held down does not

@@ -25,12 +25,37 @@ const TOP: f64 = 26.0;
 /// Labels of the axis need this share of its length each.
 const LEAST_BETWEEN_TICKS: f64 = 0.12;
 
-/// Height of a picture of blocks, and its drawing part.
-const BLOCKS_HEIGHT: f64 = 150.0;
-const BLOCKS_LEFT: f64 = 84.0;
-const BLOCKS_RIGHT: f64 = 846.0;
-const BLOCKS_TOP: f64 = 14.0;
-const BLOCKS_BOTTOM: f64 = 122.0;
+/// Size of a picture of blocks, and its drawing part. A telephone shows the narrow one, so that labels stay readable.
+struct BlocksFrame {
+    class: &'static str,
+    width: f64,
+    height: f64,
+    left: f64,
+    right: f64,
+    top: f64,
+    bottom: f64,
+}
+
+const BLOCKS_FRAMES: [BlocksFrame; 2] = [
+    BlocksFrame {
+        class: "wide-blocks",
+        width: WIDTH,
+        height: 150.0,
+        left: 84.0,
+        right: 846.0,
+        top: 14.0,
+        bottom: 122.0,
+    },
+    BlocksFrame {
+        class: "narrow-blocks",
+        width: 380.0,
+        height: 150.0,
+        left: 76.0,
+        right: 374.0,
+        top: 14.0,
+        bottom: 122.0,
+    },
+];
 
 /// The tuning as a page.
 pub fn render(tuning: &Tuning) -> String {
@@ -242,25 +267,48 @@ fn blocks_of(quantity: &Quantity, blocks: &[Block]) -> Option<Markup> {
     if points.len() < 2 || end <= first || highest <= 0.0 {
         return None;
     }
-    let x = |at_s: f64| BLOCKS_LEFT + (at_s - first) / (end - first) * (BLOCKS_RIGHT - BLOCKS_LEFT);
-    let y = |value: f64| BLOCKS_BOTTOM - value / (highest * 1.05) * (BLOCKS_BOTTOM - BLOCKS_TOP);
     let quads = points.windows(2).filter(|pair| pair[0].0.quad != pair[1].0.quad);
     let edges: Vec<f64> =
         quads.map(|pair| f64::midpoint(pair[0].0.at_s + pair[0].0.seconds, pair[1].0.at_s)).collect();
+    let drawn = BlocksDrawn { quantity, points, edges, from: first, to: end, highest };
     Some(html! {
         figure.blocks {
             figcaption { (quantity.name) ": " span.quiet { (quantity.meaning) } }
-            svg viewBox=(format!("0 0 {WIDTH} {BLOCKS_HEIGHT}")) role="img" aria-label=(format!("{} of each block over time", quantity.name)) {
-                @for height in [highest, highest / 2.0] {
-                    line.grid x1=(at(BLOCKS_LEFT)) x2=(at(BLOCKS_RIGHT)) y1=(at(y(height))) y2=(at(y(height))) {}
-                    text.y x=(at(BLOCKS_LEFT - 8.0)) y=(at(y(height) + 4.0)) { (quantity.shown(height)) }
+            @for frame in &BLOCKS_FRAMES { (drawn.within(frame)) }
+        }
+    })
+}
+
+/// What a picture of blocks shows.
+struct BlocksDrawn<'a> {
+    quantity: &'a Quantity,
+    /// Each block with the quantity in it.
+    points: Vec<(&'a Block, f64)>,
+    /// Where one quad ends and the next begins, s.
+    edges: Vec<f64>,
+    from: f64,
+    to: f64,
+    highest: f64,
+}
+
+impl BlocksDrawn<'_> {
+    fn within(&self, frame: &BlocksFrame) -> Markup {
+        let BlocksFrame { class, width, height, left, right, top, bottom } = *frame;
+        let Self { quantity, points, edges, from, to, highest } = self;
+        let x = |at_s: f64| left + (at_s - from) / (to - from) * (right - left);
+        let y = |value: f64| bottom - value / (highest * 1.05) * (bottom - top);
+        html! {
+            svg.(class) viewBox=(format!("0 0 {width} {height}")) role="img" aria-label=(format!("{} of each block over time", quantity.name)) {
+                @for value in [*highest, highest / 2.0] {
+                    line.grid x1=(at(left)) x2=(at(right)) y1=(at(y(value))) y2=(at(y(value))) {}
+                    text.y x=(at(left - 8.0)) y=(at(y(value) + 4.0)) { (quantity.shown(value)) }
                 }
-                text.y x=(at(BLOCKS_LEFT - 8.0)) y=(at(BLOCKS_BOTTOM + 4.0)) { "0" }
+                text.y x=(at(left - 8.0)) y=(at(bottom + 4.0)) { "0" }
                 @for edge in edges {
-                    line.edge x1=(at(x(edge))) x2=(at(x(edge))) y1=(at(BLOCKS_TOP)) y2=(at(BLOCKS_BOTTOM)) {}
+                    line.edge x1=(at(x(*edge))) x2=(at(x(*edge))) y1=(at(top)) y2=(at(bottom)) {}
                 }
-                line.axis x1=(at(BLOCKS_LEFT)) x2=(at(BLOCKS_RIGHT)) y1=(at(BLOCKS_BOTTOM)) y2=(at(BLOCKS_BOTTOM)) {}
-                @for (block, value) in &points {
+                line.axis x1=(at(left)) x2=(at(right)) y1=(at(bottom)) y2=(at(bottom)) {}
+                @for (block, value) in points {
                     @let kind = if block.left_out.is_some() { "left-out" } else if block.is_new { "new" } else { "old" };
                     line.(kind) x1=(at(x(block.at_s))) x2=(at(x(block.at_s + block.seconds))) y1=(at(y(*value))) y2=(at(y(*value))) {
                         title {
@@ -269,11 +317,11 @@ fn blocks_of(quantity: &Quantity, blocks: &[Block]) -> Option<Markup> {
                         }
                     }
                 }
-                text.x x=(at(BLOCKS_LEFT)) y=(at(BLOCKS_BOTTOM + 18.0)) { (number::quantity(first.round(), "s")) }
-                text.x.last x=(at(BLOCKS_RIGHT)) y=(at(BLOCKS_BOTTOM + 18.0)) { (number::quantity(end.round(), "s")) }
+                text.x x=(at(left)) y=(at(bottom + 18.0)) { (number::quantity(from.round(), "s")) }
+                text.x.last x=(at(right)) y=(at(bottom + 18.0)) { (number::quantity(to.round(), "s")) }
             }
         }
-    })
+    }
 }
 
 fn proposals(tuning: &Tuning) -> Markup {
@@ -338,7 +386,17 @@ fn notes(trial: &Trial) -> Markup {
 mod tests {
     use super::*;
 
+    use crate::common::browser;
     use crate::tune::examples;
+
+    #[test]
+    fn no_width_cuts_the_page_or_breaks_its_words() {
+        let pages = [
+            ("helps", render(&examples::helps())),
+            ("inconclusive", render(&examples::not_enough_evidence())),
+        ];
+        assert_eq!(browser::faults(&pages), "");
+    }
 
     #[test]
     fn the_page_shows_verdict_intervals_and_blocks_and_fetches_nothing() {

@@ -8,6 +8,7 @@ use spindoctor_tune::bench::Event;
 
 use super::view::standing;
 use crate::common::session::note;
+use crate::common::terminal::in_characters_of_locale;
 use spindoctor_page::number;
 use spindoctor_page::safe::safe;
 
@@ -78,5 +79,5 @@ impl ProgressLine {
 /// Progress that cannot be written is lost, and nothing else is.
 fn write(text: &str) {
     let mut stderr = std::io::stderr().lock();
-    let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
+    let _ = stderr.write_all(in_characters_of_locale(text).as_bytes()).and_then(|()| stderr.flush());
 }

@@ -8,6 +8,7 @@ mod config;
 mod connections;
 mod containers;
 mod doctor;
+mod environment;
 mod explain;
 mod fleet;
 mod fleet_cpus;

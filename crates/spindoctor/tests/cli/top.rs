@@ -149,12 +149,14 @@ pub(crate) fn goes_to_the_stall_of(recording: &Path) {
     }
     let terminal = Terminal::running(&format!("top --replay {}", recording.display()), 200, 50);
     let name = recording.file_name().and_then(|name| name.to_str()).expect("UTF-8");
-    terminal.shows(&["END", name, "read only", "n/N event"]);
+    // It opens where the stall shows most: `n` and `N` go on from there.
+    terminal.shows(&["PAUSED", name, "STALL since", "global-lock-pileup", "read only", "n/N event"]);
+    terminal.press("End");
+    terminal.shows(&["END", name]);
     // At once, as somebody types who knows the screens: Enter means what the screen of events shows.
     terminal.press_at_once(&["8", "Enter"]);
     terminal.shows(&["PAUSED", "STALL since", "global-lock-pileup"]);
     terminal.press("5");
-    terminal.press("Right");
     terminal.shows(&["as kept with the event", "global read lock"]);
 }
 

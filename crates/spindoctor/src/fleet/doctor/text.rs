@@ -31,6 +31,8 @@ const VALUE: usize = 40;
 const WIDEST_SETTING: usize = 36;
 /// Names of servers stand in a column of at most this.
 const WIDEST_NAME: usize = 28;
+/// The column of labels where all have a line of their own.
+const LEAST_LABEL: usize = 6;
 /// Where a body begins.
 const INDENT: &str = "    ";
 
@@ -100,8 +102,8 @@ fn of_trouble(page: &mut Page, trouble: &Trouble, names: &[String]) {
     let title = spindoctor_rules::find(&trouble.cause).map_or("", |cause| cause.title);
     page.headline(&lead, accent(trouble.severity()), &format!("{lost}: {title}"), &safe(&trouble.cause));
     let (text, named) = trouble.found.split_at(trouble.found.len().min(FINDINGS_SHOWN));
-    let column =
-        text.iter().map(|(server, _)| safe(&names[*server]).width()).max().unwrap_or(0).min(WIDEST_NAME) + 2;
+    let widths = text.iter().map(|(server, _)| safe(&names[*server]).width());
+    let column = column(page, widths, WIDEST_NAME);
     for (server, finding) in text {
         page.field(&safe(&names[*server]), &safe(&sentence(finding)), column);
         if let Some(remedy) = finding.remedies.first() {
@@ -116,6 +118,13 @@ fn of_trouble(page: &mut Page, trouble: &Trouble, names: &[String]) {
         let text = and_others(&servers.collect::<Vec<_>>(), named.len());
         page.hanging(INDENT, "  ", &format!("also {text}"), PLAIN);
     }
+}
+
+/// The column of labels as wide as these, which leaves half of the page to what stands behind them. One that is too wide
+/// for it does not count: it has a line of its own.
+fn column(page: &Page, widths: impl Iterator<Item = usize>, widest: usize) -> usize {
+    let room = widest.min(page.look.width / 2);
+    widths.filter(|width| *width <= room).max().unwrap_or(LEAST_LABEL) + 2
 }
 
 /// What it costs this server, in a column as wide as the most of it, and what was found.
@@ -134,8 +143,8 @@ fn odd_ones(page: &mut Page, fleet: &FleetDiagnosis, names: &[String]) {
     page.blank();
     page.paragraph("", "odd ones out", STRONG);
     let titles: Vec<String> = odd.iter().take(ODD_SHOWN).map(|odd| safe(&odd.setting)).collect();
-    let widest = titles.iter().map(|title| title.width()).max().unwrap_or(0).max("version".len());
-    let column = widest.min(WIDEST_SETTING) + 2;
+    let widths = titles.iter().map(|title| title.width()).chain(["version".len()]);
+    let column = column(page, widths, WIDEST_SETTING);
     if several {
         page.field("version", &versions(fleet, names), column);
     }
@@ -286,10 +295,14 @@ mod tests {
     use crate::fleet::doctor::examples;
 
     fn rendered(diagnosis: &FleetDiagnosis, names: &[String]) -> String {
+        rendered_at(100, diagnosis, names)
+    }
+
+    fn rendered_at(width: usize, diagnosis: &FleetDiagnosis, names: &[String]) -> String {
         let failures = Failures::default();
         let text =
             Report { diagnosis, names, failures: &failures, not_asked: &[], interval_s: 2.0, took_s: 2.31 };
-        render(&text, Look { width: 100, colour: false })
+        render(&text, Look { width, colour: false })
     }
 
     #[test]
@@ -302,6 +315,29 @@ mod tests {
         let uncounted: Vec<&str> =
             (0..words.len()).map(|at| if is_count(at, &words) { "N" } else { words[at] }).collect();
         insta::assert_snapshot!(uncounted.join(" "));
+    }
+
+    #[test]
+    fn no_line_is_wider_than_the_page_however_long_the_names_are() {
+        let socket = |at| format!("/home/dba/.cache/lab/servers/{at}-mysql/mysqld.sock");
+        let host = |at| format!("db{at}.production.eu-central-1.internal.example.com:3306");
+        let mut fleet = examples::fleet();
+        fleet.settings.odd[0].setting = "a_setting_of_a_plugin_with_a_long_name_of_its_own".to_owned();
+        for names in [
+            (1..=6).map(socket).collect::<Vec<_>>(),
+            (1..=6).map(host).collect(),
+            (1..=6).map(|at| format!("{at}{}", "x".repeat(120))).collect(),
+            examples::names(),
+        ] {
+            for width in [50, 80, 100] {
+                let text = rendered_at(width, &fleet, &names);
+                for line in text.lines() {
+                    assert!(line.width() <= width, "{} of {width}: {line}\n{text}", line.width());
+                }
+                let is_whole = names[0].width() > width - INDENT.len() || text.contains(&names[2]);
+                assert!(is_whole, "a name can be copied: {text}");
+            }
+        }
     }
 
     #[test]

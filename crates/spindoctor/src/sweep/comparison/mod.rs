@@ -44,11 +44,13 @@ pub fn run(asked: &Asked, a: &Path, b: &Path) -> anyhow::Result<()> {
     if let Some(file) = &asked.html {
         output::write_file(file, html::render(&comparison), "the page")?;
     }
-    output::print(&match (asked.json, asked.csv) {
-        (true, _) => json::to_text(&comparison).context("could not write the comparison as JSON")?,
-        (_, true) => csv::render(&comparison),
-        _ => text::render(&comparison, terminal::look_of_stdout()),
-    })
+    match (asked.json, asked.csv) {
+        (true, _) => {
+            output::print(&json::to_text(&comparison).context("could not write the comparison as JSON")?)
+        }
+        (_, true) => output::print_format("csv", csv::render(&comparison).as_bytes()),
+        _ => output::print(&text::render(&comparison, terminal::look_of_stdout())),
+    }
 }
 
 /// A sweep that `--json` printed.

@@ -164,6 +164,24 @@ mod tests {
     }
 
     #[test]
+    fn servers_whose_sockets_differ_at_the_end_can_be_distinguished_on_every_screen() {
+        let board = fleet_examples::board();
+        let names: Vec<String> =
+            (1..=4).map(|at| format!("/home/dba/.cache/spindoctor/lab/mysql-{at}/mysqld.sock")).collect();
+        for (screen, cells) in [
+            (FleetScreen::Statements, &["…mysql-1/mysqld.sock", "…mysql-2/mysqld.sock"][..]),
+            (FleetScreen::Folded, &["…mysql-2/mysqld.sock"]),
+            (FleetScreen::Servers, &["…lab/mysql-3/mysqld.sock", "…lab/mysql-4/mysqld.sock"]),
+        ] {
+            let mut state = FleetState::new(false, "");
+            state.screen = screen;
+            let text = drawn(&state, &board, &names, (80, 24)).to_string();
+            assert!(cells.iter().all(|cell| text.contains(cell)), "{text}");
+            assert!(!text.contains("/home"), "{text}");
+        }
+    }
+
+    #[test]
     fn no_string_of_a_server_steers_the_terminal_at_any_size() {
         let mut board = fleet_examples::board();
         for standing in &mut board.servers {

@@ -3,13 +3,14 @@
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use unicode_width::UnicodeWidthStr as _;
 
 use crate::top::draw::*;
 use crate::top::examples;
 use crate::top::examples::HOSTILE;
 use crate::top::screen::Screen;
-use crate::top::state::{Clock, Prompt};
+use crate::top::state::{Clock, Facts, Prompt};
 use crate::top::view::Target;
 
 const SIZES: [(u16, u16); 2] = [(80, 24), (200, 50)];
@@ -108,6 +109,44 @@ fn everything_of_a_row_is_shown_over_the_list() {
     insta::assert_snapshot!("detail_thread", drawn(&state, &moment, (80, 24)));
     state.detail = Some(Target::Thread(9_999));
     assert!(drawn(&state, &moment, (80, 24)).to_string().contains("not in the list of this instant"));
+}
+
+#[test]
+fn the_column_that_a_list_is_sorted_by_has_a_mark_in_every_window() {
+    let press = |state: &mut State, key: char, orders| {
+        let key = KeyEvent::new(KeyCode::Char(key), KeyModifiers::NONE);
+        state.key(key, &Facts { orders, ..Facts::default() });
+    };
+    for (screen, moment, own) in [
+        (Screen::Threads, examples::busy(), "time▼"),
+        (Screen::Queries, examples::busy(), "time▼"),
+        (Screen::Waits, examples::busy(), "time▼"),
+        (Screen::Events, examples::stalled(), "began (UTC)▼"),
+    ] {
+        for size in [(80, 24), (40, 10), (200, 50)] {
+            let mut state = state(screen, &moment);
+            let orders = Content::new(&state, &moment).orders();
+            for order in 0..orders {
+                let text = drawn(&state, &moment, size).to_string();
+                assert_eq!(text.matches(['▼', '▲']).count(), 1, "{screen:?} {size:?} {order}: {text}");
+                assert!(order > 0 || text.contains(own), "{text}");
+                press(&mut state, 'S', orders);
+                let reversed = drawn(&state, &moment, size).to_string();
+                assert_eq!(
+                    reversed.matches(['▼', '▲']).count(),
+                    1,
+                    "{screen:?} {size:?} {order}: {reversed}"
+                );
+                assert_ne!(text.contains('▼'), reversed.contains('▼'), "{text}{reversed}");
+                press(&mut state, 's', orders);
+            }
+        }
+    }
+    let mut state = state(Screen::Queries, &examples::busy());
+    press(&mut state, 's', 3);
+    press(&mut state, 's', 3);
+    let text = drawn(&state, &examples::busy(), (80, 24)).to_string();
+    assert!(text.contains("by load▼ ─"), "a column that has no room here: {text}");
 }
 
 #[test]

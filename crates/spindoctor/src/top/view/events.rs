@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use spindoctor_model::{EventHead, StallKind};
 
-use super::listing::{Align, By, Column, Listed, Listing};
+use super::listing::{Align, By, Column, Direction, Listed, Listing};
 use crate::top::moment::Moment;
 use crate::top::state::State;
 use crate::top::view::{Mood, Target};
@@ -18,6 +18,9 @@ struct Row {
     until: Option<Timestamp>,
 }
 
+/// The title of the column that the list comes sorted by.
+const BEGAN: &str = "began (UTC)";
+
 const COLUMNS: &[Column<Row>] = &[
     Column {
         title: "event",
@@ -28,7 +31,7 @@ const COLUMNS: &[Column<Row>] = &[
         by: By::Number(|row| row.event.id as f64),
     },
     Column {
-        title: "began (UTC)",
+        title: BEGAN,
         width: 19,
         align: Align::Left,
         from: 0,
@@ -83,6 +86,7 @@ pub fn listing(state: &State, moment: &Moment) -> Listing {
     Listed {
         title,
         items,
+        order: Some((BEGAN, Direction::Descending)),
         empty,
         mood: |row| if row.until.is_none() { Mood::Alarm } else { Mood::Plain },
         target: |row| Some(Target::Event(row.event.id)),

@@ -10,8 +10,37 @@ use crate::top::view::{Mood, Target};
 pub enum Align {
     /// Text.
     Left,
+    /// The address of a server, at the left: one that is too long keeps what distinguishes it.
+    Address,
     /// Numbers.
     Right,
+}
+
+/// Which way a list is sorted by a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// The smallest first, or the first of the alphabet.
+    Ascending,
+    /// The largest first.
+    Descending,
+}
+
+impl Direction {
+    /// The character that marks it.
+    pub fn mark(self) -> &'static str {
+        match self {
+            Self::Ascending => "▲",
+            Self::Descending => "▼",
+        }
+    }
+
+    /// The other one.
+    fn reversed(self) -> Self {
+        match self {
+            Self::Ascending => Self::Descending,
+            Self::Descending => Self::Ascending,
+        }
+    }
 }
 
 /// The head of a column.
@@ -25,8 +54,8 @@ pub struct Head {
     pub align: Align,
     /// It is shown where the screen has at least so many columns.
     pub from: u16,
-    /// True for the one that the list is sorted by.
-    pub is_order: bool,
+    /// Of the one that the list is sorted by: which way.
+    pub order: Option<Direction>,
 }
 
 /// A row.
@@ -67,8 +96,21 @@ pub enum By<T> {
     Nothing,
     /// The largest first.
     Number(fn(&T) -> f64),
+    /// The smallest first.
+    Least(fn(&T) -> f64),
     /// In order of the alphabet.
     Text(fn(&T) -> &str),
+}
+
+impl<T> By<T> {
+    /// Which way; none where it is not sorted by.
+    fn direction(&self) -> Option<Direction> {
+        match self {
+            Self::Nothing => None,
+            Self::Number(_) => Some(Direction::Descending),
+            Self::Least(_) | Self::Text(_) => Some(Direction::Ascending),
+        }
+    }
 }
 
 /// A column of a kind of rows.
@@ -85,6 +127,8 @@ pub struct Column<T> {
 pub struct Listed<T> {
     pub title: String,
     pub items: Vec<T>,
+    /// The title of the column that the items come sorted by, and which way; none where the server's order is kept.
+    pub order: Option<(&'static str, Direction)>,
     pub empty: String,
     pub mood: fn(&T) -> Mood,
     pub target: fn(&T) -> Option<Target>,
@@ -111,6 +155,7 @@ impl<T> Listed<T> {
             let compare = |a: &T, b: &T| match &columns[at].by {
                 By::Nothing => Ordering::Equal,
                 By::Number(number) => number(b).total_cmp(&number(a)),
+                By::Least(number) => number(a).total_cmp(&number(b)),
                 By::Text(text) => text(a).cmp(text(b)),
             };
             self.items.sort_by(compare);
@@ -118,12 +163,20 @@ impl<T> Listed<T> {
         if state.is_reversed {
             self.items.reverse();
         }
+        let order_of = |at: usize, column: &Column<T>| {
+            let direction = match (sorted_by, self.order) {
+                (Some(sorted_by), _) if sorted_by == at => column.by.direction(),
+                (None, Some((title, direction))) if title == column.title => Some(direction),
+                _ => None,
+            };
+            direction.map(|direction| if state.is_reversed { direction.reversed() } else { direction })
+        };
         let heads = columns.iter().enumerate().map(|(at, column)| Head {
             title: column.title,
             width: column.width,
             align: column.align,
             from: column.from,
-            is_order: sorted_by == Some(at),
+            order: order_of(at, column),
         });
         let rows: Vec<Row> = self
             .items
@@ -170,16 +223,21 @@ mod tests {
         },
     ];
 
-    fn names(state: &ListState) -> Vec<String> {
+    fn listing(state: &ListState) -> Listing {
         let items = vec![("Beech", 2.0), ("alder", 1.0), ("Cedar", 3.0)];
         let listed = Listed {
             title: String::new(),
             items,
+            order: Some(("number", Direction::Descending)),
             empty: String::new(),
             mood: |_| Mood::Plain,
             target: |_| None,
         };
-        listed.shown(&COLUMNS, state).rows.into_iter().map(|row| row.cells[0].clone()).collect()
+        listed.shown(&COLUMNS, state)
+    }
+
+    fn names(state: &ListState) -> Vec<String> {
+        listing(state).rows.into_iter().map(|row| row.cells[0].clone()).collect()
     }
 
     #[test]
@@ -189,6 +247,19 @@ mod tests {
         assert_eq!(order(1, false), ["Beech", "Cedar", "alder"]);
         assert_eq!(order(2, false), ["Cedar", "Beech", "alder"]);
         assert_eq!(order(2, true), ["alder", "Beech", "Cedar"]);
+    }
+
+    #[test]
+    fn the_column_that_a_list_is_sorted_by_is_marked_with_its_direction() {
+        let marks = |order, is_reversed| {
+            let listing = listing(&ListState { order, is_reversed, ..ListState::default() });
+            let marks: Vec<&str> =
+                listing.heads.iter().map(|head| head.order.map_or("", Direction::mark)).collect();
+            marks.join("|")
+        };
+        assert_eq!(marks(0, false), "|▼", "the list's own order");
+        assert_eq!((marks(1, false), marks(2, false)), ("▲|".to_owned(), "|▼".to_owned()));
+        assert_eq!((marks(0, true), marks(1, true)), ("|▲".to_owned(), "▼|".to_owned()));
     }
 
     #[test]

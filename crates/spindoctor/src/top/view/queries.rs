@@ -3,7 +3,7 @@
 use spindoctor_model::Window;
 use spindoctor_model::mysql::StatementDigest;
 
-use super::listing::{Align, By, Column, Listed, Listing};
+use super::listing::{Align, By, Column, Direction, Listed, Listing};
 use crate::common::queries::{Queries, Query};
 use crate::top::state::State;
 use crate::top::view as top_view;
@@ -135,6 +135,7 @@ pub fn listing(state: &State, window: &Window, over_s: f64) -> Listing {
     Listed {
         title,
         items,
+        order: Some(("time", Direction::Descending)),
         empty,
         mood: |_| Mood::Plain,
         target: |query| Some(Target::Query(query.digest.schema.clone(), query.digest.digest.clone())),

@@ -29,7 +29,7 @@ fn columns<'a>() -> Vec<Column<&'a ReplicaChannel>> {
         Column {
             title: "source",
             width: 20,
-            align: Align::Left,
+            align: Align::Address,
             from: 0,
             text: |channel| format!("{}:{}", channel.source_host, channel.source_port),
             by: By::Text(|channel| &channel.source_host),
@@ -80,7 +80,7 @@ pub fn listing(state: &State, window: &Window) -> Listing {
     };
     let items: Vec<&ReplicaChannel> = items;
     let title = format!("replication  {}", number::counted(items.len() as u64, "channel", "channels"));
-    Listed { title, items, empty, mood: |channel| mood(channel), target: |_| None }
+    Listed { title, items, order: None, empty, mood: |channel| mood(channel), target: |_| None }
         .shown(&columns(), state.list())
 }
 

@@ -7,7 +7,7 @@ use std::time::Instant;
 use spindoctor_model::mysql::ServerThread;
 use spindoctor_sql::digest;
 
-use super::listing::{Align, By, Column, Listed, Listing};
+use super::listing::{Align, By, Column, Direction, Listed, Listing};
 use super::threads::{LONG_S, time};
 use crate::top::board::{Board, Standing};
 use crate::top::state::ListState;
@@ -52,6 +52,7 @@ pub fn statements(board: &Board, names: &[String], state: &ListState) -> Listing
     let listed = Listed {
         title: title("statements", board),
         items,
+        order: Some(("time", Direction::Descending)),
         empty: empty(board),
         mood: |item| mood(item.thread.time_s),
         target: |_| None,
@@ -61,7 +62,7 @@ pub fn statements(board: &Board, names: &[String], state: &ListState) -> Listing
 
 fn statement_columns<'a>() -> Vec<Column<Item<'a>>> {
     vec![
-        text_column("server", 20, 0, |item| item.server.to_owned(), By::Text(|item| item.server)),
+        address_column("server", 20, 0, |item| item.server.to_owned(), By::Text(|item| item.server)),
         text_column("user", 10, 60, |item| item.thread.user.clone(), By::Text(|item| &item.thread.user)),
         text_column("db", 12, 90, |item| item.thread.schema.clone(), By::Text(|item| &item.thread.schema)),
         number_column("time", 8, 0, |item| time(item.thread.time_s), |item| item.thread.time_s),
@@ -109,6 +110,7 @@ pub fn folded(board: &Board, names: &[String], state: &ListState) -> Listing {
     let listed = Listed {
         title: title("equal statements", board),
         items,
+        order: Some(("sessions", Direction::Descending)),
         empty: empty(board),
         mood: |item| mood(item.longest_s),
         target: |_| None,
@@ -125,7 +127,7 @@ fn folded_columns() -> Vec<Column<Folded>> {
             |item| number::plain(item.sessions as f64),
             |item| item.sessions as f64,
         ),
-        text_column("servers", 20, 0, Folded::servers, By::Number(|item| item.servers as f64)),
+        address_column("servers", 20, 0, Folded::servers, By::Number(|item| item.servers as f64)),
         text_column("user", 10, 60, |item| item.user.clone(), By::Text(|item| &item.user)),
         text_column("db", 12, 90, |item| item.schema.clone(), By::Text(|item| &item.schema)),
         number_column("longest", 8, 0, |item| time(item.longest_s), |item| item.longest_s),
@@ -158,6 +160,7 @@ pub fn servers(board: &Board, names: &[String], now: Instant, state: &ListState)
     let listed = Listed {
         title: title("servers", board),
         items,
+        order: Some(("says", Direction::Descending)),
         empty: "there is no server in the list".to_owned(),
         mood: |item| match item.standing {
             Standing::Lost { .. } => Mood::Alarm,
@@ -171,7 +174,7 @@ pub fn servers(board: &Board, names: &[String], now: Instant, state: &ListState)
 
 fn server_columns<'a>() -> Vec<Column<Server<'a>>> {
     vec![
-        text_column("server", 24, 0, |item| item.name.to_owned(), By::Text(|item| item.name)),
+        address_column("server", 24, 0, |item| item.name.to_owned(), By::Text(|item| item.name)),
         text_column("says", 12, 0, |item| item.says().to_owned(), By::Text(Server::says)),
         number_column("since", 8, 0, |item| time(item.ago_s()), Server::ago_s),
         number_column("runs", 6, 0, Server::runs_text, Server::runs),
@@ -231,6 +234,16 @@ fn text_column<T>(
     by: By<T>,
 ) -> Column<T> {
     Column { title, width, align: Align::Left, from, text, by }
+}
+
+fn address_column<T>(
+    title: &'static str,
+    width: u16,
+    from: u16,
+    text: fn(&T) -> String,
+    by: By<T>,
+) -> Column<T> {
+    Column { title, width, align: Align::Address, from, text, by }
 }
 
 fn number_column<T>(

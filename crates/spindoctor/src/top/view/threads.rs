@@ -4,7 +4,7 @@ use spindoctor_model::Window;
 use spindoctor_model::mysql::ServerThread;
 use spindoctor_sql::digest;
 
-use super::listing::{Align, By, Column, Listed, Listing};
+use super::listing::{Align, By, Column, Direction, Listed, Listing};
 use super::waiting::{RUNNING, Waiting, is_at_work};
 use crate::top::state::State;
 use crate::top::view::{Mood, Target, missing_text};
@@ -29,7 +29,7 @@ fn columns<'a>() -> Vec<Column<Item<'a>>> {
             align: Align::Right,
             from: 0,
             text: |item| named(item.thread),
-            by: By::Number(|item| -(id(item.thread).unwrap_or(u64::MAX) as f64)),
+            by: By::Least(|item| id(item.thread).unwrap_or(u64::MAX) as f64),
         },
         Column {
             title: "user",
@@ -144,6 +144,7 @@ fn listed(title: String, items: Vec<Item<'_>>, empty: String) -> Listed<Item<'_>
     Listed {
         title,
         items,
+        order: Some(("time", Direction::Descending)),
         empty,
         mood: |item| match item.waits_for {
             "" => Mood::Quiet,

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use spindoctor_model::Window;
 
-use super::listing::{Align, By, Column, Listed, Listing};
+use super::listing::{Align, By, Column, Direction, Listed, Listing};
 use super::queries;
 use crate::top::state::State;
 use crate::top::view as top_view;
@@ -125,7 +125,9 @@ pub fn listing(state: &State, window: &Window, over_s: f64) -> Listing {
         }
         Err(why) => ("waits".to_owned(), Vec::new(), format!("no waits: {why}")),
     };
-    Listed { title, items, empty, mood: |_| Mood::Plain, target: |_| None }.shown(&columns(), state.list())
+    let order = Some(("time", Direction::Descending));
+    Listed { title, items, order, empty, mood: |_| Mood::Plain, target: |_| None }
+        .shown(&columns(), state.list())
 }
 
 #[cfg(test)]
