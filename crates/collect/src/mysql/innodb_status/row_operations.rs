@@ -61,5 +61,24 @@ fn is_known(line: &str) -> bool {
         || line.ends_with(" transactions active inside InnoDB")
         // 0 out of 1000 descriptors used                          (XtraDB)
         || line.ends_with(" descriptors used")
+        // 3 tablespace extents now reserved for B-tree split operations: while a page is split (srv0srv.cc, all versions)
+        || line.ends_with(" tablespace extents now reserved for B-tree split operations")
         || NOT_READ.iter().any(|start| line.starts_with(start))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_that_is_being_split_is_no_unknown_line() {
+        let mut unknown = Unknown::default();
+        let lines = [
+            "0 read views open inside InnoDB",
+            "3 tablespace extents now reserved for B-tree split operations",
+            "something else",
+        ];
+        assert_eq!(parse(&lines, &mut unknown).read_views, Some(0));
+        assert_eq!(unknown.lines, ["something else"]);
+    }
 }
