@@ -71,8 +71,8 @@ impl Sought {
     }
 }
 
-/// The instant of an event at which its trouble shows most: of the sample in which the most sessions wait; where the lists
-/// show no wait, when the most threads waited by the event's wait graphs, or the most threads ran.
+/// The instant of an event at which its trouble shows most: of the sample in which the most sessions wait, or are at work;
+/// where there is no list of sessions, when the most threads waited by the event's wait graphs, or the most threads ran.
 ///
 /// # Errors
 /// The feed cannot be read.
@@ -82,7 +82,7 @@ pub fn peak(feed: &mut dyn Feed, head: &EventHead, ends: &Ends) -> anyhow::Resul
     // Of one that lasts for hours, its first minutes show the trouble.
     let looked_until = until.min(later(head.began, HISTORY));
     let lists = feed.at_work(head.began, looked_until)?;
-    if let Some(at) = worst(head, lists.iter().map(|list| (list.at, waiting(list)))) {
+    if let Some(at) = worst(head, lists.iter().map(|list| (list.at, weight(list)))) {
         return Ok(at);
     }
     let graphs = feed.event(head.id)?.map(|event| event.graphs).unwrap_or_default();
@@ -109,10 +109,11 @@ fn worst(head: &EventHead, numbers: impl Iterator<Item = (Timestamp, f64)>) -> O
     Some(of_stall_alone.unwrap_or(of_all).0)
 }
 
-/// Sessions that wait for something.
-fn waiting(list: &AtWork) -> f64 {
-    let waiting = list.sightings.iter().filter(|seen| seen.class != TimeClass::Running);
-    waiting.map(|seen| seen.sessions).sum()
+/// Sessions at work. Those that wait count twice: when a lock is free again, as many run for a moment as waited for it. Those
+/// that run count, too: who waits for a CPU, or in a wait without a state, is listed as running.
+fn weight(list: &AtWork) -> f64 {
+    let waits = |class: TimeClass| if class == TimeClass::Running { 1.0 } else { 2.0 };
+    list.sightings.iter().map(|seen| waits(seen.class) * seen.sessions).sum()
 }
 
 /// Threads that wait for others.
