@@ -54,8 +54,8 @@ fn signs(character: char) -> Option<&'static str> {
         '→' => "->",
         '←' => "<-",
         '↔' => "<->",
-        '↑' => "^",
-        '↓' => "v",
+        '↑' | '▲' => "^",
+        '↓' | '▼' => "v",
         '±' => "+-",
         '≥' => ">=",
         '≤' => "<=",
@@ -126,6 +126,7 @@ mod tests {
             ("├─ 12\n│  └─ 13", "+- 12\n|  +- 13"),
             ("⠀⠁⠇⣿", " .:#"),
             ("watching ━━╌╌", "watching ==--"),
+            ("time▼ id▲", "timev id^"),
         ] {
             assert_eq!(ascii(drawn), expected);
             assert_eq!(drawn.width(), expected.len(), "{drawn}");

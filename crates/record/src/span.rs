@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use spindoctor_model::{EventHead, Gap, Segment};
+use spindoctor_model::{EventHead, Gap, Segment, StallKind};
 
 use crate::Stretch;
 
@@ -118,6 +118,37 @@ impl Ends {
         let followed = || self.followed.get(&head.segment).map_or(longest, |next| longest.min(*next));
         let until = self.sampled.get(&head.segment).copied().unwrap_or_else(followed);
         Some(until.max(head.began))
+    }
+}
+
+/// The event that is looked at where the user named none: the longest of those in which clients were stopped, else the longest
+/// of those that only warn; the latest of equals.
+pub fn worst_event<'a>(
+    events: impl Iterator<Item = &'a EventHead>,
+    ends: &Ends,
+    extent: Span,
+) -> Option<&'a EventHead> {
+    let length = |head: &EventHead| Span::new(head.began, ends.until(head).unwrap_or(extent.to)).length();
+    events.max_by_key(|head| (has_stopped(head.stall.kind), length(head), head.began))
+}
+
+/// True for the kinds in which clients get nothing, or next to nothing, done.
+fn has_stopped(kind: StallKind) -> bool {
+    match kind {
+        StallKind::ThroughputCollapsed
+        | StallKind::CommitsStopped
+        | StallKind::NoAnswer
+        | StallKind::ConnectionsFail
+        | StallKind::ServerGone
+        | StallKind::Restarted
+        | StallKind::LockWaits => true,
+        StallKind::ProbeSlow
+        | StallKind::ThreadsRunning
+        | StallKind::CheckpointAge
+        | StallKind::Asked
+        | StallKind::InsideFunction
+        | StallKind::SlowFunction
+        | StallKind::StatementRan => false,
     }
 }
 

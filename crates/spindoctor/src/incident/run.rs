@@ -10,7 +10,7 @@ use spindoctor_record::Recording;
 use super::args::Report as Asked;
 use super::loads::Loads;
 use super::point::Point;
-use super::scope::{Scope, worst};
+use super::scope::Scope;
 use super::view::{Incident, Recorded};
 use super::{html, json, text};
 use crate::common::exit::ExitStatus;
@@ -20,7 +20,7 @@ use crate::common::stalls::{day_and_time, event_lasted};
 use crate::common::{output, terminal};
 use spindoctor_page::safe::safe;
 use spindoctor_page::text::Look;
-use spindoctor_record::span::{Ends, ONE_MORE, Span, before, segment_span};
+use spindoctor_record::span::{Ends, ONE_MORE, Span, before, segment_span, worst_event};
 use spindoctor_sessions::LONGEST_S;
 
 /// A window reaches this far beyond a stall, so that there is a sample before and one after it.
@@ -115,11 +115,11 @@ fn incident(asked: &Asked, recording: &Recording) -> anyhow::Result<Incident> {
             );
         };
         let within = events.iter().filter(|head| scope.shown.meets_event(head, &ends));
-        (scope, worst(within, &ends, extent))
+        (scope, worst_event(within, &ends, extent))
     } else {
         let head = match asked.event {
             Some(id) => events.iter().find(|head| head.id == id),
-            None => worst(events.iter(), &ends, extent),
+            None => worst_event(events.iter(), &ends, extent),
         };
         let Some(head) = head else {
             match asked.event {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use spindoctor_model::{EventHead, Segment, StallKind};
+use spindoctor_model::{EventHead, Segment};
 
 use spindoctor_record::span::{Ends, LONGEST_OPEN, Span, after, before, segment_span};
 
@@ -83,37 +83,6 @@ impl Scope {
     }
 }
 
-/// The event to report where the user named none: the longest of those in which clients were stopped, else the longest
-/// of those that only warn; the latest of equals.
-pub fn worst<'a>(
-    events: impl Iterator<Item = &'a EventHead>,
-    ends: &Ends,
-    extent: Span,
-) -> Option<&'a EventHead> {
-    let length = |head: &EventHead| Span::new(head.began, ends.until(head).unwrap_or(extent.to)).length();
-    events.max_by_key(|head| (has_stopped(head.stall.kind), length(head), head.began))
-}
-
-/// True for the kinds in which clients get nothing, or next to nothing, done.
-fn has_stopped(kind: StallKind) -> bool {
-    match kind {
-        StallKind::ThroughputCollapsed
-        | StallKind::CommitsStopped
-        | StallKind::NoAnswer
-        | StallKind::ConnectionsFail
-        | StallKind::ServerGone
-        | StallKind::Restarted
-        | StallKind::LockWaits => true,
-        StallKind::ProbeSlow
-        | StallKind::ThreadsRunning
-        | StallKind::CheckpointAge
-        | StallKind::Asked
-        | StallKind::InsideFunction
-        | StallKind::SlowFunction
-        | StallKind::StatementRan => false,
-    }
-}
-
 fn calm(since: Timestamp, from: Timestamp, to: Timestamp) -> Option<Span> {
     let from = from.max(since);
     (from <= to).then_some(Span { from, to }).filter(|calm| calm.length() >= SHORTEST_CALM)
@@ -124,6 +93,9 @@ mod tests {
     use spindoctor_model::Stall;
 
     use spindoctor_record::Stretch;
+
+    use spindoctor_model::StallKind;
+    use spindoctor_record::span::worst_event;
 
     use super::*;
 
@@ -207,9 +179,9 @@ mod tests {
             event(3, 300, Some(309), StallKind::NoAnswer),
             event(4, 400, Some(409), StallKind::ThroughputCollapsed),
         ];
-        assert_eq!(worst(events.iter(), &ends(), extent()).unwrap().id, 4);
-        assert_eq!(worst(events[..1].iter(), &ends(), extent()).unwrap().id, 1);
-        assert_eq!(worst([].iter(), &ends(), extent()), None);
+        assert_eq!(worst_event(events.iter(), &ends(), extent()).unwrap().id, 4);
+        assert_eq!(worst_event(events[..1].iter(), &ends(), extent()).unwrap().id, 1);
+        assert_eq!(worst_event([].iter(), &ends(), extent()), None);
     }
 
     #[test]
@@ -226,12 +198,12 @@ mod tests {
         assert!(meets(&lasts, stretch(9_900, 10_000)) && meets(&lasts, stretch(9_400, 9_500)));
         let events = [broken_off.clone(), seen];
         assert_eq!(
-            worst(events.iter(), &ends(), extent()).unwrap().id,
+            worst_event(events.iter(), &ends(), extent()).unwrap().id,
             3,
             "it lasted ten seconds, not 2,810"
         );
         let events = [broken_off, lasts];
-        assert_eq!(worst(events.iter(), &ends(), extent()).unwrap().id, 2);
+        assert_eq!(worst_event(events.iter(), &ends(), extent()).unwrap().id, 2);
     }
 
     #[test]

@@ -22,7 +22,8 @@ td .quiet{font-size:.85rem;margin-left:.4rem}ul.results{margin:.6rem 0 0;padding
 table.sweep-numbers.few{width:auto}.few th,.few td{padding:.3rem 0 .3rem 1.6rem}\
 table.few th:first-child,table.few td:first-child{padding-left:0}\
 @media screen and (max-width:36rem){td .quiet{display:block;margin-left:0}\
-table.sweep-numbers th,table.sweep-numbers td{padding-left:.5rem;padding-right:0}}\
+table.sweep-numbers td,table.sweep-numbers th{padding-left:.9rem;padding-right:0}\
+table.sweep-numbers td:first-child,table.sweep-numbers th:first-child{padding-left:0}}\
 @media print{.wide-table{overflow:visible}.wide-table td,.wide-table th{padding-top:.15rem;padding-bottom:.15rem}\
 .wide-table table:not(.few) td,.wide-table table:not(.few) th{white-space:normal;font-size:8pt;padding-right:.3rem}}";
 

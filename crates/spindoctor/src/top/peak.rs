@@ -4,11 +4,11 @@
 use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
-use spindoctor_model::{EventHead, RecordedGraph, StallKind, TimeClass};
+use spindoctor_model::{EventHead, RecordedGraph, TimeClass};
 use spindoctor_record::span::Ends;
 use spindoctor_sessions::AtWork;
 
-use super::feed::{Extent, Feed};
+use super::feed::Feed;
 use super::moment::HISTORY;
 use super::point::Point;
 
@@ -120,30 +120,6 @@ fn weight(list: &AtWork) -> f64 {
 fn waiting_in_graph(graph: &RecordedGraph) -> f64 {
     let waiters: BTreeSet<u32> = graph.graph.edges.iter().map(|edge| edge.waiter).collect();
     waiters.len() as f64
-}
-
-/// The event that a recording opens at: the longest of those in which clients were stopped, else the longest of all; the
-/// latest of equals. `report` takes the same.
-pub fn worst_event<'a>(events: &'a [EventHead], ends: &Ends, extent: Extent) -> Option<&'a EventHead> {
-    let length = |head: &EventHead| ends.until(head).unwrap_or(extent.to).duration_since(head.began);
-    events.iter().max_by_key(|head| (has_stopped(head.stall.kind), length(head), head.began))
-}
-
-/// True for the kinds in which clients get nothing, or next to nothing, done.
-fn has_stopped(kind: StallKind) -> bool {
-    use StallKind::{
-        CommitsStopped, ConnectionsFail, LockWaits, NoAnswer, Restarted, ServerGone, ThroughputCollapsed,
-    };
-    matches!(
-        kind,
-        ThroughputCollapsed
-            | CommitsStopped
-            | NoAnswer
-            | ConnectionsFail
-            | ServerGone
-            | Restarted
-            | LockWaits
-    )
 }
 
 fn later(at: Timestamp, by: SignedDuration) -> Timestamp {

@@ -3,12 +3,13 @@
 use std::io::IsTerminal as _;
 
 use anyhow::{Context as _, anyhow, bail};
+use spindoctor_record::span::{Span, worst_event};
 
 use super::args::Top as Asked;
 use super::feed::Feed;
 use super::live::Live;
 use super::moment::ends;
-use super::peak::{peak, worst_event};
+use super::peak::peak;
 use super::replay::Replay;
 use super::state::State;
 use super::{jump, once, terminal};
@@ -63,7 +64,9 @@ pub fn replay(asked: &Asked) -> anyhow::Result<(Replay, State)> {
             anyhow!("{} has no event {id}; its last one is {last}", file.display())
         })?;
         state.go_to(peak(&mut feed, event, &ends)?, extent);
-    } else if let Some(event) = extent.and_then(|extent| worst_event(&events, &ends, extent)) {
+    } else if let Some(event) =
+        extent.and_then(|extent| worst_event(events.iter(), &ends, Span::new(extent.from, extent.to)))
+    {
         state.go_to(peak(&mut feed, event, &ends)?, extent);
     }
     Ok((feed, state))

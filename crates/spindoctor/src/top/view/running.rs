@@ -243,7 +243,7 @@ fn address_column<T>(
     text: fn(&T) -> String,
     by: By<T>,
 ) -> Column<T> {
-    Column { title, width, align: Align::Address, from, text, by }
+    Column { align: Align::Address, ..text_column(title, width, from, text, by) }
 }
 
 fn number_column<T>(
