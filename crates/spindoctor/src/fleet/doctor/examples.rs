@@ -18,7 +18,7 @@ pub fn names() -> Vec<String> {
 }
 
 /// A server of that version with so many connections of a hundred, and `sync_binlog` so.
-fn window(version: &str, connected: f64, sync_binlog: &str) -> Window {
+pub fn window(version: &str, connected: f64, sync_binlog: &str) -> Window {
     let read = |at_s: f64, values: NamedValues| Reading::Available { at_s, took_ms: 1.0, value: values };
     let mut samples = vec![
         Sample { at_s: 0.0, host: HostSample::unavailable(&no_host()), ..Sample::default() },

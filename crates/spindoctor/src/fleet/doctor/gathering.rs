@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use spindoctor_fleet::peers::Peers;
 use spindoctor_model::{Finding, ServerVersion, Window};
+use spindoctor_rules::causes::unnamed_wait;
 use spindoctor_rules::spin_fit::{Misfit, misfits};
 use spindoctor_rules::{CAUSES, diagnose};
 
@@ -12,6 +13,16 @@ use super::view::{FleetDiagnosis, Trouble, Unexamined};
 
 /// Findings of one server that are kept, the costliest first: for a server with more, `spindoctor doctor` shows all.
 const KEPT: usize = 3;
+
+/// The evidence of `unnamed-wait` that rests on nothing but how long our own questions took.
+const OWN_QUESTIONS: &str = "own questions that took a second or more";
+
+/// Where more than this share of all servers answers late, it is who asks them: servers do not fall ill together. A few that are asked
+/// may be on one host, so that there have to be [`MANY`].
+const LATE_TOGETHER: f64 = 0.5;
+
+/// So many servers at the least that answer late together. Chosen.
+const MANY: usize = 10;
 
 /// Why causes could not be examined, and what would unlock it.
 type Reason = (String, String);
@@ -75,8 +86,35 @@ impl Gathering {
         self.found.entry(finding.cause.clone()).or_default().push((server, finding));
     }
 
+    /// Takes out what late answers alone say, where most servers answered late.
+    fn leave_out_our_own_delay(&mut self) {
+        let is_late = |finding: &Finding| {
+            finding.cause == unnamed_wait::CAUSE.name
+                && finding.evidence.iter().any(|evidence| evidence.reading == OWN_QUESTIONS)
+        };
+        let Some(found) = self.found.get_mut(unnamed_wait::CAUSE.name) else { return };
+        let late: BTreeSet<usize> =
+            found.iter().filter(|(_, finding)| is_late(finding)).map(|(server, _)| *server).collect();
+        if late.len() < MANY || (late.len() as f64) <= LATE_TOGETHER * self.judged as f64 {
+            return;
+        }
+        found.retain(|(_, finding)| !is_late(finding));
+        if found.is_empty() {
+            self.found.remove(unnamed_wait::CAUSE.name);
+        }
+        let because = format!(
+            "{} of {} servers answered late, together: it was this machine, which asks them all at once, or the network from it",
+            late.len(),
+            self.judged
+        );
+        let unlock = "--connections 100, or a machine with CPU to spare".to_owned();
+        let causes = BTreeSet::from([unnamed_wait::CAUSE.name.to_owned()]);
+        self.unexamined.insert((because, unlock), (causes, late));
+    }
+
     /// Puts all in order.
     pub fn finish(mut self) -> FleetDiagnosis {
+        self.leave_out_our_own_delay();
         let (cpus, misfits) = self.cpus.finish();
         for (misfit, server) in misfits {
             self.misfits.entry(misfit).or_default().push(server);
@@ -143,7 +181,8 @@ fn sorted(mut servers: Vec<usize>) -> Vec<usize> {
 
 #[cfg(test)]
 mod tests {
-    use spindoctor_model::Severity;
+    use spindoctor_model::mysql::ServerThread;
+    use spindoctor_model::{Reading, Severity};
 
     use super::*;
 
@@ -184,6 +223,50 @@ mod tests {
             .map(|(misfit, servers)| (misfit.variable, misfit.fits.as_str(), servers.as_slice()))
             .collect();
         assert_eq!(misfits, [("innodb_log_writer_threads", "OFF", [0].as_slice())]);
+    }
+
+    /// So many servers, of which so many answered late.
+    fn answered(servers: usize, late: usize) -> FleetDiagnosis {
+        let mut gathering = Gathering::default();
+        for server in 0..servers {
+            let mut window = examples::window("8.0.36", 10.0, "1");
+            for sample in &mut window.samples {
+                let idle = ServerThread {
+                    connection_id: Some(20),
+                    is_connection: true,
+                    command: "Sleep".to_owned(),
+                    ..ServerThread::default()
+                };
+                let took_ms = if server < late { 1_600.0 } else { 2.0 };
+                sample.server.threads = Reading::Available { at_s: sample.at_s, took_ms, value: vec![idle] };
+            }
+            gathering.add(server, None, &window);
+        }
+        gathering.finish()
+    }
+
+    #[test]
+    fn servers_that_answer_late_all_together_are_not_what_is_late() {
+        let late = |diagnosis: &FleetDiagnosis| {
+            let trouble = diagnosis.troubles.iter().find(|trouble| trouble.cause == unnamed_wait::CAUSE.name);
+            trouble.map_or(0, |trouble| trouble.found.len())
+        };
+        assert_eq!(
+            (late(&answered(40, 0)), late(&answered(40, 2))),
+            (0, 2),
+            "a server that is late is named"
+        );
+        assert_eq!(late(&answered(3, 3)), 3, "three may share a host");
+        let all = answered(40, 39);
+        assert_eq!(late(&all), 0);
+        let ours =
+            all.unexamined.iter().find(|missing| missing.because.contains("39 of 40 servers answered late"));
+        let ours = ours.unwrap_or_else(|| panic!("{:?}", all.unexamined));
+        assert_eq!(
+            (ours.servers.len(), ours.causes.as_slice()),
+            (39, ["unnamed-wait".to_owned()].as_slice())
+        );
+        assert!(ours.unlock.contains("--connections"), "{ours:?}");
     }
 
     #[test]
