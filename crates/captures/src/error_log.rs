@@ -33,8 +33,14 @@ const DID_NOT_RUN: &str = "the page cleaner wrote nothing";
 /// The least that such a round takes, milliseconds. By judgement: a page cleaner that waits for a latch is over it sooner.
 const STOPPED_MS: u64 = 60_000;
 
+/// Stands for what a replica's applier says when it stops.
+const APPLIER_STOPPED: &str = "the applier stopped";
+
+/// Stands for what a replica's receiver says when it has no connection to its source.
+const RECEIVER_FAILED: &str = "the receiver failed";
+
 /// What lines about trouble hold, in lower case, and what that means. The first that fits counts.
-const TROUBLES: [(&str, &str); 58] = [
+const TROUBLES: [(&str, &str); 65] = [
     ("out of memory: killed process", "the kernel killed a server because no memory was left"),
     ("out of memory: kill process", "the kernel killed a server because no memory was left"),
     ("cgroup out of memory: kill", "the kernel killed a server because no memory was left"),
@@ -70,6 +76,8 @@ const TROUBLES: [(&str, &str); 58] = [
     ("got signal 7", "the server could not read a file that is mapped into its memory (signal 7)"),
     ("assertion failure", "a check of the server's own failed"),
     ("disk is full writing", "a disk was full: the server waited for room"),
+    // ER_DISK_FULL, as a client prints it
+    ("waiting for someone to free some space", "a disk was full: the server waited for room"),
     ("no space left on device", "a disk was full"),
     ("errno: 28", "a disk was full"),
     ("errcode: 28", "a disk was full"),
@@ -88,8 +96,17 @@ const TROUBLES: [(&str, &str); 58] = [
         "can't create thread to handle new connection",
         "clients were refused: no thread could be made for them",
     ),
+    // ER_CANT_CREATE_THREAD, as a client prints it
+    ("can't create a new thread (errno", "clients were refused: no thread could be made for them"),
     ("too many open files", "files could not be opened: the limit of open files was reached"),
     ("age of the last checkpoint", "the redo log was too small for what was written"),
+    // MySQL 8.0: MY-013059 and MY-014084
+    ("out of space in the redo log", "the redo log was too small for what was written"),
+    ("unable to reserve space in redo log", "the redo log was too small for what was written"),
+    (
+        "cannot find a free slot for an undo log",
+        "no slot was free for an undo log: too many transactions that change rows were open",
+    ),
     ("is marked as crashed", "a table is marked as crashed"),
     ("database page corruption", "a page of a data file is damaged"),
     ("transaction deadlock", "transactions ended as victims of a deadlock"),
@@ -123,6 +140,8 @@ const TROUBLES: [(&str, &str); 58] = [
     (" timeout, aborting", LATE_DISK),
     (" timeout, reset controller", LATE_DISK),
     ("aborted connection ", "connections were lost: clients that died, or were silent for too long"),
+    (APPLIER_STOPPED, "replication stopped: the applier met an error"),
+    (RECEIVER_FAILED, "replication: the receiver could not reach its source"),
 ];
 
 /// True where a line has a sign. A number ends where its digits do.
@@ -174,7 +193,7 @@ pub(crate) fn without_json(text: &str) -> Option<String> {
 /// Which trouble that causes rest on a sign is of.
 fn kind_of(sign: &str) -> Option<TroubleKind> {
     Some(match sign {
-        "disk is full writing" => TroubleKind::WaitsForSpace,
+        "disk is full writing" | "waiting for someone to free some space" => TroubleKind::WaitsForSpace,
         "no space left on device"
         | "errno: 28"
         | "errcode: 28"
@@ -182,6 +201,10 @@ fn kind_of(sign: &str) -> Option<TroubleKind> {
         | "error 28"
         | "system error number 112" => TroubleKind::DiskFull,
         "too many connections" => TroubleKind::TooManyConnections,
+        "can't create thread to handle new connection" | "can't create a new thread (errno" => {
+            TroubleKind::NoThread
+        }
+        "too many open files" => TroubleKind::NoFile,
         "difficult to find free blocks in the buffer pool" => TroubleKind::NoFreePage,
         DID_NOT_RUN => TroubleKind::DidNotRun,
         "out of memory: killed process"
@@ -192,7 +215,10 @@ fn kind_of(sign: &str) -> Option<TroubleKind> {
         | " invoked oom-killer" => TroubleKind::KilledForMemory,
         "got signal 11" | "got signal 6" | "got signal 7" => TroubleKind::Crashed,
         HUNG_OF_SERVER => TroubleKind::HungInKernel,
-        "redo log writer is waiting" | "age of the last checkpoint" => TroubleKind::RedoLogFull,
+        "redo log writer is waiting"
+        | "age of the last checkpoint"
+        | "out of space in the redo log"
+        | "unable to reserve space in redo log" => TroubleKind::RedoLogFull,
         "page_cleaner" | "page cleaner took " => TroubleKind::SlowFlush,
         "transaction deadlock" | "transactions deadlock" => TroubleKind::Deadlock,
         "semaphore wait has lasted >"
@@ -234,14 +260,66 @@ pub(crate) fn begins(line: &str) -> Option<usize> {
     last.filter(|at| *at <= LONGEST_PREFIX)
 }
 
+/// The farthest that a line's level stands from its beginning, bytes. By judgement: a time and a thread's number are shorter.
+const MOST_BEFORE_LEVEL: usize = 60;
+
+/// `[ERROR] [MY-013059] [InnoDB] Out of space ...`, `[Warning] mysqld: ...`: a line without its time.
+fn is_of_server(line: &str) -> bool {
+    const SERVERS: [&str; 5] = ["InnoDB: ", "mysqld: ", "mariadbd: ", "[MY-", "[InnoDB]"];
+    /// Behind the level stand the error's number and the part of the server. By judgement.
+    const NEAR: usize = 60;
+    let near = &line[..line.floor_char_boundary(NEAR)];
+    SERVERS.iter().any(|server| near.contains(server))
+}
+
+/// What stands before a level where the time was cut in front: `T10:11:12.123456Z 0 `, `:01.123Z 0 `.
+fn is_cut_time(before: &str) -> bool {
+    let Some((time, thread)) = before.trim_end().rsplit_once(' ') else { return false };
+    let time = time.trim_end();
+    let time = time.rsplit(' ').next().unwrap_or(time);
+    let is_clock = |c: char| c.is_ascii_digit() || "T:.-".contains(c);
+    let is_thread = !thread.is_empty() && thread.bytes().all(|byte| byte.is_ascii_digit());
+    is_thread
+        && time.strip_suffix('Z').is_some_and(|time| time.contains(['.', ':']) && time.chars().all(is_clock))
+}
+
+/// Errors of the server that a client prints and that causes rest on: ER_DISK_FULL, ER_CON_COUNT_ERROR, ER_OUT_OF_RESOURCES,
+/// ER_RECORD_FILE_FULL, ER_CANT_CREATE_THREAD.
+const OF_CLIENTS: [&str; 5] = ["1021", "1040", "1041", "1114", "1135"];
+
+/// An error of the server as a client or a driver prints it: `ERROR 1040 (HY000): Too many connections`,
+/// `(1040, 'Too many connections')`, `SQLSTATE[08004] [1040] Too many connections`.
+pub(crate) fn is_of_client(line: &str) -> bool {
+    let has_number = |before: &str, after: &str| {
+        line.match_indices(before).any(|(at, _)| {
+            let rest = &line[at + before.len()..];
+            OF_CLIENTS
+                .iter()
+                .any(|number| rest.strip_prefix(number).is_some_and(|rest| rest.starts_with(after)))
+        })
+    };
+    let is_printed = line.trim_start_matches([' ', '`', '|', '"', '\'']).starts_with("ERROR ");
+    is_printed && has_number("ERROR ", " (")
+        || has_number("(", ", '")
+        || has_number("(", ", \"")
+        || has_number("Got error: ", ":")
+        || line.contains("SQLSTATE[") && has_number("] [", "] ")
+        || line.contains("Can't create a new thread (errno ")
+}
+
 /// True for a line that an error log has and nothing else.
 pub(crate) fn is_of_log(line: &str) -> bool {
-    let has_level = LEVELS.iter().any(|level| line.find(level).is_some_and(|at| at <= 60));
+    let level =
+        LEVELS.iter().filter_map(|level| line.find(level)).min().filter(|at| *at <= MOST_BEFORE_LEVEL);
+    let has_level = level.is_some();
     is_kill_for_memory(line)
         || is_hung(line)
         || is_disk_error(line)
         || line.contains("Kernel panic - not syncing")
         || (has_level && line.starts_with(|c: char| c.is_ascii_digit()) && clock::time(line).is_some())
+        || level == Some(0) && is_of_server(line)
+        || level.is_some_and(|at| is_cut_time(&line[..at]))
+        || is_of_client(line)
         || line.starts_with("InnoDB: ")
         || line.starts_with("DEADLOCK of threads detected")
         || line.starts_with("Version: '") && line.contains("socket:")
@@ -256,6 +334,38 @@ pub(crate) fn is_of_log(line: &str) -> bool {
         || line.starts_with("Attempting backtrace. ")
 }
 
+/// What an applier prints when it stops; what it tries again is a warning.
+fn applier_stopped(line: &str) -> bool {
+    let is_of_applier = ["slave sql", "replica sql"].iter().any(|name| line.contains(name));
+    is_of_applier
+        && (line.contains("sql thread aborted") || line.contains("[error]") && line.contains("error_code:"))
+}
+
+/// What a receiver prints when it cannot connect: `Slave I/O: error connecting to master 'a@b:3306'`, `Replica I/O for channel '':
+/// error reconnecting to source`.
+fn receiver_failed(line: &str) -> bool {
+    let is_of_receiver = ["slave i/o", "replica i/o"].iter().any(|name| line.contains(name));
+    is_of_receiver && ["error connecting to", "error reconnecting to"].iter().any(|sign| line.contains(sign))
+}
+
+/// The words of a line of the level of an error.
+fn error(line: &str) -> Option<&str> {
+    const ERRORS: [&str; 2] = ["[ERROR]", "[Error]"];
+    let (at, level) = LEVELS.iter().filter_map(|level| Some((line.find(level)?, level))).min()?;
+    let is_error = ERRORS.contains(level) && at <= MOST_BEFORE_LEVEL && is_of_log(line);
+    is_error.then(|| line[at + level.len()..].trim()).filter(|words| !words.is_empty())
+}
+
+/// Errors that have no meaning in the catalogue, in a sentence. What stands in quotes may be a customer's.
+fn unknown_errors(count: u64, last: &str) -> Option<String> {
+    let shown = || spindoctor_sql::sentence_without_quotes(last).chars().take(SHOWN).collect::<String>();
+    match count {
+        0 => None,
+        1 => Some(format!("1 error that is not known here: {}", shown())),
+        _ => Some(format!("{count} errors that are not known here, the last: {}", shown())),
+    }
+}
+
 /// Reads a log.
 pub(crate) fn read(text: &str) -> ErrorLog {
     let mut log = ErrorLog::default();
@@ -264,6 +374,7 @@ pub(crate) fn read(text: &str) -> ErrorLog {
     let mut waits: Vec<&str> = Vec::new();
     let mut in_waits = false;
     let mut slowest_ms = [0_u64; TROUBLES.len()];
+    let mut unknown = (0_u64, "");
     for line in text.lines() {
         if let Some(time) = clock::time(line).filter(|_| line.starts_with(|c: char| c.is_ascii_digit())) {
             log.time = Some(time);
@@ -287,6 +398,8 @@ pub(crate) fn read(text: &str) -> ErrorLog {
             DID_NOT_RUN => wrote_nothing(&lower),
             HUNG_OF_SERVER => is_hung_server(line),
             HUNG_IN_KERNEL => is_hung(line),
+            APPLIER_STOPPED => applier_stopped(&lower),
+            RECEIVER_FAILED => receiver_failed(&lower),
             " timeout, aborting" | " timeout, reset controller" => is_late_disk(line),
             sign if sign.contains("out of memory: kill")
                 || sign == "killed process "
@@ -300,6 +413,8 @@ pub(crate) fn read(text: &str) -> ErrorLog {
         if let Some(at) = TROUBLES.iter().position(|(sign, _)| has(sign)) {
             seen[at] = (seen[at].0 + 1, log.time, line);
             slowest_ms[at] = slowest_ms[at].max(duration_ms(&lower).unwrap_or(0));
+        } else if let Some(words) = error(line) {
+            unknown = (unknown.0 + 1, words);
         }
     }
     let mut said: Vec<&str> = Vec::new();
@@ -336,6 +451,7 @@ pub(crate) fn read(text: &str) -> ErrorLog {
         };
         log.says.push(format!("{meaning}{slowest}{times}{when}"));
     }
+    log.says.extend(unknown_errors(unknown.0, unknown.1));
     log.says.extend(death(text));
     log.waits = (!waits.is_empty()).then(|| waits.iter().map(|line| format!("{line}\n")).collect());
     log.deadlock = last_deadlock(text);
@@ -435,6 +551,13 @@ pub(crate) fn version(line: &str) -> Option<ServerVersion> {
     ServerVersion::parse(version, rest)
 }
 
+/// A package's version without the series before it: `5.5.44` of `5.5-5.5.44`.
+fn without_series(version: &str) -> &str {
+    let is_series =
+        |(series, rest): &(&str, &str)| rest.strip_prefix(series).is_some_and(|patch| patch.starts_with('.'));
+    version.split_once('-').filter(is_series).map_or(version, |(_, rest)| rest)
+}
+
 /// The version in the name of a folder that the server was built in: `/pb2/build/.../mysql-5.5.40/storage/innobase/dict/dict0dict.c`
 pub(crate) fn built_in(text: &str) -> Option<ServerVersion> {
     for (folder, comment) in [
@@ -451,6 +574,7 @@ pub(crate) fn built_in(text: &str) -> Option<ServerVersion> {
             let is_name = version.chars().all(|c| c.is_ascii_alphanumeric() || "._-+~".contains(c));
             let is_path = rest.len() > version.len() && version.len() <= 40 && is_name;
             if is_path && version.split('.').count() >= 3 {
+                let version = without_series(version);
                 let said =
                     if comment == "MariaDB" { format!("{version}-MariaDB") } else { version.to_owned() };
                 if let Some(version) = ServerVersion::parse(&said, comment) {
@@ -492,6 +616,107 @@ mod tests {
         );
         assert_eq!(version("/build/mariadb-10.6.12/storage").as_deref(), Some("MariaDB 10.6.12"));
         assert_eq!(version("mysql-bin.000003"), None);
+    }
+
+    #[test]
+    fn a_folder_that_names_the_series_before_the_version_has_the_version() {
+        let version = |text| built_in(text).map(|v| v.to_string());
+        assert_eq!(version("/a/mysql-5.5-5.5.44/storage/").as_deref(), Some("MySQL 5.5.44"));
+        assert_eq!(version("/a/mysql-8.0-8.0.36/sql/").as_deref(), Some("MySQL 8.0.36"));
+        assert_eq!(version("/a/mariadb-10.6-10.6.12/sql/").as_deref(), Some("MariaDB 10.6.12"));
+    }
+
+    #[test]
+    fn a_redo_log_without_room_is_known_in_each_form() {
+        for line in [
+            "2025-05-01T05:37:40.905511Z 0 [ERROR] [MY-013059] [InnoDB] Out of space in the redo log. Checkpoint LSN: 1.",
+            "[Warning] [MY-014084] [InnoDB] Threads are unable to reserve space in redo log which can't be reclaimed",
+            "T10:11:12.123456Z 0 [Warning] [MY-014089] [InnoDB] Redo log writer is waiting for a new redo log file.",
+        ] {
+            assert!(is_of_log(line), "{line}");
+            let log = read(line);
+            assert_eq!(log.says.len(), 1, "{:?}", log.says);
+            assert_eq!(
+                log.troubles.first().map(|trouble| trouble.kind),
+                Some(TroubleKind::RedoLogFull),
+                "{line}"
+            );
+        }
+    }
+
+    #[test]
+    fn lines_without_a_time_or_with_half_of_one_are_lines_of_a_log() {
+        for line in [
+            "[ERROR] InnoDB: The log sequence number is in the future",
+            "[Warning] mysqld: Disk is full",
+            "[Note] mariadbd: ready",
+            ":01.123Z 0 [ERROR] [MY-010123] [Server] something",
+            "Warning: 5T00:24:04.043766Z 0 [Warning] [MY-014084] [InnoDB] Threads are unable",
+        ] {
+            assert!(is_of_log(line), "{line}");
+        }
+        for line in ["[ERROR] of my own program", "a 0 [ERROR] something", "see [Note] InnoDB: in the manual"]
+        {
+            assert!(!is_of_log(line), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_replica_that_stopped_says_so_and_a_warning_does_not() {
+        let log = read(
+            "2024-12-19 11:52:04 7 [ERROR] Slave SQL: Could not execute Update_rows event on table a.b; Can't find record in 'b', \
+             Error_code: 1032; handler error HA_ERR_KEY_NOT_FOUND\n\
+             2024-12-19 11:52:05 7 [ERROR] Error running query, slave SQL thread aborted. Fix the problem\n\
+             2024-12-19 11:52:05 7 [Warning] Slave SQL: Lock wait timeout exceeded, Error_code: 1205\n\
+             2024-12-19 11:52:06 8 [ERROR] Slave I/O: error connecting to master 'repl@10.0.0.1:3306' - retry-time: 60\n\
+             2024-12-19 11:52:07 8 [Warning] InnoDB: Cannot find a free slot for an undo log. Do you have too many\n",
+        );
+        assert_eq!(
+            log.says,
+            [
+                "no slot was free for an undo log: too many transactions that change rows were open, last at 2024-12-19 11:52:07",
+                "replication stopped: the applier met an error, 2 times, last at 2024-12-19 11:52:05",
+                "replication: the receiver could not reach its source, last at 2024-12-19 11:52:06",
+            ]
+        );
+        let channel = "2024-12-19T11:52:04.1Z 7 [ERROR] [MY-010584] [Repl] Replica SQL for channel '': Worker 1 failed; Could not \
+                       execute Write_rows event on table a.b, Error_code: MY-001062";
+        assert_eq!(read(channel).says.len(), 1);
+    }
+
+    #[test]
+    fn errors_that_are_not_known_are_counted_and_the_last_is_said_without_texts() {
+        let log = read(
+            "2024-12-19 11:52:04 7 [ERROR] Something of 'one'\n2024-12-19 11:52:05 7 [Note] Something else\n\
+             2024-12-19 11:52:05 7 [ERROR] Something of 'two' is wrong\n",
+        );
+        assert_eq!(log.says, ["2 errors that are not known here, the last: Something of ? is wrong"]);
+    }
+
+    #[test]
+    fn errors_as_clients_print_them_are_lines_of_a_log() {
+        for (line, kind) in [
+            ("ERROR 1040 (HY000): Too many connections", TroubleKind::TooManyConnections),
+            ("OperationalError: (1040, 'Too many connections')", TroubleKind::TooManyConnections),
+            ("SQLSTATE[08004] [1040] Too many connections", TroubleKind::TooManyConnections),
+            (
+                "mysqldump: Got error: 1040: Too many connections when trying to connect",
+                TroubleKind::TooManyConnections,
+            ),
+            (
+                "`ERROR 1021 (HY000): Disk full (/tmp/#sql_1.MAI); waiting for someone to free some space... (errno: 28)`",
+                TroubleKind::WaitsForSpace,
+            ),
+            ("ERROR 1135 (HY000): Can't create a new thread (errno 11); if you are", TroubleKind::NoThread),
+        ] {
+            assert!(is_of_log(line), "{line}");
+            let kinds: Vec<_> = read(line).troubles.into_iter().map(|trouble| trouble.kind).collect();
+            assert_eq!(kinds, [kind], "{line}");
+        }
+        assert!(
+            !is_of_client("ERROR 1064 (42000): You have an error")
+                && !is_of_client("see the ERROR 1040 (HY000)")
+        );
     }
 
     #[test]

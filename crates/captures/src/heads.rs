@@ -51,6 +51,7 @@ pub(crate) fn is_number(word: &str) -> bool {
 /// Lists whose head was not copied with them get one. A row of a process list is known by its command and the time behind it, one of
 /// status or variables by its name.
 pub(crate) fn with_heads(lines: Vec<String>) -> Vec<String> {
+    let lines: Vec<String> = lines.into_iter().flat_map(rows_of_line).collect();
     let has_head = |line: &String| line.contains('|') && header_of(line).is_some();
     if !lines.iter().any(|line| head_of_row(line).is_some()) || lines.iter().any(has_head) {
         return lines;
@@ -67,6 +68,36 @@ pub(crate) fn with_heads(lines: Vec<String>) -> Vec<String> {
         whole.push(if in_rows && !is_framed { format!("| {} |", line.trim()) } else { line });
     }
     whole
+}
+
+/// The rows of a process list that a page joined on one line: each begins with an id, and has a command and a time behind its
+/// user, host and database. A line that is one row, or none, is itself.
+fn rows_of_line(line: String) -> Vec<String> {
+    /// Cells from the id to the command.
+    const TO_COMMAND: usize = 4;
+    let is_row = line.trim_start().starts_with('|') && line.len() <= LONGEST_CELL;
+    if !is_row || line.matches('|').count() < 2 * TO_COMMAND {
+        return vec![line];
+    }
+    let cells = framed(&line);
+    let begins = |at: &usize| {
+        let command = cells.get(at + TO_COMMAND).is_some_and(|cell| COMMANDS.contains(cell));
+        command && is_number(cells[*at]) && cells.get(at + TO_COMMAND + 1).is_some_and(|cell| is_number(cell))
+    };
+    let starts: Vec<usize> = (0..cells.len()).filter(begins).collect();
+    if starts.len() < 2 || starts[0] > 0 {
+        return vec![line];
+    }
+    let is_closed = line.trim_end().ends_with('|');
+    let ends = starts.iter().skip(1).copied().chain([cells.len()]);
+    let row = |(from, to): (&usize, usize)| {
+        let row = &cells[*from..to];
+        // Between two rows stands the blank that was a line end.
+        let row = row.strip_suffix(&[""]).filter(|_| to < cells.len()).unwrap_or(row);
+        let end = if to < cells.len() || is_closed { " |" } else { "" };
+        format!("| {}{end}", row.join(" | "))
+    };
+    starts.iter().zip(ends).map(row).collect()
 }
 
 /// The head of a list of variables or of status whose row this is.

@@ -15,8 +15,6 @@ const MAY_WAIT: [&str; 5] = [
 ];
 /// A statement that changes rows by a key is over in less. By judgement.
 const LONG_S: f64 = 10.0;
-/// An applier that is less behind than this does well. By judgement.
-const BEHIND_S: f64 = 60.0;
 
 /// So many sessions at work are more than most hosts have CPUs for. By judgement.
 const MANY_RUN: f64 = 64.0;
@@ -25,7 +23,6 @@ const MANY_RUN: f64 = 64.0;
 pub fn say_hints(parts: &mut [Part]) {
     let has = |kinds: &[Kind]| parts.iter().any(|part| kinds.contains(&part.kind));
     let has_locks = has(&[Kind::InnodbStatus, Kind::Transactions, Kind::LockWaits]);
-    let has_replication = has(&[Kind::ReplicaStatus]);
     for part in parts.iter_mut().filter(|part| part.kind == Kind::ProcessList) {
         let last = part.moments.iter().rev().flat_map(|moment| &moment.said);
         let Some(threads) = last
@@ -34,9 +31,7 @@ pub fn say_hints(parts: &mut [Part]) {
         else {
             continue;
         };
-        let waits = row_lock(threads).filter(|_| !has_locks);
-        let behind = applier(threads).filter(|_| !has_replication);
-        part.says.extend(waits.into_iter().chain(behind));
+        part.says.extend(row_lock(threads).filter(|_| !has_locks));
     }
     let has_list = parts.iter().any(|part| part.kind == Kind::ProcessList);
     for part in parts.iter_mut().filter(|part| part.kind == Kind::GlobalStatus) {
@@ -88,31 +83,6 @@ fn row_lock(threads: &[ServerThread]) -> Option<String> {
     })
 }
 
-/// The time of a thread that applies is how long ago the source wrote what it applies.
-fn applier(threads: &[ServerThread]) -> Option<String> {
-    let applies = |thread: &&ServerThread| {
-        let state = thread.state.to_ascii_lowercase();
-        thread.user == "system user"
-            && !["Slave_IO", "Sleep", "Daemon"].contains(&thread.command.as_str())
-            // Galera's threads are the system's user, too, and their time is that since the last transaction.
-            && !["waiting for", "has read all", "queueing", "connecting", "wsrep", "committed"]
-                .iter()
-                .any(|idle| state.contains(idle))
-            && thread.time_s >= BEHIND_S
-    };
-    let last = threads.iter().filter(applies).max_by(|one, other| one.time_s.total_cmp(&other.time_s))?;
-    let scans = if last.state.contains("find_row") {
-        "; it looks for each row that changed: a table without a primary key is read whole for each"
-    } else {
-        ""
-    };
-    Some(format!(
-        "its replication is {} behind, by the time of the thread that applies, in {:?}{scans}: SHOW REPLICA STATUS\\G says more",
-        number::duration(last.time_s),
-        last.state
-    ))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -153,18 +123,5 @@ mod tests {
         assert!(!says(&[("wsrep_cluster_status", "Primary"), ("wsrep_ready", "ON")]).contains("1047"));
         assert!(says(&[("Threads_running", "480"), ("Threads_connected", "512")]).contains("480 sessions"));
         assert!(!says(&[("Threads_running", "8"), ("Threads_connected", "512")]).contains("sessions"));
-    }
-
-    #[test]
-    fn a_thread_that_applies_says_how_far_it_is_behind() {
-        let applier = |state: &str| {
-            format!("{HEAD}2\tsystem user\tSlave_SQL\t8123\t{state}\tNULL\n3\tapp\tSleep\t9\t\tNULL\n")
-        };
-        let said = says(&applier("Update_rows_log_event::find_row(-1)"));
-        assert!(said[1].contains("2 h 15 min behind") && said[1].contains("primary key"), "{said:?}");
-        assert_eq!(says(&applier("Slave has read all relay log; waiting for more updates")).len(), 1);
-        for idle in ["wsrep aborter idle", "committed 4711", "wsrep: committed write set"] {
-            assert_eq!(says(&applier(idle)).len(), 1, "{idle}");
-        }
     }
 }

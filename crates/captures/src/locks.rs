@@ -33,6 +33,50 @@ pub(crate) fn lock_waits(rows: &Rows) -> Vec<RowLockWait> {
         .collect()
 }
 
+/// Who stands in a list of lock waits that says what each runs, as `sys.innodb_lock_waits` does: their sessions, and their transactions.
+pub(crate) fn who_waits(rows: &Rows) -> (Vec<ServerThread>, Vec<Transaction>) {
+    // Without this column it is not known whether who has the lock runs anything.
+    if !rows.names().iter().any(|name| name.eq_ignore_ascii_case("blocking_query")) {
+        return (Vec::new(), Vec::new());
+    }
+    let mut threads: BTreeMap<u64, ServerThread> = BTreeMap::new();
+    let mut transactions: BTreeMap<u64, Transaction> = BTreeMap::new();
+    // Who waits stands in the list as what others wait for, too: that it waits is what counts.
+    for who in ["blocking", "waiting"] {
+        let of = |row: &Row<'_>, what: &str| row.text(&format!("{who}_{what}")).map(str::to_owned);
+        let number = |row: &Row<'_>, what: &str| row.number(&format!("{who}_{what}"));
+        for row in rows.iter() {
+            let Some(id) = number(&row, "pid") else { continue };
+            let waited_s = row.text("wait_age").and_then(clock).filter(|_| who == "waiting");
+            let waited_s = row.number("wait_age_secs").filter(|_| who == "waiting").or(waited_s);
+            let age_s = of(&row, "trx_age").as_deref().and_then(clock).unwrap_or(0.0);
+            let statement = of(&row, "query").filter(|text| !text.is_empty());
+            let thread = ServerThread {
+                connection_id: Some(id),
+                is_connection: true,
+                // Who runs nothing has no statement in the list.
+                command: if statement.is_some() || who == "waiting" { "Query" } else { "Sleep" }.to_owned(),
+                time_s: waited_s.unwrap_or(0.0),
+                statement,
+                ..ServerThread::default()
+            };
+            let transaction = Transaction {
+                id: of(&row, "trx_id").unwrap_or_default(),
+                connection_id: Some(id),
+                state: if who == "waiting" { "LOCK WAIT" } else { "RUNNING" }.to_owned(),
+                age_s,
+                waited_s,
+                rows_locked: number(&row, "trx_rows_locked").unwrap_or(0),
+                rows_modified: number(&row, "trx_rows_modified").unwrap_or(0),
+                ..Transaction::default()
+            };
+            threads.insert(id, thread);
+            transactions.insert(id, transaction);
+        }
+    }
+    (threads.into_values().collect(), transactions.into_values().collect())
+}
+
 /// `sys.schema_table_lock_waits`: the locks of those who wait and of those who block, and who waits for how long.
 pub(crate) fn table_lock_waits(rows: &Rows) -> (Vec<MetadataLock>, Vec<ServerThread>) {
     let lock = |row: &Row<'_>, who: &str, granted: bool| MetadataLock {
@@ -161,6 +205,26 @@ mod tests {
         assert_eq!((waits[0].waiting_connection_id, waits[0].blocking_connection_id), (Some(5), Some(6)));
         assert_eq!((waits[0].table.as_str(), waits[0].waited_s), ("shop.stock", 79.0));
         assert_eq!(clock("00:01:19"), Some(79.0));
+    }
+
+    #[test]
+    fn who_runs_nothing_is_idle_where_the_list_says_what_each_runs() {
+        let head = "| waiting_trx_id | waiting_pid | waiting_query | wait_age | blocking_trx_id | blocking_pid | blocking_query |\n";
+        let list = format!(
+            "{head}| 4412 | 88 | UPDATE stock SET n = 1 | 00:00:19 | 4400 | 71 | NULL |\n\
+             | 4413 | 89 | UPDATE stock SET n = 1 | 00:00:07 | 4400 | 71 | NULL |\n\
+             | 4413 | 89 | UPDATE stock SET n = 1 | 00:00:07 | 4412 | 88 | UPDATE stock SET n = 1 |\n"
+        );
+        let (threads, transactions) = who_waits(&tables(&list)[0]);
+        let does: Vec<_> = threads
+            .iter()
+            .map(|thread| (thread.connection_id, thread.command.as_str(), thread.time_s))
+            .collect();
+        assert_eq!(does, [(Some(71), "Sleep", 0.0), (Some(88), "Query", 19.0), (Some(89), "Query", 7.0)]);
+        let states: Vec<_> = transactions.iter().map(|one| (one.id.as_str(), one.state.as_str())).collect();
+        assert_eq!(states, [("4400", "RUNNING"), ("4412", "LOCK WAIT"), ("4413", "LOCK WAIT")]);
+        let without = list.replace("blocking_query", "something_else");
+        assert_eq!(who_waits(&tables(&without)[0]), (Vec::new(), Vec::new()), "what they run is not said");
     }
 
     #[test]

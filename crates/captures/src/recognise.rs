@@ -253,12 +253,19 @@ fn table_parts(
         let columns: Vec<String> = rows.names().iter().map(|name| name.to_ascii_lowercase()).collect();
         let Some(kind) = kind(&columns) else { continue };
         let mut version = None;
+        let mut also = Vec::new();
         let (kind, said) = match kind {
             TableKind::ProcessList => (Kind::ProcessList, Said::Threads(threads::others(&rows))),
             TableKind::Transactions => {
                 (Kind::Transactions, Said::Transactions(transactions::transactions(&rows)))
             }
-            TableKind::LockWaits => (Kind::LockWaits, Said::LockWaits(locks::lock_waits(&rows))),
+            TableKind::LockWaits => {
+                let (threads, transactions) = locks::who_waits(&rows);
+                if !threads.is_empty() {
+                    also = vec![Said::SomeThreads(threads), Said::Transactions(transactions)];
+                }
+                (Kind::LockWaits, Said::LockWaits(locks::lock_waits(&rows)))
+            }
             TableKind::MetadataLockInfo => {
                 (Kind::MetadataLocks, Said::MetadataLocks(metadata_lock_info::listed(&rows)))
             }
@@ -312,7 +319,8 @@ fn table_parts(
                 None => continue,
             },
         };
-        let moment = Moment { time, said: vec![said] };
+        also.insert(0, said);
+        let moment = Moment { time, said: also };
         match parts.last_mut().filter(|part| part.kind == kind) {
             Some(part) => part.moments.push(moment),
             None => parts.push(Part { version, moments: vec![moment], ..part(kind, time) }),

@@ -163,7 +163,11 @@ impl Tables {
             if is_border(line) {
                 return None;
             }
-            if !self.open.is_empty() && !is_framed_header(line) {
+            if !self.open.is_empty() && self.is_row(line) {
+                // The row above lost its end: it takes nothing of the rows below it.
+                let cut = std::mem::take(&mut self.open);
+                self.row(&cut, form, true);
+            } else if !self.open.is_empty() && !is_framed_header(line) {
                 self.more(line);
                 return None;
             }
@@ -185,6 +189,17 @@ impl Tables {
         None
     }
 
+    /// True for a framed row that is whole: as many cells as the head has, the first of them a number as in the open row.
+    fn is_row(&self, line: &str) -> bool {
+        let line = line.trim();
+        let begins_with_number = |line: &str| framed(line).first().is_some_and(|cell| is_number(cell));
+        line.starts_with('|')
+            && line.ends_with('|')
+            && framed(line).len() == self.columns.len()
+            && begins_with_number(line)
+            && begins_with_number(&self.open)
+    }
+
     /// A line of a framed row that began above.
     fn more(&mut self, line: &str) {
         if self.open.len() < LONGEST_CELL {
@@ -202,7 +217,7 @@ impl Tables {
         let cells: Vec<String> = match form {
             Form::Columns => self.by_columns(line),
             Form::Parted('\t') => line.split('\t').map(str::to_owned).collect(),
-            Form::Parted(mark) => quoted(line, mark),
+            Form::Parted(mark) => quoted_cells(line, mark, wanted),
             _ => framed(line).into_iter().map(str::to_owned).collect(),
         };
         let mut cells = cells;
@@ -219,6 +234,12 @@ impl Tables {
                 // A text that was cut in its last row.
                 self.keep(cells, "");
             }
+            return;
+        }
+        if form == Form::Framed
+            && let Some(rows) = rows_of_line(&cells, wanted)
+        {
+            rows.into_iter().for_each(|row| self.keep(row, "|"));
             return;
         }
         let parted = match form {
@@ -400,27 +421,71 @@ pub(crate) fn framed(line: &str) -> Vec<&str> {
     inside.strip_suffix('|').unwrap_or(inside).split('|').map(str::trim).collect()
 }
 
-/// The cells of a row of CSV.
-fn quoted(line: &str, mark: char) -> Vec<String> {
+/// The rows of a line into which several were joined, as where a page lost the line ends: each as wide as the head, with the blank
+/// that was a line end between them, and a number in front. None where it is one row.
+fn rows_of_line(cells: &[String], wanted: usize) -> Option<Vec<Vec<String>>> {
+    // A width and the blank behind it, again and again; behind the last stands none.
+    let is_whole = wanted >= 2 && cells.len() > wanted && (cells.len() + 1).is_multiple_of(wanted + 1);
+    let rows = || cells.chunks(wanted + 1);
+    let is_row = |row: &[String]| {
+        row.first().is_some_and(|cell| is_number(cell.trim()))
+            && row.get(wanted).is_none_or(|blank| blank.trim().is_empty())
+    };
+    (is_whole && rows().all(is_row)).then(|| rows().map(|row| row[..wanted].to_vec()).collect())
+}
+
+/// The cells of a row of CSV, as many as wanted where one way of reading its quotes gives so many.
+fn quoted_cells(line: &str, mark: char, wanted: usize) -> Vec<String> {
+    let cells = quoted(line, mark, true);
+    if cells.len() == wanted {
+        return cells;
+    }
+    // Some tools write texts in quotes without doubling the quotes within them.
+    let plain = quoted(line, mark, false);
+    if plain.len() == wanted { plain } else { cells }
+}
+
+/// The cells of a row of CSV. A quote closes before a mark or at the end of the line alone; of two in front of a mark the second
+/// closes where quotes are not doubled.
+fn quoted(line: &str, mark: char, is_doubled: bool) -> Vec<String> {
     let mut cells = vec![String::new()];
     let mut is_quoted = false;
-    // MySQL Workbench quotes as SQL does.
-    let quote = if line.starts_with('\'') { '\'' } else { '"' };
-    let mut letters = line.chars().peekable();
+    // Some tools quote as SQL does: the first cell that is quoted shows it.
+    let quote =
+        line.split(mark).find_map(|cell| cell.trim_start().chars().next().filter(|c| "'\"".contains(*c)));
+    let quote = quote.unwrap_or('"');
+    let mut letters = line.chars();
     while let Some(letter) = letters.next() {
         let Some(cell) = cells.last_mut() else { break };
+        let rest = letters.as_str();
+        let ends = |rest: &str| {
+            let rest = rest.trim_start_matches(' ');
+            rest.is_empty() || rest.starts_with(mark)
+        };
         match letter {
-            letter if letter == quote && is_quoted && letters.peek() == Some(&quote) => {
-                cell.push(quote);
-                letters.next();
+            letter if letter == quote && is_quoted => match rest.strip_prefix(quote) {
+                Some(behind) if is_doubled || !ends(behind) => {
+                    cell.push(quote);
+                    letters.next();
+                }
+                _ if ends(rest) => is_quoted = false,
+                _ => cell.push(letter),
+            },
+            letter if letter == quote && cell.trim().is_empty() => {
+                is_quoted = true;
+                cell.clear();
             }
-            letter if letter == quote && (is_quoted || cell.trim().is_empty()) => is_quoted = !is_quoted,
             '\\' if is_quoted => cell.extend(letters.next()),
             letter if letter == mark && !is_quoted => cells.push(String::new()),
             letter => cell.push(letter),
         }
     }
     cells
+}
+
+/// True for digits alone.
+fn is_number(cell: &str) -> bool {
+    !cell.is_empty() && cell.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// True for what may be the name of a column.
@@ -541,6 +606,41 @@ mod tests {
         let sets = tables(page);
         let rows: Vec<_> = sets[0].iter().map(|row| (row.text("state"), row.text("info"))).collect();
         assert_eq!(rows, [(Some("Locked"), Some("UPDATE a SET b = 1")), (None, None)]);
+    }
+
+    #[test]
+    fn rows_that_were_joined_on_one_line_are_rows_each() {
+        let rows = cells(
+            "| Id | User | Info |\n| 1 | a | SELECT 1 | | 2 | b | SELECT 2 | | 3 | c | SELECT 3 |\n| 4 | d | SELECT a || b |\n",
+        );
+        let ids: Vec<&str> = rows.iter().map(|row| row[0].1.as_str()).collect();
+        assert_eq!(ids, ["1", "2", "3", "4"]);
+        assert_eq!(rows[3][2].1, "SELECT a||b");
+    }
+
+    #[test]
+    fn a_row_without_its_end_takes_no_row_below_it() {
+        let rows = cells(
+            "| Id | User | Info |\n| 1 | a | SELECT 1\nFROM t\n| 2 | b | SELECT 2 |\n| 3 | c | SELECT 3 |\n",
+        );
+        assert_eq!(rows.len(), 3, "{rows:?}");
+        assert_eq!(rows[0][2].1, "SELECT 1\nFROM t");
+        assert_eq!(rows[1][2].1, "SELECT 2");
+    }
+
+    #[test]
+    fn cells_in_single_quotes_are_read_where_the_first_cell_is_a_number() {
+        let rows = cells(
+            "Id, User, Command, Time, State, Info\n\
+             177, 'app', 'Query', 23994, 'Waiting for table metadata lock', 'SELECT a FROM t WHERE b = 'x' AND c = 'y''\n\
+             178, 'app', 'Query', 3, '', 'SELECT ''a, b'''\n",
+        );
+        assert_eq!(rows[0][1].1, "app");
+        assert_eq!(rows[0][4].1, "Waiting for table metadata lock");
+        assert_eq!(rows[0][5].1, "SELECT a FROM t WHERE b = 'x' AND c = 'y'");
+        assert_eq!(rows[1][5].1, "SELECT 'a, b'");
+        let more = cells("Id, User, Info, Time\n5, 'app', 'SELECT 'x'', 7\n");
+        assert_eq!((more[0][2].1.as_str(), more[0][3].1.as_str()), ("7", "SELECT 'x'"));
     }
 
     #[test]

@@ -191,6 +191,17 @@ impl Lock {
     }
 }
 
+/// `------- TRX HAS BEEN WAITING 20 SEC FOR THIS LOCK TO BE GRANTED:`, in microseconds on MariaDB 10.5 and later.
+fn waited(line: &str) -> Option<f64> {
+    let mut words = line.strip_prefix("------- TRX HAS BEEN WAITING ")?.split(' ');
+    let number: f64 = words.next()?.parse().ok()?;
+    match words.next()? {
+        "SEC" => Some(number),
+        "us" => Some(number / 1e6),
+        _ => None,
+    }
+}
+
 /// `Record lock, heap no 43 PHYSICAL RECORD: n_fields 5; ...`
 fn record(line: &str) -> Option<u32> {
     let (_, rest) = line.trim_start().strip_prefix("Record lock, ")?.split_once("heap no ")?;
@@ -206,6 +217,11 @@ fn entries(text: &str, status: &InnodbStatus) -> (Vec<ServerThread>, Vec<Entry>)
     for (at, line) in lines.iter().enumerate() {
         let next_is_heading = lines.get(at + 1).is_some_and(|next| is_heading(next));
         if let Some(rest) = line.strip_prefix("---TRANSACTION ") {
+            let is_behind_a_gap =
+                at.checked_sub(1).is_some_and(|above| lines[above].starts_with("... truncated"));
+            if let Some(last) = entries.last_mut().filter(|_| !is_behind_a_gap) {
+                last.is_cut = false;
+            }
             entries.push(heading(rest));
             in_statement = false;
         } else if line.starts_with("---") && next_is_heading || line.starts_with("====") {
@@ -225,6 +241,10 @@ fn entries(text: &str, status: &InnodbStatus) -> (Vec<ServerThread>, Vec<Entry>)
                 || line.starts_with("------------------")
             {
                 in_statement = false;
+                // Below it stands the lock: of what a statement says of itself, none does.
+                if lines.get(at + 1).and_then(|below| self::lock(below)).is_some_and(|(_, waits)| waits) {
+                    entry.transaction.waited_s = waited(line);
+                }
             } else if let Some((lock, waits)) = lock(line) {
                 in_statement = false;
                 entry.is_wanted_last = waits;
@@ -275,7 +295,7 @@ fn entries(text: &str, status: &InnodbStatus) -> (Vec<ServerThread>, Vec<Entry>)
         };
         if let Some(listed) = status.transactions.transactions.iter().find(of) {
             entry.transaction.age_s = listed.active_s.unwrap_or(0.0);
-            entry.transaction.waited_s = listed.lock_waited_s;
+            entry.transaction.waited_s = listed.lock_waited_s.or(entry.transaction.waited_s);
             entry.transaction.rows_locked = listed.row_locks.unwrap_or(0);
             entry.transaction.rows_modified = listed.undo_entries.unwrap_or(0);
             entry.pthread_id = listed.pthread_id;
@@ -395,7 +415,7 @@ fn thread(entry: &Entry) -> Option<ServerThread> {
 }
 
 /// Who waits for whose lock. A holder is named where the text prints the lock that it has, or where only one transaction can
-/// have it. Empty unless each wait has a holder, or is for a counter: then InnoDB's own words have to do.
+/// have it; of the other waits it is known for what they are.
 fn waits(entries: &[Entry], status: &InnodbStatus) -> Vec<RowLockWait> {
     let is_waiting = |entry: &&Entry| entry.is_active && entry.transaction.state == "LOCK WAIT";
     let others: Vec<&Entry> = entries.iter().filter(|entry| entry.is_active && !is_waiting(entry)).collect();
@@ -420,9 +440,6 @@ fn waits(entries: &[Entry], status: &InnodbStatus) -> Vec<RowLockWait> {
         let is_whole = !status.truncated || old.all(|other| !other.is_cut);
         let holder =
             printed.or(inferred).filter(|holder| holder.transaction.connection_id.is_some() || is_whole);
-        if holder.is_none() && !is_counter {
-            return Vec::new();
-        }
         waits.push(RowLockWait {
             waiting_connection_id: waiter.transaction.connection_id,
             blocking_connection_id: holder.and_then(|holder| holder.transaction.connection_id),

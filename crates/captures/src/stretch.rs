@@ -133,6 +133,10 @@ fn next_look(now: Look, lines: &[&str], at: usize, is_open: bool, form: Option<c
         Look::Log => match () {
             () if begins_table() => Look::Table,
             () if named::is_group(line) => Look::Options,
+            // A client's error is a line by itself.
+            () if at > 0 && error_log::is_of_client(lines[at - 1]) => {
+                beginning(lines, at).unwrap_or(Look::Other)
+            }
             () => now,
         },
         Look::Status => match () {
@@ -174,7 +178,13 @@ fn beginning(lines: &[&str], at: usize) -> Option<Look> {
         return Some(Look::Log);
     }
     let is_rule = line.len() >= 3 && line.bytes().all(|byte| byte == b'-');
-    if status::is_of_status(line) || is_rule && next.is_some_and(|next| status::is_heading(next)) {
+    // A heading whose rule above was cut, as in a status that begins with its last deadlock.
+    let is_rule_below = || next.is_some_and(|next| next.len() >= 3 && next.bytes().all(|byte| byte == b'-'));
+    let is_heading = status::is_heading(line) && (line.starts_with("LATEST ") || is_rule_below());
+    if status::is_of_status(line)
+        || is_heading
+        || is_rule && next.is_some_and(|next| status::is_heading(next))
+    {
         return Some(Look::Status);
     }
     if named::is_group(line)

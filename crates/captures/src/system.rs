@@ -19,6 +19,8 @@ const BUSY_PERCENT: f64 = 90.0;
 const SLOW_MS: f64 = 5.0;
 /// CPUs of which so little is idle are full, percent.
 pub(crate) const IDLE_PERCENT: f64 = 5.0;
+/// CPUs that do nothing because threads wait for a disk, from which on that is worth a sentence, percent. By judgement.
+const DISK_PERCENT: f64 = 25.0;
 /// Threads that wait for a disk, from which on that is worth a sentence. By judgement.
 const BLOCKED: f64 = 4.0;
 /// Periods in which the quota stopped the group, from which on it is felt. As cpu-throttled has it.
@@ -73,12 +75,11 @@ pub(crate) fn tables(text: &str, is_head: impl Fn(&[&str]) -> bool) -> Vec<Vec<B
         if is_head(&words) {
             head = words;
             reports.push(Vec::new());
-        } else if words.len() < head.len() || !line.contains(|c: char| c.is_ascii_digit()) {
-            // vmstat repeats its head, iostat ends with an empty line.
-            if words.is_empty() {
-                head.clear();
-            }
+        } else if !line.contains(|c: char| c.is_ascii_digit()) {
+            // An empty line, or the head of another table: its rows may have as many columns.
+            head.clear();
         } else if !head.is_empty()
+            && words.len() >= head.len()
             && let Some(rows) = reports.last_mut()
         {
             rows.push(head.iter().copied().zip(words).collect());
@@ -185,24 +186,35 @@ fn iostat(text: &str, found: &mut SystemText) {
     }
 }
 
-/// `%Cpu(s): 94.2 us,  4.9 sy,  0.0 ni,  0.6 id, ...`, and before procps 3.3 `Cpu(s): 94.2%us, ...`
-fn idle_percent(line: &str) -> Option<f64> {
+/// `%Cpu(s): 94.2 us,  4.9 sy,  0.0 ni,  0.6 id,  0.1 wa, ...`, and before procps 3.3 `Cpu(s): 94.2%us, ...`: the percent in which
+/// CPUs do nothing, and the percent in which they do nothing but wait for a disk.
+fn idle_percent(line: &str) -> Option<(f64, f64)> {
     let (_, shares) = line.split_once("Cpu(s):")?;
     let words: Vec<&str> = shares.split([',', ' ', '%']).filter(|word| !word.is_empty()).collect();
-    let at = words.iter().position(|word| *word == "id")?;
-    words.get(at.checked_sub(1)?)?.parse().ok()
+    let of = |name: &str| -> Option<f64> {
+        let at = words.iter().position(|word| *word == name)?;
+        words.get(at.checked_sub(1)?)?.parse().ok()
+    };
+    Some((of("id")?, of("wa").unwrap_or(0.0)))
 }
 
 /// `top - 14:02:11 up ...`, `%Cpu(s): 94.2 us,  4.9 sy, ..., 0.6 id, ...`, and a row a process.
 fn top(text: &str, found: &mut SystemText) {
-    let idle = text.lines().filter_map(idle_percent).next_back();
+    let cpus = text.lines().filter_map(idle_percent).next_back();
+    if let Some((_, waiting)) = cpus.filter(|(_, waiting)| *waiting >= DISK_PERCENT) {
+        let sentence =
+            format!("Threads wait for a disk, and the CPUs do nothing else in {waiting:.0} % of the time");
+        found.add("top", None, sentence);
+    }
     let is_head = |words: &[&str]| {
         words.first() == Some(&"PID") && words.contains(&"%CPU") && words.contains(&"COMMAND")
     };
     let Some(rows) = tables(text, is_head).pop() else { return };
     let mut used: BTreeMap<&str, f64> = BTreeMap::new();
     for row in &rows {
-        if let (Some(name), Some(percent)) = (row.get("COMMAND"), number(row, "%CPU")) {
+        let is_process = row.get("COMMAND").is_some_and(|name| name.parse::<f64>().is_err());
+        if let (Some(name), Some(percent)) = (row.get("COMMAND").filter(|_| is_process), number(row, "%CPU"))
+        {
             *used.entry(name).or_default() += percent;
         }
     }
@@ -211,7 +223,7 @@ fn top(text: &str, found: &mut SystemText) {
     };
     let server: f64 = used.iter().filter(|(name, _)| is_server(name)).map(|(_, percent)| percent).sum();
     let other = used.iter().filter(|(name, _)| !is_server(name)).max_by(|a, b| a.1.total_cmp(b.1));
-    let Some(idle) = idle.filter(|idle| *idle <= IDLE_PERCENT) else { return };
+    let Some((idle, _)) = cpus.filter(|(idle, waiting)| idle + waiting <= IDLE_PERCENT) else { return };
     match other {
         Some((name, percent)) if *percent > server => {
             let sentence = format!(
@@ -337,6 +349,26 @@ procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu-----
         );
         assert_eq!(kinds(&top("1402.0", "0.6")), [TroubleKind::CpusTaken]);
         assert_eq!(kinds(&top("1402.0", "40.0")), []);
+    }
+
+    #[test]
+    fn numbers_of_another_tool_below_a_list_of_processes_are_no_process() {
+        let top = "%Cpu(s):  3.1 us,  1.9 sy,  0.0 ni,  5.0 id, 89.9 wa,  0.0 hi,  0.1 si,  0.0 st\n\n  \
+                   PID USER      PR  NI    VIRT    RES    SHR S  %CPU %MEM     TIME+ COMMAND\n \
+                   2211 mysql     20   0   38.1g  28.9g   4112 S  12.0 92.5   9912:11 mysqld\n";
+        let found = read(&format!("{top}{VMSTAT}"));
+        assert_eq!(
+            found.says,
+            [
+                "The host swaps: 962 KiB/s in, 1204 KiB/s out",
+                "16 threads wait for a disk, and the CPUs do nothing else in 91 % of the time",
+                "Threads wait for a disk, and the CPUs do nothing else in 90 % of the time"
+            ]
+        );
+        // CPUs that wait for a disk are not full, whoever uses what is left.
+        let other = top.replace("mysqld", "rsync");
+        assert_eq!(kinds(&other), []);
+        assert_eq!(kinds(&other.replace("89.9 wa", "0.0 wa")), [TroubleKind::CpusTaken]);
     }
 
     #[test]

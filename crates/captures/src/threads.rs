@@ -98,11 +98,42 @@ pub fn threads(rows: &Rows) -> Vec<ServerThread> {
             }
             .to_owned();
         }
+        if is_applier_held_up(thread) {
+            thread.is_connection = true;
+            thread.command = "Query".to_owned();
+        }
         if let Some(statement) = &mut thread.statement {
             shorten(statement);
         }
     }
     threads
+}
+
+/// A commit of an applier is over in less, seconds. By judgement.
+const APPLIED_S: f64 = 10.0;
+
+/// True for an applier that waits for a lock, or has been at one transaction for long: whatever the list calls its command (MariaDB:
+/// `Sleep`), it waits as a client's session does, and all that it would have applied waits behind it.
+fn is_applier_held_up(thread: &ServerThread) -> bool {
+    const LOCKS: [&str; 8] = [
+        "waiting for global read lock",
+        "waiting for commit lock",
+        "waiting for backup lock",
+        "waiting for table flush",
+        "waiting for table metadata lock",
+        "waiting for table level lock",
+        "waiting for toi ddl",
+        "waiting to execute in isolation",
+    ];
+    const COMMITS: [&str; 4] = [
+        "wsrep: committing write set",
+        "wsrep: applying write set",
+        "wsrep: writing rows",
+        "committing write set",
+    ];
+    let state = thread.state.to_ascii_lowercase();
+    let begins = |words: &[&str]| words.iter().any(|begin| state.starts_with(begin));
+    thread.user == "system user" && (begins(&LOCKS) || begins(&COMMITS) && thread.time_s >= APPLIED_S)
 }
 
 /// True for the session that made the list.

@@ -1,6 +1,6 @@
 //! Documents of one moment of one server to a window: the samples that they make.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;
@@ -94,11 +94,25 @@ fn readings<'p>(parts: &[&'p Part], start: Option<DateTime>) -> BTreeMap<&'stati
     let mut readings: BTreeMap<&'static str, Vec<Timed<'p>>> = BTreeMap::new();
     // In order of time, where the names give none: innodbstatus1 stands before innodbstatus2.
     let mut first_uptime = None;
+    // Sessions and transactions that a list of locks names are few of those that other documents have.
+    let is_second = |part: &Part, said: &Said| {
+        matches!(part.kind, Kind::LockWaits | Kind::MetadataLocks)
+            && matches!(said, Said::SomeThreads(_) | Said::Transactions(_))
+    };
+    let all = |part: &'p Part| part.moments.iter().flat_map(|moment| &moment.said);
+    let first: BTreeSet<&str> = parts
+        .iter()
+        .flat_map(|part| all(part).filter(|said| !is_second(part, said)).filter_map(place))
+        .collect();
     for part in parts {
         for moment in &part.moments {
             let at_s = moment.time.or(part.time).zip(start).map(|(time, start)| clock::seconds(start, time));
             for said in &moment.said {
-                let Some(place) = place(said) else { continue };
+                let Some(place) =
+                    place(said).filter(|place| !(is_second(part, said) && first.contains(place)))
+                else {
+                    continue;
+                };
                 // A status without a time has the server's own clock in it.
                 let at_s = at_s.or_else(|| match said {
                     Said::Status(values) => {

@@ -32,6 +32,10 @@ pub enum TroubleKind {
     DiskFull,
     /// Clients were refused: too many connections.
     TooManyConnections,
+    /// Clients were refused: no thread could be made for them.
+    NoThread,
+    /// Files could not be opened: the limit of open files was reached.
+    NoFile,
     /// A thread waited for a latch for minutes.
     LatchWait,
     /// No free page was found in the buffer pool.

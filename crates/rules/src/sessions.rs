@@ -100,6 +100,11 @@ pub(crate) fn there_before(
         }
         0 => String::new(),
         many => {
+            if let Some(same) = same_statement(&all) {
+                return format!(
+                    " The holder is most likely one of the {many} that were there before: {same}."
+                );
+            }
             // A tool that locks the server often has an account of its own: the rarest stands first.
             let mut users: BTreeMap<&str, usize> = BTreeMap::new();
             for thread in &all {
@@ -117,6 +122,34 @@ pub(crate) fn there_before(
             )
         }
     }
+}
+
+/// Connections of one statement that are named.
+const OF_A_STATEMENT: usize = 8;
+
+/// Of sessions that all run one statement: the statement, for how long, and the connections. None where they run several, or rest.
+fn same_statement(threads: &[&ServerThread]) -> Option<String> {
+    let statements: Vec<String> = threads
+        .iter()
+        .map(|thread| Some(shortened(thread.statement.as_deref().filter(|_| thread.is_at_work())?)))
+        .collect::<Option<_>>()?;
+    let first = statements.first()?;
+    if statements.iter().any(|statement| statement != first) {
+        return None;
+    }
+    let longest_s = threads.iter().map(|thread| thread.time_s).fold(0.0, f64::max);
+    let ids: Vec<String> = threads
+        .iter()
+        .filter_map(|thread| thread.connection_id)
+        .take(OF_A_STATEMENT)
+        .map(|id| id.to_string())
+        .collect();
+    let more = if threads.len() > ids.len() { " and more" } else { "" };
+    Some(format!(
+        "all run {first}, for up to {}: connections {}{more}",
+        number::duration(longest_s),
+        ids.join(", ")
+    ))
 }
 
 /// What shows who holds a metadata lock that is held already: MariaDB's plugin does. performance_schema of MySQL lists the locks that are

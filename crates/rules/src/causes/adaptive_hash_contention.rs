@@ -1,11 +1,14 @@
 //! `adaptive-hash-contention`: sessions wait for the latch of InnoDB's adaptive hash index.
 
+use spindoctor_model::innodb_status::SemaphoreWait;
 use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window};
 
 use super::{cpu_saturated, index_lock, spin_burn};
 use crate::adaptive_hash_latch::{HashLatch, VARIABLE};
 use crate::draft::Draft;
 use crate::rank::WARNING_FROM;
+use crate::sessions::Waiting;
+use crate::wait_graph::is_free;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 /// The catalogue entry.
@@ -20,7 +23,8 @@ pub const CAUSE: Cause = Cause {
                    it, spin, and are woken one after the other: more CPUs make it worse.",
     evidence: "Stacks of statements that wait for a latch below a function btr_search_*, as a share of the statements at work, \
                and CPU samples that spin there. It fires where either is 5 % or more and innodb_adaptive_hash_index is ON. It \
-               needs the names of the server's functions.",
+               needs the names of the server's functions; of a status that somebody captured three threads are enough that \
+               wait for such a latch in its section SEMAPHORES.",
     looks_alike: "Waits below btr_cur_* without btr_search_* are for the index itself: index-lock. A thread in \
                   btr_search_drop_page_hash_index that waits for nothing is dropping a table: dictionary-stall.",
     remedies: "SET GLOBAL innodb_adaptive_hash_index = OFF: it is off by default since MySQL 8.4 and MariaDB 10.5. Where lookups \
@@ -44,7 +48,7 @@ pub const CAUSE: Cause = Cause {
         "btr_search_drop_page_hash_index",
         "btr_search_build_page_hash_index",
     ]),
-    rule: Rule::Readings(evaluate),
+    rule: Rule::ReadingsOrCapture(evaluate, of_status),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,
@@ -57,10 +61,60 @@ fn evaluate(window: &Window) -> Outcome {
     examine(window).into()
 }
 
-fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
-    // Captured stacks come without variables, and show by themselves that it is in use.
+/// True where it is known to be off. What was captured comes without variables, and shows by itself that it is in use.
+fn is_off(window: &Window) -> bool {
     let variables = window.latest(|s| &s.server.variables);
-    if variables.is_some_and(|variables| variables.switch(VARIABLE) != Some(true)) {
+    variables.is_some_and(|variables| variables.switch(VARIABLE) != Some(true))
+}
+
+/// Threads that wait for it in one status, from which on they are a queue. By judgement.
+const QUEUE: usize = 3;
+
+/// What the section SEMAPHORES of a status says that somebody captured.
+fn of_status(window: &Window) -> Option<Finding> {
+    if !window.is_given() || is_off(window) {
+        return None;
+    }
+    let status = window.latest(|s| &s.server.innodb_status)?;
+    let is_its = |wait: &&SemaphoreWait| {
+        wait.created_file.starts_with("btr0sea") || wait.name.to_ascii_lowercase().contains("btr_search")
+    };
+    let waits = status.semaphores.waiters.iter().filter(|wait| !wait.ended && !is_free(wait));
+    let waiting = waits.filter(is_its).count();
+    if waiting < QUEUE {
+        return None;
+    }
+    let at_work = Waiting::count(window, |_| false).map_or(0.0, |all| all.at_work_mean);
+    let share = waiting as f64 / at_work.max(waiting as f64);
+    let source = "SHOW ENGINE INNODB STATUS, SEMAPHORES";
+    (share >= WARNING_FROM).then(|| {
+        Draft::new(&CAUSE, share, format!("{waiting} threads wait for the latch of the adaptive hash index"))
+            .why(WHY)
+            .evidence(
+                Evidence::new("threads that wait for it", waiting as f64, "", source)
+                    .expected(format!("< {QUEUE}")),
+            )
+            .remedy(switch_off())
+            .explains(&[spin_burn::CAUSE.name, cpu_saturated::CAUSE.name, index_lock::CAUSE.name])
+            .finding()
+    })
+}
+
+const WHY: &str = "Lookups share the latch, changes take it for themselves; what the hash saves is lost several times over while \
+                   sessions queue for it.";
+
+fn switch_off() -> Remedy {
+    Remedy {
+        statement: format!("SET GLOBAL {VARIABLE} = OFF"),
+        why: "Nobody takes the latch then.".into(),
+        dynamic: true,
+        risk: "It is emptied with all its latches held, some milliseconds for each GiB; lookups walk the index again.".into(),
+        undo: format!("SET GLOBAL {VARIABLE} = ON"),
+    }
+}
+
+fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
+    if is_off(window) {
         return Ok(None);
     }
     let Some(latch) = HashLatch::from_window(window)? else { return Ok(None) };
@@ -73,27 +127,25 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         Draft::new(
             &CAUSE,
             share,
-            format!("{:.0} % of the statements' time goes into the latch of the adaptive hash index", share * 100.0),
+            format!(
+                "{:.0} % of the statements' time goes into the latch of the adaptive hash index",
+                share * 100.0
+            ),
         )
-        .why(
-            "Lookups share the latch, changes take it for themselves; what the hash saves is lost several times over while \
-             sessions queue for it.",
-        )
+        .why(WHY)
         // Where all of it is spinning, that nobody waits speaks for nothing.
         .evidence_if((latch.waiting > 0.0).then(|| {
-            Evidence::new("statements that wait for it", latch.waiting, "ratio", "stacks").expected(format!("< {WARNING_FROM}"))
+            Evidence::new("statements that wait for it", latch.waiting, "ratio", "stacks")
+                .expected(format!("< {WARNING_FROM}"))
         }))
         .evidence_if(latch.spinning.map(|spinning| {
-            Evidence::new("CPU samples that spin on it", spinning, "ratio", "CPU samples").expected(format!("< {WARNING_FROM}"))
+            Evidence::new("CPU samples that spin on it", spinning, "ratio", "CPU samples")
+                .expected(format!("< {WARNING_FROM}"))
         }))
-        .evidence_if(parts.map(|parts| Evidence::new("innodb_adaptive_hash_index_parts", parts, "", "SHOW GLOBAL VARIABLES")))
-        .remedy(Remedy {
-            statement: format!("SET GLOBAL {VARIABLE} = OFF"),
-            why: "Nobody takes the latch then.".into(),
-            dynamic: true,
-            risk: "It is emptied with all its latches held, some milliseconds for each GiB; lookups walk the index again.".into(),
-            undo: format!("SET GLOBAL {VARIABLE} = ON"),
-        })
+        .evidence_if(parts.map(|parts| {
+            Evidence::new("innodb_adaptive_hash_index_parts", parts, "", "SHOW GLOBAL VARIABLES")
+        }))
+        .remedy(switch_off())
         .explains(&[spin_burn::CAUSE.name, cpu_saturated::CAUSE.name, index_lock::CAUSE.name])
         .finding(),
     ))

@@ -59,7 +59,10 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
                 why: "Nobody waits at the door; the kernel shares out the CPUs.".into(),
                 dynamic: true,
                 risk: "With hundreds of runnable threads latches may become the next bottleneck: watch throughput.".into(),
-                undo: format!("SET GLOBAL innodb_thread_concurrency = {:.0}", limit.unwrap_or(0.0)),
+                undo: limit.map_or_else(
+                    || "SET GLOBAL innodb_thread_concurrency to what it was".to_owned(),
+                    |limit| format!("SET GLOBAL innodb_thread_concurrency = {limit:.0}"),
+                ),
             })
             .finding(),
     )

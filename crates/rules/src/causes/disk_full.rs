@@ -101,23 +101,83 @@ fn of_capture(window: &Window) -> Option<Finding> {
 fn of_log(window: &Window) -> Option<Finding> {
     let waits = logged::at_the_end(window, TroubleKind::WaitsForSpace);
     let (trouble, times) = waits.or_else(|| logged::at_the_end(window, TroubleKind::DiskFull))?;
+    let path = path(&trouble.line);
+    if let Some(path) = path.filter(|path| is_temporary(path)) {
+        return Some(of_temporary_table(path, waits.is_some(), logged::evidence(trouble, times)));
+    }
+    let of = path.map_or_else(String::new, |path| format!(" of {path}"));
     let (score, headline, why, then) = match waits {
         Some(_) => (
             CRITICAL_FROM,
-            "A file system is full: the server waits until space is freed",
+            format!("The file system{of} is full: the server waits until space is freed"),
             "The thread that writes sleeps a minute between its tries, and every commit may wait behind it.",
             TRIES_AGAIN,
         ),
         None => (
             WARNING_FROM,
-            "A file system is full: writes failed",
-            "What could not be written was given up with an error. The line says which file it was.",
+            format!("The file system{of} is full: writes failed"),
+            "What could not be written was given up with an error.",
             "What is written after that finds space; statements that failed are for their clients to repeat.",
         ),
     };
     let draft = Draft::new(&CAUSE, score, headline).why(why);
     let draft = draft.evidence_all(logged::evidence(trouble, times).into_iter());
     Some(draft.remedy(free_space(then)).finding())
+}
+
+/// The file that a line of the log names.
+///
+/// ```text
+/// mysqld: Disk is full writing './binlog.000812' (Errcode: 28 - No space left on device)
+/// [InnoDB] Write to file ./ibtmp1 failed at offset 314572800
+/// The table '/tmp/#sql_84e_2' is full
+/// ```
+fn path(line: &str) -> Option<&str> {
+    let is_path =
+        |word: &&str| word.starts_with("./") && word.len() > 2 || word.starts_with('/') && word.len() > 1;
+    line.split(['\'', '"']).skip(1).step_by(2).find(is_path).or_else(|| {
+        let words = line
+            .split(|c: char| c.is_whitespace() || c == '\'' || c == '"')
+            .map(|word| word.trim_end_matches([',', '.', ':', ')']));
+        words.into_iter().find(is_path)
+    })
+}
+
+/// True for the file of a temporary table that the server made for a statement.
+fn is_temporary(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    name.starts_with("#sql") || name.starts_with("MY") && path.starts_with("/tmp/") || name == "ibtmp1"
+}
+
+/// Temporary tables alone: no commit waits for their disk unless logs and data lie on it, too.
+fn of_temporary_table(path: &str, waits: bool, evidence: [Evidence; 2]) -> Finding {
+    let then = if waits { "a statement waits until space is freed" } else { "statements fail" };
+    Draft::new(
+        &CAUSE,
+        WARNING_FROM,
+        format!("The file system of temporary tables is full ({path}): {then}"),
+    )
+    .why("A statement with a large sort, GROUP BY or join writes a table of its own there. Others go on, but for those that need such \
+          a table, too, and all that writes where the data or the logs lie on the same file system.")
+    .evidence_all(evidence.into_iter())
+    .remedy(Remedy {
+        statement: "SHOW FULL PROCESSLIST, and KILL QUERY of the statement in `Copying to tmp table`, `Creating sort index` or \
+                    `converting HEAP to ...` that has run longest"
+            .into(),
+        why: "Its table is removed with it, and the space is free at once.".into(),
+        dynamic: true,
+        risk: "That statement is lost.".into(),
+        undo: String::new(),
+    })
+    .remedy(free_space("What the server then writes finds space."))
+    .remedy(Remedy {
+        statement: "tmpdir (and innodb_temp_data_file_path with a max) on a file system of its own, at the next start".into(),
+        why: "Then no statement takes the space of data and logs.".into(),
+        dynamic: false,
+        risk: "A statement that needs more fails.".into(),
+        undo: String::new(),
+    })
+    .finding()
 }
 
 /// What follows where a thread waits for space.

@@ -1,8 +1,7 @@
 //! `free-page-wait`: sessions wait until a page of the buffer pool is free.
 
-use spindoctor_model::{
-    Evidence, Finding, Remedy, SessionTime, TimeClass, TroubleKind, Unavailable, Window, number,
-};
+use spindoctor_model::number::{self, whole};
+use spindoctor_model::{Evidence, Finding, Remedy, SessionTime, TimeClass, TroubleKind, Unavailable, Window};
 
 use super::index_lock;
 use crate::draft::Draft;
@@ -65,6 +64,11 @@ const WAITS_PER_S: f64 = 1.0;
 fn of_log(window: &Window) -> Option<Finding> {
     let none = logged::at_the_end(window, TroubleKind::NoFreePage);
     let (trouble, times) = none.or_else(|| logged::at_the_end(window, TroubleKind::SlowFlush))?;
+    if let Some((pages, seconds)) = written(&trouble.line).filter(|(pages, seconds)| {
+        none.is_none() && *seconds >= ROUNDS_S && pages / seconds < DISK_PAGES_PER_S
+    }) {
+        return Some(of_slow_disk(pages, seconds, logged::evidence(trouble, times)));
+    }
     let (score, headline, why) = match (none, trouble.longest_s) {
         (Some(_), _) => (
             WARNING_FROM,
@@ -108,6 +112,49 @@ fn of_log(window: &Window) -> Option<Finding> {
             })
             .finding(),
     )
+}
+
+/// Pages that a disk which turns writes a second: below that it is not the settings that are slow.
+const DISK_PAGES_PER_S: f64 = 100.0;
+
+/// Rounds of the page cleaner, each planned for a second, from which on that counts: where it takes less, there was little to write.
+/// InnoDB warns from four on (buf0flu.cc).
+const ROUNDS_S: f64 = 4.0;
+
+/// How many pages the line says were written, and in how many seconds.
+///
+/// ```text
+/// InnoDB: page_cleaner: 1000ms intended loop took 14233ms. The settings might not be optimal. (flushed=200 and evicted=0, during the time.)
+/// Page cleaner took 14233ms to flush 200 pages                                                          (MySQL 8.0.22)
+/// ```
+fn written(line: &str) -> Option<(f64, f64)> {
+    let number = |text: &str| -> Option<f64> {
+        let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+        text[..end].parse().ok()
+    };
+    let ms = number(line.split_once(" took ")?.1)?;
+    let pages = line.split_once("flushed=").or_else(|| line.split_once("ms to flush "))?.1;
+    Some((number(pages)?, ms / 1e3)).filter(|(_, seconds)| *seconds > 0.0)
+}
+
+/// A disk that took far longer for a few pages than any setting explains.
+fn of_slow_disk(pages: f64, seconds: f64, evidence: [Evidence; 2]) -> Finding {
+    Draft::new(
+        &CAUSE,
+        WARNING_FROM,
+        format!("The page cleaner wrote {} pages in {}: the disk hardly answers", whole(pages), number::duration(seconds)),
+    )
+    .why("Any disk writes a hundred pages a second. Whoever needs a page, or a sync, waits for the same disk: no setting of the server \
+          mends that.")
+    .evidence_all(evidence.into_iter())
+    .remedy(Remedy {
+        statement: "iostat -x 1; dmesg -T | tail -50; for a volume of a cloud its throttling (burst credits, IOPS limit)".into(),
+        why: "They show whether the disk is full of requests of somebody else, fails, or is held back.".into(),
+        dynamic: true,
+        risk: "Looking is safe.".into(),
+        undo: String::new(),
+    })
+    .finding()
 }
 
 /// The estimate of what cost nobody anything yet. By judgement.
@@ -263,6 +310,24 @@ pub(crate) mod examples {
         let late = found(TroubleKind::SlowFlush, Some(7.7));
         assert_eq!((late[0].cause.as_str(), late[0].severity), (CAUSE.name, Severity::Note));
         assert!(late[0].headline.contains("7.7 s"), "{}", late[0].headline);
+        let of_line = |line: &str| {
+            let trouble = spindoctor_model::LoggedTrouble {
+                kind: TroubleKind::SlowFlush,
+                times: 1,
+                line: line.to_owned(),
+                longest_s: Some(114.0),
+                ..Default::default()
+            };
+            let window = Window { error_log: vec![trouble], ..Window::default() };
+            crate::diagnose(&window).findings.remove(0)
+        };
+        let slow = of_line(
+            "[Note] InnoDB: page_cleaner: 1000ms intended loop took 114373ms. (flushed=200 and evicted=0)",
+        );
+        assert_eq!(slow.headline, "The page cleaner wrote 200 pages in 114 s: the disk hardly answers");
+        assert!(slow.remedies[0].statement.starts_with("iostat"), "{:?}", slow.remedies);
+        let much = of_line("[Note] [InnoDB] Page cleaner took 14233ms to flush 20000 pages");
+        assert!(much.headline.contains("114 s for a round"), "{}", much.headline);
         assert!(found(TroubleKind::Deadlock, None).iter().all(|finding| finding.cause != CAUSE.name));
     }
 

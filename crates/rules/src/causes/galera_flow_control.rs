@@ -139,18 +139,32 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
         (true, true) => ("this node applies too slowly and asked the cluster to pause", THIS_NODE),
         (true, false) => ("another node applies too slowly and asked the cluster to pause", OTHER_NODE),
         (false, _) if is_listed => (
-            "the list is of a Galera node, and they have been in their commit for long",
+            "the list is of a Galera node, and its commits have lasted for long",
             "Ask each node: SHOW GLOBAL STATUS LIKE 'wsrep%'. The slow one has a long wsrep_local_recv_queue and a wsrep_flow_control_sent \
              that grows; a node without wsrep_ready = ON commits nothing",
         ),
+        (false, _) if is_seen(time, "committing write set") || is_seen(time, "applying write set") => (
+            "appliers of this node do not come to the end of what other nodes committed",
+            "SHOW FULL PROCESSLIST, and who has FLUSH TABLES WITH READ LOCK, LOCK TABLES or BACKUP STAGE, as a backup takes it; \
+             then the row and metadata locks of this node: spindoctor locks",
+        ),
+        (false, _) if is_seen(time, "commitorder") => (
+            "each waits for an earlier one of this node to end",
+            "Look at what the first of them waits for: its stack, and the sync of this node's logs",
+        ),
+        (false, _) if is_seen(time, "flow control") => ("they say that flow control holds them", OTHER_NODE),
+        (false, _) if is_seen(time, "toi ddl") || is_seen(time, "in isolation") => (
+            "a DDL is executed on all nodes at once (TOI), and nothing else commits meanwhile",
+            "Let the DDL end: the list shows it. The next one at a quiet time, or with wsrep_OSU_method = RSU, node by node",
+        ),
         (false, _) => (
-            "their write sets are certified by the cluster",
+            "write sets are certified by the cluster",
             "Look at the network between the nodes and at the slowest of them: SHOW GLOBAL STATUS LIKE 'wsrep_evs_repl_latency'",
         ),
     };
     Outcome::Fired(
         waits
-            .draft(&CAUSE, format!("{:.1} sessions wait for the Galera cluster at their commit: {why_so}", waits.sessions))
+            .draft(&CAUSE, format!("{:.1} sessions wait for the Galera cluster at a commit: {why_so}", waits.sessions))
             .why(match (paused.filter(|_| is_paused), size) {
                 (Some(paused), Some(size)) => {
                     format!("The {size:.0} nodes paused for {:.0} % of the time.", paused * 100.0)
@@ -185,6 +199,12 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
             .explains(&[commit_sync_bound::CAUSE.name, monitoring_overload::CAUSE.name])
             .finding(),
     )
+}
+
+/// True where sessions that wait for the cluster were seen in a state with these words, in lower case.
+fn is_seen(time: &SessionTime, words: &str) -> bool {
+    let of_galera = time.classes.iter().filter(|one| one.class == TimeClass::Galera);
+    of_galera.flat_map(|one| &one.seen).any(|(seen, _)| seen.to_ascii_lowercase().contains(words))
 }
 
 #[cfg(test)]
@@ -234,6 +254,15 @@ pub(crate) mod examples {
         assert!(headline(&this).contains("this node"), "{}", headline(&this));
         let certified = node("wsrep: replicating and certifying write set(4711)", 0.0).window();
         assert!(headline(&certified).contains("certified"), "{}", headline(&certified));
+        for (state, said) in [
+            ("Waiting for certification", "certified"),
+            ("Waiting for flow control", "flow control holds them"),
+            ("Waiting for TOI DDL", "on all nodes at once"),
+            ("Waiting to execute in isolation", "on all nodes at once"),
+        ] {
+            let window = node(state, 0.0).window();
+            assert!(headline(&window).contains(said), "{state}: {}", headline(&window));
+        }
     }
 
     #[test]

@@ -102,6 +102,7 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
         || sample.server.threads.value().into_iter().flatten().filter(|thread| waits(thread)).count() == 1;
     let alone = flusher(&sample.server).filter(|_| culprit.is_none() && is_alone());
     let frees = |id: &u64| killing::frees(&sample.server, *id);
+    let kept_by = alone.and_then(|_| oldest_writer(&sample.server));
     let headline = match (&culprit, &root) {
         (Some(culprit), Some(root)) => format!(
             "Connection {} {} {}: it {}",
@@ -121,9 +122,26 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
         ),
         _ => match alone {
             Some(flush) => format!(
-                "Connection {} has waited {} to lock the whole server, for a statement that the list does not show",
+                "Connection {} has waited{} to lock the whole server, {}",
                 flush.connection_id.map_or_else(|| "(unknown)".to_owned(), |id| id.to_string()),
-                number::duration(flush.time_s)
+                // A list may have no times.
+                if flush.time_s > 0.0 {
+                    format!(" {}", number::duration(flush.time_s))
+                } else {
+                    String::new()
+                },
+                match kept_by {
+                    Some(writer) => format!(
+                        "most likely for connection {}, which runs {}",
+                        writer.connection_id.unwrap_or_default(),
+                        sessions::shortened(writer.statement.as_deref().unwrap_or_default())
+                    ),
+                    None => "for a statement that the list does not show".to_owned(),
+                }
+            ),
+            None if !is_locked => format!(
+                "{} until nobody uses the old copy of a table any more",
+                number::counted(waiters as u64, "session waits", "sessions wait")
             ),
             None => format!(
                 "{} for a lock of the whole server",
@@ -151,10 +169,19 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
                      wait, and rests."
                 }
                 Some(_) => "Its lock is of the whole server; everyone else's statement has to wait until it is given back.",
+                None if kept_by.is_some() => {
+                    "It waits until no statement changes anything and no commit is under way; a SELECT ... FOR UPDATE counts as a \
+                     change. Of those that are at work this one has run longest. Once the FLUSH has a part of its locks, every write \
+                     waits behind it."
+                }
                 None if alone.is_some() => {
                     "It waits until no statement changes anything and no commit is under way. The session that it waits for is not among \
                      the sessions that were read: the whole list, and metadata_locks, would show it. Once it has a part of its \
                      locks, every write waits behind it."
+                }
+                None if !is_locked => {
+                    "After a FLUSH TABLE or an ANALYZE whoever opens the table waits until all who use its old copy are done: a long \
+                     statement, or a session that has the table by LOCK TABLES ... WRITE. Which one it is the list does not show."
                 }
                 None => {
                     "The thread list does not show who holds the lock; the list of metadata locks would. `spindoctor locks` looks \
@@ -190,6 +217,13 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
                 };
                 Some(Remedy { risk: risk.into(), ..culprit.remedy(why)? })
             }))
+            .remedy_if(kept_by.and_then(|writer| writer.connection_id).filter(frees).map(|id| Remedy {
+                statement: format!("KILL QUERY {id}"),
+                why: "The FLUSH gets its lock, and everyone goes on when it gives it back.".into(),
+                dynamic: true,
+                risk: "That statement is lost; what it changed is rolled back.".into(),
+                undo: String::new(),
+            }))
             .remedy_if(flusher(&sample.server).filter(|_| is_locked).and_then(|flush| flush.connection_id).filter(frees).map(|id| Remedy {
                 statement: format!("KILL {id}"),
                 why: "It ends the statement that locks the server while it waits.".into(),
@@ -215,10 +249,20 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
             }))
             .remedy_if(sessions::listing_locks(window).filter(|_| culprit.is_none() && alone.is_none()))
             .remedy_if((culprit.is_none() && alone.is_none()).then(|| Remedy {
-                statement: "UNLOCK TABLES (or UNLOCK INSTANCE, BACKUP STAGE END) in the session that locked".into(),
-                why: "It gives the locks back at once.".into(),
+                statement: if is_locked {
+                    "UNLOCK TABLES (or UNLOCK INSTANCE, BACKUP STAGE END) in the session that locked"
+                } else {
+                    "End the statement that has used the table longest (KILL QUERY), or UNLOCK TABLES in the session that has it locked"
+                }
+                .into(),
+                why: if is_locked { "It gives the locks back at once." } else { "Who waits then opens the table anew." }.into(),
                 dynamic: true,
-                risk: "The backup that it was taking is spoilt.".into(),
+                risk: if is_locked {
+                    "The backup that it was taking is spoilt."
+                } else {
+                    "That statement is lost; what the table was locked for is no longer protected."
+                }
+                .into(),
                 undo: String::new(),
             }))
             .root(root)
@@ -246,6 +290,23 @@ fn waits(thread: &ServerThread) -> bool {
 /// True for one that waits for a lock of the whole server, and not for tables to be flushed alone.
 fn waits_for_the_server(thread: &ServerThread) -> bool {
     waits(thread) && !thread.state.to_ascii_lowercase().starts_with("waiting for table flush")
+}
+
+/// The statement at work that has run longest of those that change rows or lock them to do so: a lock of the whole server waits for
+/// them, and not for who reads.
+fn oldest_writer(server: &ServerSample) -> Option<&ServerThread> {
+    let changes = |statement: &str| {
+        let reads = ["SELECT", "SHOW", "EXPLAIN", "DESCRIBE", "SET", "KILL", "DO"];
+        let locks_rows = || {
+            let names: Vec<String> = spindoctor_sql::names(statement).collect();
+            let has = |pair: [&str; 2]| names.windows(2).any(|two| two[0] == pair[0] && two[1] == pair[1]);
+            has(["for", "update"]) || has(["for", "share"]) || has(["share", "mode"])
+        };
+        !reads.contains(&spindoctor_sql::kind(statement).as_str()) || locks_rows()
+    };
+    let writers = sessions::at_work(server.threads.value()?)
+        .filter(|thread| !waits(thread) && thread.statement.as_deref().is_some_and(changes));
+    writers.max_by(|one, other| one.time_s.total_cmp(&other.time_s))
 }
 
 /// The waiting states with their counts.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use spindoctor_model::innodb_status::SemaphoreWait;
+use spindoctor_model::innodb_status::{SemaphoreWait, Semaphores};
 use spindoctor_model::mysql::ServerThread;
 use spindoctor_model::{
     Evidence, Finding, InnodbStatus, Remedy, Root, TimeClass, TroubleKind, Unavailable, Window, number,
@@ -11,6 +11,7 @@ use spindoctor_model::{
 use crate::draft::Draft;
 use crate::logged;
 use crate::rank::CRITICAL_FROM;
+use crate::sessions::Waiting;
 use crate::wait_graph::{is_free, latch_named};
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
@@ -120,6 +121,11 @@ enum End<'w> {
 
 fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let status = window.need(|sample| &sample.server.innodb_status)?;
+    if window.is_given() && status.semaphores == Semaphores::default() {
+        return Err(Unavailable::because(
+            "the section SEMAPHORES of InnoDB's status is not in what was given",
+        ));
+    }
     let waits: BTreeMap<u64, &SemaphoreWait> = status
         .semaphores
         .waiters
@@ -148,21 +154,39 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             // Of those that have waited so long, the longest chain says the most.
             let long = waits.values().filter(|wait| wait.waited_s >= NOTE_S);
             let chains = long.map(|wait| chain(wait).0);
-            End::Chain(of(chains.max_by_key(Vec::len).unwrap_or_default()))
+            // Of chains as long, one whose end is named.
+            let ends_named =
+                |chain: &Vec<u64>| chain.last().is_some_and(|last| waits[last].holder_pthread_id.is_some());
+            End::Chain(of(chains.max_by_key(|chain| (chain.len(), ends_named(chain))).unwrap_or_default()))
         }
         _ => return Ok(None),
     };
     let longest_s = longest.map_or(0.0, |wait| wait.waited_s);
-    Ok(Some(finding(window, status, &end, waits.len() as u64, longest_s)))
+    let (End::Ring(shown) | End::Chain(shown)) = &end;
+    // Of other latches that are wanted for long, one wait each.
+    let mut others: Vec<&SemaphoreWait> = Vec::new();
+    for wait in waits.values().filter(|wait| wait.waited_s >= NOTE_S) {
+        if !shown.iter().chain(&others).any(|one| one.address == wait.address) {
+            others.push(wait);
+        }
+    }
+    Ok(Some(finding(window, status, &end, &others, waits.len() as u64, longest_s)))
 }
 
-fn finding(window: &Window, status: &InnodbStatus, end: &End<'_>, waiting: u64, longest_s: f64) -> Finding {
+fn finding(
+    window: &Window,
+    status: &InnodbStatus,
+    end: &End<'_>,
+    others: &[&SemaphoreWait],
+    waiting: u64,
+    longest_s: f64,
+) -> Finding {
     let is_ring = matches!(end, End::Ring(_));
     let score = match longest_s {
         _ if is_ring => ESTIMATES.2,
         s if s >= STANDS_S => ESTIMATES.2,
-        s if s >= LONG_S => ESTIMATES.1,
-        _ => ESTIMATES.0,
+        s if s >= LONG_S => ESTIMATES.1.max(standing(window, waiting)),
+        _ => ESTIMATES.0.max(standing(window, waiting)),
     };
     let (End::Ring(waits) | End::Chain(waits)) = end;
     let threads = Threads { window, status };
@@ -176,7 +200,7 @@ fn finding(window: &Window, status: &InnodbStatus, end: &End<'_>, waiting: u64, 
         .why(why(end, &threads))
         .evidence(Evidence::new("threads that wait for a latch", waiting, "", source).expected("0"))
         .evidence(Evidence::new("longest wait", longest_s, "s", source).expected(format!("< {NOTE_S:.0}")));
-    for wait in waits.iter().take(SHOWN) {
+    for wait in waits.iter().chain(others).take(SHOWN) {
         let at = format!(
             "{} waits at {}:{} for the {}",
             threads.named(wait.pthread_id),
@@ -231,6 +255,19 @@ fn finding(window: &Window, status: &InnodbStatus, end: &End<'_>, waiting: u64, 
             stack: Vec::new(),
         }))
         .finding()
+}
+
+/// Threads that wait for latches in a capture, from which on they are a queue. By judgement.
+const QUEUE: u64 = 4;
+
+/// Of what somebody captured: the part of the sessions at work that stand in such a queue. A live server's list is read at another
+/// moment.
+fn standing(window: &Window, waiting: u64) -> f64 {
+    let at_work = Waiting::count(window, |_| false).map_or(0.0, |all| all.at_work_mean);
+    match window.is_given() && waiting >= QUEUE && at_work >= 1.0 {
+        true => (waiting as f64 / at_work).min(1.0),
+        false => 0.0,
+    }
 }
 
 /// Waits of a chain that are shown.

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use spindoctor_model::number::{counted, whole};
-use spindoctor_model::{Evidence, Finding, Remedy, ServerVersion, Unavailable, Window};
+use spindoctor_model::{Evidence, Finding, Remedy, ServerVersion, TroubleKind, Unavailable, Window};
 
 use super::connection_churn;
 use crate::connections::{self, AccountRate};
 use crate::draft::Draft;
-use crate::rank::{CRITICAL_FROM, NOTE};
+use crate::logged;
+use crate::rank::{CRITICAL_FROM, NOTE, WARNING_FROM};
 use crate::sessions::{Waiting, mean};
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
@@ -47,7 +48,7 @@ pub const CAUSE: Cause = Cause {
     costs: Costs::Elsewhere,
     explains_time: &[],
     stacks: Stacks::Nothing,
-    rule: Rule::Readings(evaluate),
+    rule: Rule::ReadingsOrCapture(evaluate, of_log),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,
@@ -84,6 +85,27 @@ enum Reason {
     /// They came as far as a login, and no further.
     Login,
     Unknown,
+}
+
+/// What an error log ends with: the system gave the server no thread (error 11, EAGAIN) or no memory for one (12, ENOMEM).
+fn of_log(window: &Window) -> Option<Finding> {
+    let (trouble, times) = logged::at_the_end(window, TroubleKind::NoThread)?;
+    Some(
+        Draft::new(&CAUSE, WARNING_FROM, "The server refused logins: the system gave it no thread for a new connection")
+            .why("Each connection has a thread. Error 11 is a limit: of processes for the server's user, of tasks for its unit or \
+                  container, of threads for the host; error 12 is memory.")
+            .evidence_all(logged::evidence(trouble, times).into_iter())
+            .remedy(Remedy {
+                statement: "grep -E 'processes|stack' /proc/PID/limits; cat /sys/fs/cgroup/.../pids.max pids.current; sysctl \
+                            kernel.threads-max kernel.pid_max vm.max_map_count"
+                    .into(),
+                why: "The smallest of these limits is the one. In a systemd unit they are LimitNPROC and TasksMax.".into(),
+                dynamic: true,
+                risk: "Looking is safe; a unit's limits hold after its restart, prlimit --pid PID --nproc=N at once.".into(),
+                undo: String::new(),
+            })
+            .finding(),
+    )
 }
 
 fn evaluate(window: &Window) -> Outcome {

@@ -116,14 +116,7 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
         ),
     };
     let unlock = window.missing(|s| &s.server.metadata_locks).and_then(|missing| missing.unlock);
-    let frees = |id: &u64| killing::frees(&sample.server, *id);
-    let kill_ddl = ddl.and_then(|ddl| ddl.connection_id).filter(frees).map(|id| Remedy {
-        statement: format!("KILL {id}"),
-        why: "It ends the DDL that waits; everyone queued behind it goes on at once.".into(),
-        dynamic: true,
-        risk: "The DDL has to be run again.".into(),
-        undo: "Run the DDL again, with SET SESSION lock_wait_timeout = 5.".into(),
-    });
+    let kill_ddl = kill_of_ddls(&sample.server);
     Ok(Some(
         Draft::new(&CAUSE, lost_ratio, headline)
             .severity(severity(lost_ratio).min(most))
@@ -185,6 +178,47 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
             .explains(&[connections_exhausted::CAUSE.name, thread_pool_starved::CAUSE.name])
             .finding(),
     ))
+}
+
+/// DDLs that wait whose end is proposed: of more the first ones.
+const ENDED: usize = 8;
+
+/// Ending the DDLs that wait, the first in the queue first. Of several each keeps out those behind it, so that all have to go.
+fn kill_of_ddls(server: &ServerSample) -> Option<Remedy> {
+    // By its lock, where a prepared statement has no text.
+    let first = first_in_queue(server)?.connection_id;
+    let is_ddl = |thread: &ServerThread| {
+        thread.connection_id == first
+            || thread.statement.as_deref().is_some_and(spindoctor_sql::wants_a_table)
+    };
+    let waiting = server.threads.value()?.iter().filter(|thread| thread.is_at_work() && waits(thread));
+    let (mut ddls, others): (Vec<&ServerThread>, Vec<&ServerThread>) =
+        waiting.partition(|thread| is_ddl(thread));
+    ddls.sort_by(|one, other| other.time_s.total_cmp(&one.time_s));
+    let of = |ddl: &&ServerThread| ddl.connection_id.filter(|id| killing::frees(server, *id));
+    let ids: Vec<u64> = ddls.iter().filter_map(of).collect();
+    let kills: Vec<String> = ids.iter().take(ENDED).map(|id| format!("KILL {id}")).collect();
+    let why = match (ids.len(), others.len()) {
+        (0, _) => return None,
+        (1, 0) => "It ends the DDL that waits.".to_owned(),
+        (1, _) => "It ends the DDL that waits; everyone queued behind it goes on at once.".to_owned(),
+        (2..=ENDED, 0) => "They end the DDLs that wait: of each that stays, the next statements wait.".to_owned(),
+        (2..=ENDED, _) => {
+            "They end the DDLs that wait, one behind the other; everyone queued behind them goes on when the last is gone.".to_owned()
+        }
+        (all, _) => format!("They end the first of {all} DDLs that wait: who is queued goes on when the last is gone."),
+    };
+    let is_one = ids.len() == 1;
+    Some(Remedy {
+        statement: kills.join("; "),
+        why,
+        dynamic: true,
+        risk: if is_one { "The DDL has to be run again." } else { "The DDLs have to be run again." }.into(),
+        undo: format!(
+            "Run the DDL{} again, with SET SESSION lock_wait_timeout = 5.",
+            if is_one { "" } else { "s" }
+        ),
+    })
 }
 
 /// DDL a second from which on it may be what others wait for again and again: one in ten seconds. Chosen.
@@ -761,6 +795,31 @@ pub(crate) mod examples {
         let finding = found(&window);
         assert_eq!(finding.root.as_ref().unwrap().connection_id, Some(7));
         assert!(!finding.headline.contains("likely"), "{}", finding.headline);
+    }
+
+    #[test]
+    fn of_several_ddls_all_are_to_be_ended_and_none_is_said_to_free_who_stands_behind_another() {
+        let window = |ddls: u64, others: u64| {
+            let sessions = move |_| {
+                let ddl = |id| ServerThread {
+                    time_s: 90.0 - id as f64,
+                    ..session(id, "Query", WAITS, "TRUNCATE sbtest1")
+                };
+                let other = |id| session(id, "Query", WAITS, "SELECT c FROM sbtest1");
+                (20..20 + ddls).map(ddl).chain((60..60 + others).map(other)).collect()
+            };
+            Build::busy("8.0.36").sessions(sessions).window()
+        };
+        let kill = |ddls, others| {
+            let remedies = found(&window(ddls, others)).remedies;
+            remedies.into_iter().find(|remedy| remedy.statement.starts_with("KILL")).unwrap()
+        };
+        let several = kill(3, 4);
+        assert_eq!(several.statement, "KILL 20; KILL 21; KILL 22");
+        assert!(several.why.contains("when the last is gone"), "{}", several.why);
+        assert!(kill(1, 4).why.contains("everyone queued behind it goes on at once"));
+        assert_eq!(kill(1, 0).why, "It ends the DDL that waits.");
+        assert_eq!(kill(20, 4).statement.matches("KILL").count(), ENDED);
     }
 
     #[test]

@@ -138,9 +138,10 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     ))
 }
 
-/// True for a session at a statement about the server.
+/// True for a session at a statement about the server. One that waits for a lock costs nothing: it suffers.
 fn monitors(thread: &ServerThread) -> bool {
     thread.is_connection
+        && !thread.state.to_ascii_lowercase().starts_with("waiting for")
         && thread
             .statement
             .as_deref()
@@ -184,6 +185,17 @@ pub(crate) mod examples {
     /// The server's threads could not be listed.
     pub(crate) fn missing() -> Window {
         exporters(24, 4.0).each(|_, server, _| server.threads = spindoctor_model::Reading::NotAsked).window()
+    }
+
+    #[test]
+    fn who_waits_for_a_lock_is_no_load() {
+        let sessions = |_| {
+            (20..44)
+                .map(|id| session(id, "Query", "Waiting for table flush", "SHOW CREATE TABLE t3"))
+                .collect()
+        };
+        let window = Build::busy("8.0.36").sessions(sessions).remote().without_profile().window();
+        assert_eq!(examine(&window), Ok(None));
     }
 
     #[test]

@@ -65,6 +65,11 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     if prepared.is_some_and(Vec::is_empty) {
         return Ok(None);
     }
+    // Where XA RECOVER was not asked, what was captured of InnoDB's status marks those that are prepared.
+    let status = last.server.innodb_status.value().filter(|_| window.is_given() && prepared.is_none());
+    if status.is_some_and(|status| !status.transactions.transactions.iter().any(|one| one.is_prepared)) {
+        return Ok(None);
+    }
     let names: Vec<String> = prepared.into_iter().flatten().filter_map(PreparedXa::literal).collect();
     let looked = samples().count() as f64;
     let with_root = samples().filter(|sample| left(sample).is_some()).count() as f64;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use spindoctor_model::mysql::ServerThread;
 use spindoctor_model::{Evidence, Finding, Remedy, Unavailable, Window, number};
 
 use super::{cpu_saturated, rows_read_waste};
@@ -47,7 +48,7 @@ pub const CAUSE: Cause = Cause {
         "Query_log_event::do_apply_event",
         "Xid_apply_log_event::do_apply_event",
     ]),
-    rule: Rule::Readings(evaluate),
+    rule: Rule::ReadingsOrCapture(evaluate, of_list),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,
@@ -76,8 +77,73 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         Some(_) => STOPPED_SCORE,
         None => LAG_SCORE.max(seen.growth.unwrap_or(0.0).min(1.0)),
     };
+    // A status that was cut above it says nothing of the lag.
+    if window.is_given() && channels.iter().all(|seen| seen.channel.behind_s.is_none() && !bad(&seen)) {
+        return Err(Unavailable::because("what was given does not say how far the replica is behind"));
+    }
     let worst = channels.iter().filter(bad).max_by(|a, b| score(a).total_cmp(&score(b)));
     Ok(worst.map(|worst| finding(window, worst, score(worst))))
+}
+
+/// An applier that is less behind than this does well, seconds. By judgement: a list shows no more than a moment.
+const LISTED_BEHIND_S: f64 = 60.0;
+
+/// What a process list says that somebody captured: the time of a thread that applies is how long ago the source wrote what it
+/// applies.
+fn of_list(window: &Window) -> Option<Finding> {
+    if !window.is_given() || window.latest(|sample| &sample.server.replication).is_some() {
+        return None;
+    }
+    let threads = window.latest(|sample| &sample.server.threads)?;
+    let applies = |thread: &&ServerThread| {
+        let state = thread.state.to_ascii_lowercase();
+        thread.user == "system user"
+            && !["Slave_IO", "Sleep", "Daemon"].contains(&thread.command.as_str())
+            // Galera's threads are the system's user, too, and their time is that since the last transaction.
+            && !["waiting for", "has read all", "queueing", "connecting", "wsrep", "committed"]
+                .iter()
+                .any(|idle| state.contains(idle))
+            && thread.time_s >= LISTED_BEHIND_S
+    };
+    let applier = threads.iter().filter(applies).max_by(|one, other| one.time_s.total_cmp(&other.time_s))?;
+    let state = applier.state.to_ascii_lowercase();
+    let why = if state.contains("find_row") {
+        "It looks for each row that changed: a table without a primary key is read whole for each."
+    } else if state.contains("row changes") || state.contains("rows_log_event") {
+        "It applies one event of many rows, and all that came after it wait. Where the table has no primary key, it is read whole for \
+         each row."
+    } else {
+        "Whether it catches up, a second list would say: the applier's time then shrinks."
+    };
+    let status = "SHOW REPLICA STATUS\\G twice, ten seconds apart (SHOW SLAVE STATUS before MySQL 8.0.22 and on MariaDB)";
+    let list = "thread list";
+    Some(
+        Draft::new(
+            &CAUSE,
+            LAG_SCORE,
+            format!(
+                "The replica is {} behind its source, by the time of the thread that applies",
+                number::roughly(applier.time_s)
+            ),
+        )
+        .why(why)
+        .evidence(
+            Evidence::new("behind the source", applier.time_s, "s", list)
+                .expected(format!("< {LISTED_BEHIND_S:.0}")),
+        )
+        .evidence(Evidence::new("the applier", applier.state.clone(), "", list))
+        .evidence_if(applier.statement.as_deref().map(|statement| {
+            Evidence::new("its statement", sessions::shortened(&spindoctor_sql::digest(statement)), "", list)
+        }))
+        .remedy(Remedy {
+            statement: status.into(),
+            why: "It shows what has come and what is applied, and whether the lag grows.".into(),
+            dynamic: true,
+            risk: "It only reads.".into(),
+            undo: String::new(),
+        })
+        .finding(),
+    )
 }
 
 /// Which of a replica's two parts does not run because of an error.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use spindoctor_model::mysql::{RowLockWait, ServerSample, Transaction};
 use spindoctor_model::wait_graph::{LockKind, WaitRoot};
 use spindoctor_model::window::Series;
-use spindoctor_model::{Evidence, Finding, Remedy, Sample, TimeClass, Unavailable, Window};
+use spindoctor_model::{Evidence, Finding, Remedy, Sample, TimeClass, Unavailable, Window, number};
 
 use super::{connections_exhausted, thread_pool_starved};
 use crate::draft::Draft;
@@ -177,6 +177,7 @@ fn examine<'w>(window: &'w Window) -> Result<Option<Finding>, Unavailable> {
     let ring = last
         .filter(|_| latest.is_none() && !is_unattached)
         .and_then(|sample| Some(Ring::from_window(window, sample, LockKind::Row)?.sentence()));
+    let is_one_list = waiting.len() == 1 && window.is_given();
     let headline = match (&root, latest) {
         (Some(described), Some(verdict)) if one_holder => format!(
             "Connection {} blocks {}{}: it {}{}{}",
@@ -187,6 +188,15 @@ fn examine<'w>(window: &'w Window) -> Result<Option<Finding>, Unavailable> {
             sessions::doing(described),
             chained(verdict, &on),
             beside(&others)
+        ),
+        _ if is_one_list => format!(
+            "{} for row locks{on}{}",
+            number::counted(mean_waiters.round() as u64, "session waits", "sessions wait"),
+            if longest_s > 0.0 {
+                format!(", for up to {}", number::duration(longest_s))
+            } else {
+                String::new()
+            }
         ),
         _ => format!("{mean_waiters:.1} sessions on average wait for row locks{on}"),
     };
@@ -208,6 +218,10 @@ fn examine<'w>(window: &'w Window) -> Result<Option<Finding>, Unavailable> {
                 }
                 (false, None) => match &unattached {
                     Some((sample, root)) => why_unattached(sample, root),
+                    None if is_one_list && last.is_some_and(|sample| sample.server.row_lock_waits.value().is_some()) => {
+                        "What was given shows who waits, and not who has the lock. The whole SHOW ENGINE INNODB STATUS of such a moment \
+                         names it, best with innodb_status_output_locks = ON, or sys.innodb_lock_waits does."
+                    }
                     None => "The counters show that sessions wait; what blocks them could not be read.",
                 },
             })
@@ -244,6 +258,10 @@ fn examine<'w>(window: &'w Window) -> Result<Option<Finding>, Unavailable> {
                     "lock waits",
                 )
             }))
+            .evidence_all(last.filter(|_| is_one_list).into_iter().flat_map(who_waits))
+            .evidence_all(
+                last.filter(|_| is_one_list && latest.is_none()).into_iter().flat_map(|sample| who_may_hold(sample, longest_s)),
+            )
             .evidence_if(window.status_per_s("Innodb_row_lock_waits").map(|per_s| {
                 Evidence::new("row lock waits begun", per_s, "1/s", "SHOW GLOBAL STATUS Innodb_row_lock_waits")
             }))
@@ -269,6 +287,54 @@ fn examine<'w>(window: &'w Window) -> Result<Option<Finding>, Unavailable> {
             .explains(&[connections_exhausted::CAUSE.name, thread_pool_starved::CAUSE.name])
             .finding(),
     ))
+}
+
+/// Sessions of each kind that the evidence of a single list shows.
+const SHOWN: usize = 3;
+
+/// Who waits in a list that somebody captured, the longest first.
+fn who_waits(sample: &Sample) -> Vec<Evidence> {
+    let all = sample.server.transactions.value().into_iter().flatten();
+    let mut waiting: Vec<&Transaction> = all.filter(|one| one.state == "LOCK WAIT").collect();
+    waiting.sort_by(|one, other| other.waited_s.unwrap_or(0.0).total_cmp(&one.waited_s.unwrap_or(0.0)));
+    let sentence = |one: &Transaction| {
+        let who = match one.connection_id {
+            Some(id) => format!("connection {id}"),
+            None => format!("transaction {}", one.id),
+        };
+        let since =
+            one.waited_s.map_or_else(String::new, |waited_s| format!(" for {}", number::duration(waited_s)));
+        let thread = one.connection_id.and_then(|id| sessions::session(&sample.server, id));
+        let statement = one.statement.as_deref().or_else(|| thread?.statement.as_deref());
+        let runs =
+            statement.map_or_else(String::new, |statement| format!(": {}", sessions::shortened(statement)));
+        Evidence::new("waits", format!("{who}{since}{runs}"), "", "lock waits")
+    };
+    waiting.into_iter().take(SHOWN).map(sentence).collect()
+}
+
+/// Of a status: the transactions that have locks of rows, wait for none, and are as old as the longest wait. Each may be the holder.
+fn who_may_hold(sample: &Sample, longest_s: f64) -> Vec<Evidence> {
+    let listed =
+        sample.server.innodb_status.value().into_iter().flat_map(|status| &status.transactions.transactions);
+    let can = listed.filter(|one| {
+        one.active
+            && !one.lock_wait
+            && one.row_locks.is_some_and(|rows| rows > 0)
+            // Ages are printed in whole seconds.
+            && one.active_s.is_some_and(|active_s| active_s + 1.0 >= longest_s)
+    });
+    can.take(SHOWN)
+        .map(|one| {
+            let who = match one.connection_id {
+                Some(id) => format!("connection {id}"),
+                None => format!("transaction {}, whose connection is not in what was given", one.id),
+            };
+            let open = number::duration(one.active_s.unwrap_or(0.0));
+            let rows = number::counted(one.row_locks.unwrap_or(0), "row locked", "rows locked");
+            Evidence::new("may have the lock", format!("{who}: open for {open}, {rows}"), "", "INNODB STATUS")
+        })
+        .collect()
 }
 
 /// What a transaction without a connection is, as far as the readings show it.

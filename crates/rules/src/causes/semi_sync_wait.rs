@@ -73,7 +73,7 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
         waits
             .draft(
                 &CAUSE,
-                format!("{:.1} sessions wait until a replica acknowledges their commit{of_how_many}", waits.sessions),
+                format!("{:.1} sessions wait until a replica acknowledges the commit{of_how_many}", waits.sessions),
             )
             .why(match timeout_ms {
                 Some(timeout_ms) => format!(

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use spindoctor_model::mysql::{ErrorCount, ErrorSummary};
 use spindoctor_model::number::whole;
-use spindoctor_model::{Evidence, Finding, Remedy, ServerVersion, Unavailable, Window};
+use spindoctor_model::{Evidence, Finding, Remedy, ServerVersion, TroubleKind, Unavailable, Window};
 use spindoctor_statements::grown;
 
 use super::connection_churn;
 use crate::draft::Draft;
-use crate::rank::{CRITICAL_FROM, NOTE};
+use crate::logged;
+use crate::rank::{CRITICAL_FROM, NOTE, WARNING_FROM};
 use crate::sessions::shortened;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
@@ -50,7 +51,7 @@ pub const CAUSE: Cause = Cause {
     costs: Costs::Elsewhere,
     explains_time: &[],
     stacks: Stacks::Nothing,
-    rule: Rule::Readings(evaluate),
+    rule: Rule::ReadingsOrCapture(evaluate, of_log),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,
@@ -157,6 +158,36 @@ struct Failing {
 struct Failures {
     errors: Vec<Failing>,
     statements_per_s: f64,
+}
+
+/// What an error log ends with: the server may open no more files (error 24, EMFILE), and tables, logs and connections are files.
+fn of_log(window: &Window) -> Option<Finding> {
+    let (trouble, times) = logged::at_the_end(window, TroubleKind::NoFile)?;
+    Some(
+        Draft::new(&CAUSE, WARNING_FROM, "Statements and logins fail: the server has reached its limit of open files")
+            .why("Each connection is an open file, each InnoDB table at least one, a MyISAM table one and one more for each session that \
+                  has it open.")
+            .evidence_all(logged::evidence(trouble, times).into_iter())
+            .remedy(Remedy {
+                statement: "prlimit --pid PID --nofile=65536:65536; then LimitNOFILE=65536 in the server's unit, and open_files_limit \
+                            for its next start"
+                    .into(),
+                why: "The first helps at once. At its start the server sets its limit as its options say, and sizes its caches of tables \
+                      by what it got: SHOW GLOBAL VARIABLES LIKE 'open_files_limit'."
+                    .into(),
+                dynamic: true,
+                risk: "Each open file takes kernel memory, some hundred bytes.".into(),
+                undo: "prlimit with the limit that /proc/PID/limits shows before.".into(),
+            })
+            .remedy(Remedy {
+                statement: "SET GLOBAL table_open_cache = half of what it is".into(),
+                why: "The server closes tables that nobody uses, and their files with them.".into(),
+                dynamic: true,
+                risk: "Tables are opened more often; with too small a cache that costs time in each statement.".into(),
+                undo: "SET GLOBAL table_open_cache to what it was.".into(),
+            })
+            .finding(),
+    )
 }
 
 fn evaluate(window: &Window) -> Outcome {

@@ -1,10 +1,7 @@
 //! `table-lock-pileup`: sessions wait for a lock on a whole table of an engine without row locks.
 
-use spindoctor_model::mysql::ServerThread;
 use spindoctor_model::{Evidence, Finding, Remedy, SessionTime, TimeClass, Window};
 
-use crate::killing;
-use crate::sessions::{at_work, shortened};
 use crate::since_start::{self, SinceStart};
 use crate::time_model::InClasses;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
@@ -20,7 +17,8 @@ pub const CAUSE: Cause = Cause {
     why_it_hurts: "Work on the table is done one statement at a time, however many CPUs there are, and one statement of a \
                    minute is a minute of standstill for all who use the table.",
     evidence: "Sessions in the state Waiting for table level lock, or in thr_lock by their stacks: from 5 % of the session time \
-               and half a session on. The statement that runs longest on the table that the waiters name is shown.",
+               and half a session on. The statement that has run longest on the table that the waiters name is shown; where none names it, nobody \
+               is.",
     looks_alike: "Waiting for table metadata lock is the lock of the server above every engine: metadata-lock-pileup. The same \
                   state with FLUSH TABLES WITH READ LOCK at work is global-lock-pileup.",
     remedies: "Where all statements are logged into a table: general_log=OFF, a long_query_time that few reach, or \
@@ -64,26 +62,10 @@ fn of_status(window: &Window) -> Option<Finding> {
 fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
     let Some(waits) = InClasses::from_time(time, &[TimeClass::TableLock]) else { return Outcome::Clear };
     let blocker = waits.blocker(window);
-    let holder = match &blocker {
-        Some(_) => None,
-        None => longest(window),
-    };
-    let culprit = match (&blocker, holder) {
-        (Some(blocker), _) => format!(": connection {} holds it", blocker.connection_id),
-        (None, Some(holder)) => format!(
-            ": connection {} is at work on it, with {}",
-            holder.connection_id.unwrap_or(0),
-            shortened(&spindoctor_sql::digest(holder.statement.as_deref().unwrap_or_default()))
-        ),
-        (None, None) => String::new(),
-    };
-    let frees = |id: &u64| killing::frees_at_the_end(window, *id);
-    let kill = holder.and_then(|holder| holder.connection_id).filter(frees).map(|id| Remedy {
-        statement: format!("KILL QUERY {id}"),
-        why: "It has run longest among those that wait for no table lock.".into(),
-        dynamic: true,
-        risk: "Rows of a table without transactions that it changed stay changed.".into(),
-        undo: String::new(),
+    let culprit = blocker.as_ref().map_or_else(String::new, |blocker| {
+        // No list says who has such a lock.
+        let likely = if blocker.root.is_inferred { "most likely holds" } else { "holds" };
+        format!(": connection {} {likely} it", blocker.connection_id)
     });
     let log = Log::kept_in_a_table(window);
     let culprit = match log {
@@ -109,9 +91,10 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
                 )
             }))
             .remedy_if(log.map(|log| log.remedy(window)))
-            .evidence_if(holder.map(|holder| Evidence::new("at work for", holder.time_s, "s", "thread list")))
-            .remedy_if(blocker.as_ref().and_then(|blocker| blocker.remedy("The table is free when it ends.")))
-            .remedy_if(kill)
+            .remedy_if(blocker.as_ref().and_then(|blocker| blocker.remedy("The table is free when it ends.")).map(|kill| Remedy {
+                risk: "Rows of a table without transactions that its statement changed stay changed; nothing rolls back.".into(),
+                ..kill
+            }))
             // The server's own log cannot be converted.
             .remedy_if(log.is_none().then(|| Remedy {
                 statement:
@@ -170,20 +153,10 @@ impl Log {
     }
 }
 
-/// The session that has been at its statement longest without waiting for a lock itself, in the last list.
-fn longest(window: &Window) -> Option<&ServerThread> {
-    let threads = window.latest(|sample| &sample.server.threads)?;
-    at_work(threads)
-        .filter(|thread| !thread.state.to_ascii_lowercase().starts_with("waiting"))
-        .filter(|thread| {
-            thread.statement.is_some() && thread.connection_id != window.server.own_connection_id
-        })
-        .max_by(|a, b| a.time_s.total_cmp(&b.time_s))
-        .filter(|thread| thread.time_s >= 1.0)
-}
-
 #[cfg(test)]
 pub(crate) mod examples {
+    use spindoctor_model::mysql::ServerThread;
+
     use super::*;
     use crate::testing::{Build, session};
 
@@ -212,10 +185,34 @@ pub(crate) mod examples {
     }
 
     #[test]
-    fn who_has_been_at_work_longest_is_named() {
+    fn who_has_been_at_work_longest_on_the_table_is_named_and_on_another_nobody() {
         let finding = &crate::diagnose(&behind_a_scan()).findings[0];
         assert!(finding.headline.contains("connection 7 "), "{}", finding.headline);
         assert!(finding.remedies[0].statement.starts_with("KILL"), "{:?}", finding.remedies);
+        let with_another = |of_7: &'static str| {
+            let mut window = behind_a_scan();
+            for sample in &mut window.samples {
+                if let spindoctor_model::Reading::Available { value: threads, .. } =
+                    &mut sample.server.threads
+                {
+                    for thread in threads.iter_mut().filter(|thread| thread.connection_id == Some(7)) {
+                        thread.statement = Some(of_7.to_owned());
+                    }
+                    let other = ServerThread {
+                        time_s: 90.0,
+                        ..session(8, "Query", "copy to tmp table", "OPTIMIZE TABLE posts")
+                    };
+                    threads.push(other);
+                }
+            }
+            crate::diagnose(&window).findings.remove(0)
+        };
+        let finding = with_another("SELECT COUNT(*) FROM m WHERE b LIKE '%x%'");
+        assert!(finding.headline.contains("connection 7 "), "{}", finding.headline);
+        let finding = with_another("SELECT COUNT(*) FROM others");
+        assert_eq!(finding.cause, CAUSE.name);
+        assert!(!finding.headline.contains("connection"), "{}", finding.headline);
+        assert!(finding.root.is_none(), "{:?}", finding.root);
     }
 
     #[test]

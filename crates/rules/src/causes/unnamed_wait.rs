@@ -3,8 +3,11 @@
 //! A rule looks for what it knows. What is left over is looked at here, so that a diagnosis may be unable to name a wait and
 //! is never silent about it.
 
+use std::collections::BTreeMap;
+
+use spindoctor_model::mysql::ServerThread;
 use spindoctor_model::{
-    Evidence, Finding, KnownBy, Remedy, SessionTime, Severity, TimeClass, TimeShare, Window,
+    Evidence, Finding, KnownBy, Remedy, SessionTime, Severity, TimeClass, TimeShare, Window, number,
 };
 
 use crate::commits::commits_per_s;
@@ -12,6 +15,7 @@ use crate::draft::Draft;
 use crate::own_answers::OwnAnswers;
 use crate::rank::{CRITICAL_FROM, NOTE, WARNING_FROM};
 use crate::run_queue::host_busy;
+use crate::sessions::{at_work, shortened};
 use crate::time_model::{ORDINARY, blocker, explained, is_worth_a_finding, severity, waits};
 use crate::wait_graph::Verdict;
 use crate::{CAUSES, Cause, Costs, Outcome, Rule, Stacks, find};
@@ -109,6 +113,9 @@ pub(crate) fn evaluate(window: &Window, time: &SessionTime, findings: &[Finding]
     }
     let explained = explained(time, findings);
     let least = if window.is_given() { GIVEN_SESSIONS } else { ORDINARY_SESSIONS };
+    if window.is_given() && nobody_has_lasted(window) {
+        return Outcome::Clear;
+    }
     let is_open = |one: &&TimeShare| !explained.contains(&one.class) && !is_named(findings, one.class);
     let ordinary = || time.classes.iter().filter(|one| ORDINARY.contains(&one.class)).filter(is_open);
     // Which program has the CPUs changes nothing: who is ready and has none waits for one and the same thing.
@@ -124,6 +131,43 @@ pub(crate) fn evaluate(window: &Window, time: &SessionTime, findings: &[Finding]
     }
     Outcome::Clear
 }
+
+/// True of a list that was captured in which each statement has just begun: a busy server looks so, too. A list without times says
+/// nothing of it.
+fn nobody_has_lasted(window: &Window) -> bool {
+    let lists = window.all(|sample| &sample.server.threads);
+    let has_times = lists.iter().flat_map(|(_, threads)| threads.iter()).any(|thread| thread.time_s > 0.0);
+    has_times && lists.iter().flat_map(|(_, threads)| at_work(threads)).all(|thread| thread.time_s < 1.0)
+}
+
+/// The statement that most of the sessions at work run in a list that was captured: how many, for how long, and the connections.
+fn commonest(window: &Window) -> Option<Evidence> {
+    let threads = window.latest(|sample| &sample.server.threads).filter(|_| window.is_given())?;
+    let mut by_statement: BTreeMap<String, Vec<&ServerThread>> = BTreeMap::new();
+    for thread in at_work(threads) {
+        if let Some(statement) = &thread.statement {
+            by_statement.entry(shortened(statement)).or_default().push(thread);
+        }
+    }
+    let longest_s = |all: &[&ServerThread]| all.iter().map(|thread| thread.time_s).fold(0.0, f64::max);
+    let (statement, all) = by_statement.into_iter().max_by(|(_, one), (_, other)| {
+        one.len().cmp(&other.len()).then(longest_s(one).total_cmp(&longest_s(other)))
+    })?;
+    let ids: Vec<String> =
+        all.iter().filter_map(|thread| thread.connection_id).take(SHOWN).map(|id| id.to_string()).collect();
+    let more = if all.len() > ids.len() { " and more" } else { "" };
+    let text = format!(
+        "{} {statement}, for up to {} (connection{} {}{more})",
+        if all.len() == 1 { "1 runs".to_owned() } else { format!("{} run", all.len()) },
+        number::duration(longest_s(&all)),
+        if all.len() == 1 { "" } else { "s" },
+        ids.join(", ")
+    );
+    Some(Evidence::new("the commonest statement", text, "", "thread list"))
+}
+
+/// Connections that are named.
+const SHOWN: usize = 5;
 
 /// Classes of who is ready to run and has no CPU.
 const READY: &[TimeClass] = &[TimeClass::CpuQueue, TimeClass::CpuQuota, TimeClass::CpuTaken];
@@ -199,6 +243,7 @@ fn finding(
         }
     }
     draft
+        .evidence_if(commonest(window).filter(|_| largest.class == TimeClass::Running))
         .remedy_if(blocker.as_ref().and_then(|blocker| blocker.remedy(WHY_END_IT)))
         .remedy(look(window, largest))
         .root(blocker.map(|blocker| blocker.described()))

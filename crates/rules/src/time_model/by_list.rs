@@ -1,14 +1,17 @@
 //! The account by the process list, where stacks cannot be read: a server on another host.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use spindoctor_model::innodb_status::SemaphoreWait;
 use spindoctor_model::mysql::ServerThread;
 use spindoctor_model::{KnownBy, Sample, TimeClass, Window};
 
+use super::VAGUE;
 use super::account::Account;
 use super::stacks::of_state;
 use super::tables;
 use crate::sessions::at_work;
+use crate::wait_graph::{is_free, latch_named};
 
 /// The account of the lists of a window; without an instant where there is none.
 pub(super) fn account(window: &Window) -> Account {
@@ -17,15 +20,30 @@ pub(super) fn account(window: &Window) -> Account {
         let Some(threads) = sample.server.threads.value() else { continue };
         account.next_instant();
         let locks = InnodbLocks::from_sample(sample);
+        // Of a live server the status is read at another moment than the list: most of its waits for latches are over by then.
+        let latches = if window.is_given() { wanted_latches(sample) } else { BTreeMap::new() };
         for thread in at_work(threads) {
             if is_sleeping(&thread.state) && !sleeps_in_trigger(thread) {
                 account.sleeping += 1.0;
                 continue;
             }
-            account.see(class(thread, &locks), KnownBy::List, &thread.state);
+            let class = class(thread, &locks);
+            match thread.connection_id.and_then(|id| latches.get(&id)) {
+                Some(latch) if VAGUE.contains(&class) => account.see(TimeClass::Latch, KnownBy::List, latch),
+                _ => account.see(class, KnownBy::List, &thread.state),
+            }
         }
     }
     account
+}
+
+/// The latch that each connection waits for, by the section SEMAPHORES of InnoDB's status.
+fn wanted_latches(sample: &Sample) -> BTreeMap<u64, String> {
+    let Some(status) = sample.server.innodb_status.value() else { return BTreeMap::new() };
+    let waits = status.semaphores.waiters.iter().filter(|wait| !wait.ended && !is_free(wait));
+    let waits: BTreeMap<u64, &SemaphoreWait> = waits.map(|wait| (wait.pthread_id, wait)).collect();
+    let listed = status.transactions.transactions.iter();
+    listed.filter_map(|one| Some((one.connection_id?, latch_named(waits.get(&one.pthread_id?)?)))).collect()
 }
 
 /// True for the state of a session that sleeps on purpose.
@@ -49,12 +67,25 @@ fn class(thread: &ServerThread, locks: &InnodbLocks) -> TimeClass {
             .unwrap_or(TimeClass::Login);
     }
     let of_innodb = thread.connection_id.and_then(|id| locks.wanted_by(id));
-    match (of_state(&thread.state), of_innodb) {
+    let of_state = of_state(&thread.state).filter(|&class| {
+        // The server shows it for as long as it opens one table after the other, and while InnoDB deletes one.
+        class != TimeClass::PrivilegeCache
+            || !thread.state.eq_ignore_ascii_case("checking permissions")
+            || !looks_at_tables(thread.statement.as_deref().unwrap_or_default())
+    });
+    match (of_state, of_innodb) {
         // InnoDB's waits have no state: the server says `updating`, or what it did before.
         (None | Some(TimeClass::TableCache), Some(of_innodb)) => of_innodb,
         (Some(class), _) => class,
         (None, None) => TimeClass::Running,
     }
+}
+
+/// True for a statement that changes a table's definition or lists what tables there are.
+fn looks_at_tables(statement: &str) -> bool {
+    spindoctor_sql::wants_a_table(statement)
+        || spindoctor_sql::kind(statement) == "SHOW"
+        || spindoctor_sql::names(statement).any(|name| name == "information_schema")
 }
 
 /// Who waits for a lock of InnoDB in one sample.

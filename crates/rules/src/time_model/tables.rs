@@ -121,6 +121,15 @@ pub(super) const WAITS: &[(&str, TimeClass)] = &[
     ("lock_wait_suspend_thread", RowLock),
     ("srv_suspend_mysql_thread", RowLock),
     ("lock_wait", RowLock),
+    // MyRocks: rocksdb/utilities/transactions/lock, rocksdb/db/write_thread.cc, the queue before the write-ahead log
+    ("rocksdb::TransactionLockMgr::AcquireWithTimeout", RowLock),
+    ("rocksdb::PointLockManager::AcquireWithTimeout", RowLock),
+    ("TransactionLockMgr::AcquireWithTimeout", RowLock),
+    ("PointLockManager::AcquireWithTimeout", RowLock),
+    ("rocksdb::WriteThread::BlockingAwaitState", Commit),
+    ("rocksdb::WriteThread::AwaitState", Commit),
+    ("rocksdb::WriteThread::JoinBatchGroup", Commit),
+    ("WriteThread::BlockingAwaitState", Commit),
     // mysys/thr_lock.c
     ("thr_lock", TableLock),
     ("thr_multi_lock", TableLock),
@@ -318,6 +327,11 @@ pub(super) const STATES: &[(&str, TimeClass)] = &[
     ("waiting for handler commit", Commit),
     ("waiting for other event logging to finish", Commit),
     ("waiting for binlog", Commit),
+    // MariaDB Galera Cluster, "Galera Cluster Thread States"
+    ("waiting for certification", Galera),
+    ("waiting for flow control", Galera),
+    ("waiting for toi ddl", Galera),
+    ("waiting to execute in isolation", Galera),
     ("wsrep: ", Galera),
     ("wsrep ", Galera),
     ("committing", Commit),

@@ -10,6 +10,7 @@ use spindoctor_model::wait_graph::{LockKind, WaitEdge, WaitRoot, WaitingThread};
 
 use super::doing::doing;
 use super::freeing::freeing;
+use super::metadata::TABLE_LEVEL;
 
 /// Who is waited for: a thread, or the unknown owner of something.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -89,7 +90,8 @@ fn root(
 fn is_by_name(graph: &WaitGraph, holder: &WaitingThread, edges: &[&WaitEdge]) -> bool {
     let wants_a_table =
         |thread: &WaitingThread| thread.statement.as_deref().map(spindoctor_sql::wants_a_table);
-    let of_tables = edges.iter().filter(|edge| edge.kind == LockKind::Metadata);
+    // An engine without row locks locks the table for each statement.
+    let of_tables = edges.iter().filter(|edge| edge.kind == LockKind::Metadata && edge.object != TABLE_LEVEL);
     let mut waiters = of_tables.filter_map(|edge| graph.threads.get(edge.waiter as usize));
     wants_a_table(holder) == Some(false) && waiters.any(|waiter| wants_a_table(waiter) == Some(false))
 }

@@ -127,3 +127,257 @@ fn two_servers_in_a_folder_are_not_mixed() {
     let says = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(says.contains("2 collections (db-a:3306, db-b:3306)"), "{text}");
 }
+
+/// The findings' causes, headlines and remedies of a capture that somebody pipes in, one a line.
+fn answer(capture: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("capture");
+    fs::write(&file, capture).unwrap();
+    let (json, _) = printed(&format!("doctor --json --fail-on never --from {}", file.display()));
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let mut lines = String::new();
+    for finding in json["findings"].as_array().unwrap() {
+        let text = |of: &serde_json::Value, name: &str| of[name].as_str().unwrap_or_default().to_owned();
+        lines.push_str(&format!("{}: {}\n", text(finding, "cause"), text(finding, "headline")));
+        for remedy in finding["remedies"].as_array().unwrap() {
+            lines.push_str(&format!("  {}\n", text(remedy, "statement")));
+        }
+        for evidence in finding["evidence"].as_array().unwrap() {
+            lines.push_str(&format!("  {} {}\n", text(evidence, "reading"), evidence["value"]));
+        }
+    }
+    lines
+}
+
+#[test]
+fn the_table_that_the_waiters_name_says_who_has_its_lock() {
+    let list = "Id\tUser\tHost\tdb\tCommand\tTime\tState\tInfo\n\
+        11\tweb\th:1\twp\tQuery\t55\tWaiting for table level lock\tUPDATE wp_options SET v = 1 WHERE n = 'cron'\n\
+        12\tweb\th:2\twp\tQuery\t54\tWaiting for table level lock\tSELECT n, v FROM wp_options WHERE autoload = 'yes'\n\
+        13\tweb\th:3\twp\tQuery\t51\tWaiting for table level lock\tSELECT n, v FROM wp_options WHERE autoload = 'yes'\n\
+        10\troot\th:4\twp\tQuery\t61\tcopy to tmp table\tOPTIMIZE TABLE wp_posts\n";
+    let reader = "9\tweb\th:5\twp\tQuery\t59\tSending data\tSELECT * FROM wp_options o JOIN wp_meta m ON m.v LIKE o.n\n";
+    let said = answer(&format!("{list}{reader}"));
+    assert!(
+        said.contains("table-lock-pileup") && said.contains("connection 9 most likely holds it"),
+        "{said}"
+    );
+    assert!(said.contains("KILL QUERY 9\n") && !said.contains("KILL QUERY 10"), "{said}");
+    let said = answer(list);
+    assert!(
+        said.contains("table-lock-pileup") && !said.contains("KILL"),
+        "nobody at work names the table: {said}"
+    );
+}
+
+#[test]
+fn who_has_the_row_and_runs_nothing_is_ended_and_not_called_a_hot_row() {
+    let list = "+---------+---------+---------+---------+---------+---------+---------+---------+\n\
+        | locked_table | waiting_trx_id | waiting_pid | waiting_query | wait_age | blocking_trx_id | blocking_pid | blocking_query |\n\
+        +---------+---------+---------+---------+---------+---------+---------+---------+\n\
+        | `shop`.`stock` | 4412 | 88 | UPDATE stock SET n = n - 1 WHERE id = 5 | 00:00:19 | 4400 | 71 | NULL |\n\
+        | `shop`.`stock` | 4413 | 89 | UPDATE stock SET n = n - 1 WHERE id = 5 | 00:00:07 | 4400 | 71 | NULL |\n\
+        | `shop`.`stock` | 4413 | 89 | UPDATE stock SET n = n - 1 WHERE id = 5 | 00:00:07 | 4412 | 88 | UPDATE stock SET n = n - 1 WHERE id = 5 |\n";
+    let said = answer(list);
+    assert!(said.contains("row-lock-pileup") && said.contains("  KILL 71\n"), "{said}");
+    assert!(!said.contains("KILL 88") && !said.contains("hot row"), "{said}");
+}
+
+#[test]
+fn an_applier_that_is_far_behind_is_a_finding_of_the_list() {
+    let list = |user: &str, state: &str, statement: &str| {
+        format!(
+            "Id\tUser\tHost\tdb\tCommand\tTime\tState\tInfo\n\
+             33\tsystem user\tconnecting host\tNULL\tConnect\t86400\tWaiting for source to send event\tNULL\n\
+             35\t{user}\t\tapp\tQuery\t8123\t{state}\t{statement}\n\
+             40\tapp\th:1\tapp\tSleep\t9\t\tNULL\n"
+        )
+    };
+    let said = answer(&list(
+        "system user",
+        "Applying batch of row changes (delete)",
+        "DELETE FROM sessions WHERE expires < '2024-05-01'",
+    ));
+    assert!(said.contains("replica-lag: The replica is 2.3 h behind its source"), "{said}");
+    assert!(said.contains("DELETE FROM sessions WHERE expires < ?") && !said.contains("2024"), "{said}");
+    let said = answer(&list("system user", "Update_rows_log_event::find_row(-1)", "NULL"));
+    assert!(said.contains("replica-lag"), "{said}");
+    for idle in
+        ["Slave has read all relay log; waiting for more updates", "wsrep aborter idle", "committed 4711"]
+    {
+        let said = answer(&list("system user", idle, "NULL"));
+        assert!(!said.contains("replica-lag"), "{idle}: {said}");
+    }
+}
+
+/// What the section SEMAPHORES says of sessions that the list of transactions calls running.
+#[test]
+fn sessions_that_wait_for_a_latch_are_said_to_with_its_name() {
+    let status = |file: &str, seconds: u32, does: &str| {
+        let waits: String = (0..10)
+            .map(|at| {
+                format!(
+                    "--Thread 13980{at} has waited at {file} line 128 for {seconds} seconds the semaphore:\n\
+                     S-lock on RW-latch at 0x7f8a0b1 created in file {file} line 202\n\
+                     a writer (thread id 139700) has reserved it in mode  exclusive\n\
+                     number of readers 0, waiters flag 1, lock_word: 0\n\
+                     Last time read locked in file {file} line 128\n\
+                     Last time write locked in file {file} line 1034\n"
+                )
+            })
+            .collect();
+        let readers: String = (0..10)
+            .map(|at| {
+                format!(
+                    "---TRANSACTION 42172311{at}, ACTIVE 1 sec fetching rows\n0 lock struct(s), heap size 1136, 0 row lock(s)\n\
+                     MySQL thread id 50{at}, OS thread handle 13980{at}, query id 9912 10.0.0.1 app Sending data\n\
+                     select * from t where a={at}\n"
+                )
+            })
+            .collect();
+        format!(
+            "=====================================\n2024-02-07 13:11:21 0x7f8 INNODB MONITOR OUTPUT\n\
+             =====================================\nPer second averages calculated from the last 12 seconds\n\
+             ----------\nSEMAPHORES\n----------\nOS WAIT ARRAY INFO: reservation count 98231144\n{waits}\
+             OS WAIT ARRAY INFO: signal count 1001334211\n------------\nTRANSACTIONS\n------------\n\
+             Trx id counter 88123112331\nHistory list length 12\nLIST OF TRANSACTIONS FOR EACH SESSION:\n{readers}\
+             ---TRANSACTION 88123112329, ACTIVE 2 sec dropping table\n1 lock struct(s), heap size 1136, 0 row lock(s), undo log entries 12\n\
+             MySQL thread id 991, OS thread handle 139700, query id 99123 10.0.0.1 app {does}\ndrop table old\n\
+             --------\nFILE I/O\n--------\nPending normal aio reads: [0, 0, 0, 0] , aio writes: [0, 0, 0, 0] ,\n"
+        )
+    };
+    let said = answer(&status("btr0sea.ic", 0, "checking permissions"));
+    let first = said.lines().next().unwrap();
+    assert!(first.starts_with("adaptive-hash-contention: 10 threads wait for the latch"), "{said}");
+    assert!(said.contains("SET GLOBAL innodb_adaptive_hash_index = OFF"), "{said}");
+    assert!(!said.contains("privilege cache"), "a table is dropped: {said}");
+    let said = answer(&status("fil0fil.cc", 0, "checking permissions"));
+    assert!(said.contains("tablespace rw-lock (fil0fil.cc:202)"), "{said}");
+    let said = answer(&status("fil0fil.cc", 3, "checking permissions"));
+    let first = said.lines().next().unwrap();
+    assert!(first.starts_with("latch-pileup: ") && first.contains("which connection 991 has"), "{said}");
+    assert!(!said.contains("unnamed-wait"), "{said}");
+}
+
+#[test]
+fn a_transaction_that_xa_prepared_and_nobody_ends_is_seen_in_a_status() {
+    let status = |state: &str| {
+        format!(
+            "---TRANSACTION 1122, ACTIVE {state}91233 sec recovered trx\n3 lock struct(s), heap size 1128, 2 row lock(s), undo log entries 4\n\
+             ---TRANSACTION 2231, ACTIVE 21 sec starting index read\nmysql tables in use 1, locked 1\n\
+             LOCK WAIT 2 lock struct(s), heap size 1128, 1 row lock(s)\n\
+             MySQL thread id 71, OS thread handle 1, query id 2 localhost app updating\nupdate acc set b=b-1 where id=3\n\
+             ------- TRX HAS BEEN WAITING 21 SEC FOR THIS LOCK TO BE GRANTED:\n\
+             RECORD LOCKS space id 2 page no 4 n bits 72 index PRIMARY of table `b`.`acc` trx id 2231 lock_mode X locks rec but not gap waiting\n"
+        )
+    };
+    let said = answer(&status("(PREPARED) "));
+    assert!(
+        said.starts_with("prepared-xa-left: 1 transaction waits for rows of a prepared XA transaction"),
+        "{said}"
+    );
+    let said = answer(&status(""));
+    assert!(!said.contains("prepared-xa-left"), "it is rolled back: {said}");
+}
+
+#[test]
+fn a_limit_of_files_or_threads_that_a_log_names_has_its_remedy() {
+    let said = answer(
+        "2024-05-06  9:11:01 0 [ERROR] Error in accept: Too many open files\n\
+         2024-05-06  9:11:02 93 [ERROR] mysqld: Error on realpath() on './app/t.frm' (Error 24 \"Too many open files\")\n",
+    );
+    assert!(said.starts_with("statements-refused: ") && said.contains("LimitNOFILE"), "{said}");
+    let said =
+        answer("2024-05-06  9:11:02 0 [ERROR] Can't create thread to handle new connection(errno= 11)\n");
+    assert!(said.starts_with("logins-refused: ") && said.contains("pids.max"), "{said}");
+}
+
+#[test]
+fn an_applier_that_a_backup_holds_up_is_no_idle_server() {
+    let head = "Id\tUser\tHost\tdb\tCommand\tTime\tState\tInfo\n";
+    let said = answer(&format!(
+        "{head}5\tsystem user\t\tNULL\tSleep\t1027\tWaiting for commit lock\tNULL\n\
+         3076\troot\tlocalhost\tNULL\tSleep\t1027\t\tFLUSH TABLES WITH READ LOCK\n\
+         1\tsystem user\t\tNULL\tSleep\t99999\twsrep aborter idle\tNULL\n"
+    ));
+    assert!(said.starts_with("global-lock-pileup: Connection 3076 "), "{said}");
+    for (state, words) in [
+        ("Waiting for TOI DDL", "on all nodes at once"),
+        ("wsrep: committing write set (5576598347)", "appliers of this node"),
+    ] {
+        let said = answer(&format!(
+            "{head}5\tsystem user\t\tNULL\tSleep\t2397\t{state}\tNULL\n6\tsystem user\t\tNULL\tSleep\t2397\t{state}\tNULL\n"
+        ));
+        assert!(said.starts_with("galera-flow-control: ") && said.contains(words), "{said}");
+    }
+    let said =
+        answer(&format!("{head}5\tsystem user\t\tNULL\tSleep\t2397\twsrep: committed write set\tNULL\n"));
+    assert!(!said.contains("galera-flow-control"), "{said}");
+}
+
+/// The fragment that is pasted most: one transaction that waits, and nothing of who has the lock.
+#[test]
+fn a_wait_for_a_row_without_its_holder_says_who_waits_for_what() {
+    let waiter = "---TRANSACTION 2231, ACTIVE 21 sec starting index read\nmysql tables in use 1, locked 1\n\
+        LOCK WAIT 2 lock struct(s), heap size 1128, 1 row lock(s)\n\
+        MySQL thread id 23733, OS thread handle 1, query id 2 localhost app updating\nupdate stock set a = 1 where a = 2\n\
+        ------- TRX HAS BEEN WAITING 20 SEC FOR THIS LOCK TO BE GRANTED:\n\
+        RECORD LOCKS space id 2 page no 4 n bits 72 index PRIMARY of table `shop`.`stock` trx id 2231 lock_mode X locks rec but not gap waiting\n";
+    let said = answer(waiter);
+    let first = said.lines().next().unwrap();
+    assert_eq!(
+        first, "row-lock-pileup: 1 session waits for row locks on shop.stock, for up to 20 s",
+        "{said}"
+    );
+    assert!(said.contains("connection 23733 for 20 s: update stock set a = ?"), "{said}");
+    assert!(!said.contains("on average"), "{said}");
+    let holder = "---TRANSACTION 2324, ACTIVE 618 sec\n3 lock struct(s), heap size 1128, 2 row lock(s), undo log entries 4\n";
+    let said = answer(&format!("{waiter}{holder}"));
+    assert!(
+        said.contains(
+            "transaction 2324, whose connection is not in what was given: open for 10 min 18 s, 2 rows locked"
+        ),
+        "{said}"
+    );
+}
+
+#[test]
+fn what_a_lock_of_the_server_waits_for_is_named_and_times_that_were_not_given_are_not_said() {
+    let said = answer(
+        "Id\tUser\tState\tInfo\n18\troot\tWaiting for global read lock\tflush table with read lock\n\
+         3\tapp\tUser sleep\tselect sleep(1000) from baguait1 for update\n",
+    );
+    let first = said.lines().next().unwrap();
+    assert!(first.contains("has waited to lock the whole server, most likely for connection 3"), "{said}");
+    assert!(said.contains("KILL QUERY 3\n"), "{said}");
+}
+
+#[test]
+fn a_list_says_which_statement_most_run_and_one_that_has_just_begun_is_no_finding() {
+    let list = |seconds: u32| {
+        let rows: String = (10..13)
+            .map(|id| format!("{id}\tapp\th:1\tshop\tQuery\t{seconds}\tCreating sort index\tSELECT * FROM a ORDER BY b LIMIT {id}, 9\n"))
+            .collect();
+        format!(
+            "Id\tUser\tHost\tdb\tCommand\tTime\tState\tInfo\n{rows}4\tapp\th:1\tshop\tSleep\t90\t\tNULL\n"
+        )
+    };
+    let said = answer(&list(721));
+    assert!(said.contains("3 run SELECT * FROM a ORDER BY b LIMIT"), "{said}");
+    assert!(said.contains("for up to 12 min 1 s (connections 10, 11, 12)"), "{said}");
+    assert_eq!(answer(&list(0)), "");
+}
+
+#[test]
+fn a_disk_that_is_full_of_a_temporary_table_is_not_said_to_stop_commits() {
+    let of = |file: &str| {
+        answer(&format!(
+            "2024-06-02  9:11:01 88 [ERROR] mysqld: Disk is full writing '{file}' (Errcode: 28 \"No space left on device\"). Waiting for someone \
+             to free space... (Expect up to 60 secs delay for server to continue after freeing disk space)\n"
+        ))
+    };
+    let said = of("/tmp/#sql_84e_2.MAI");
+    assert!(said.contains("The file system of temporary tables is full (/tmp/#sql_84e_2.MAI)"), "{said}");
+    let said = of("./binlog.000812");
+    assert!(said.contains("The file system of ./binlog.000812 is full: the server waits"), "{said}");
+}

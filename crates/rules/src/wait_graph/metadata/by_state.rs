@@ -19,6 +19,9 @@ use crate::wait_graph::builder::{Builder, Who};
 /// What a FLUSH waits for until no statement uses an old copy of a table any more.
 pub(crate) const TABLE_FLUSH: &str = "tables to be flushed";
 
+/// What an engine without row locks locks for each statement.
+pub(crate) const TABLE_LEVEL: &str = "table level lock";
+
 /// A thread that waits, and what its state says it waits for.
 struct Waiter<'a> {
     who: Who,
@@ -89,7 +92,7 @@ fn what(state: &str) -> Option<(LockKind, &'static str)> {
     match state.as_str() {
         "user lock" => return Some((LockKind::User, "a user lock")),
         "waiting for table flush" => return Some((LockKind::Global, TABLE_FLUSH)),
-        "waiting for table level lock" | "locked" => return Some((LockKind::Metadata, "table level lock")),
+        "waiting for table level lock" | "locked" => return Some((LockKind::Metadata, TABLE_LEVEL)),
         _ => {}
     }
     let wanted = state.strip_prefix("waiting for ")?;
@@ -129,7 +132,8 @@ impl Situation<'_> {
     fn holders(&self, builder: &Builder<'_>, waiter: &Waiter<'_>) -> Vec<(Who, Option<String>)> {
         let found = match (waiter.kind, waiter.object) {
             (LockKind::User, _) => self.of_user_lock(builder, waiter),
-            (_, TABLE_FLUSH | "table level lock") => self.longest_statement(builder, waiter),
+            (_, TABLE_FLUSH) => self.longest_statement(builder, waiter),
+            (_, TABLE_LEVEL) => self.of_a_table_s_engine(builder, waiter),
             (LockKind::Global | LockKind::Backup, _) => self.of_the_server(builder, waiter),
             _ => self.of_a_table(builder, waiter),
         };
@@ -246,6 +250,25 @@ impl Situation<'_> {
         });
         let longest = running.max_by(|(_, a), (_, b)| a.time_s.total_cmp(&b.time_s));
         longest.map(|(at, _)| (Who::Listed(at), None)).into_iter().collect()
+    }
+
+    /// A table of an engine without row locks: the statement that has run longest of those that name a table of the waiter's. One that
+    /// names none of them has it by a view or a trigger at most: nobody is named then, but where the waiter's statement is not known.
+    fn of_a_table_s_engine(&self, builder: &Builder<'_>, waiter: &Waiter<'_>) -> Vec<(Who, Option<String>)> {
+        if waiter.thread.statement.is_none() {
+            return self.longest_statement(builder, waiter);
+        }
+        let has_lasted = |thread: &ServerThread| has_lasted(thread.time_s, waiter.thread.time_s);
+        let wanted = wanted(waiter.thread);
+        let locks_it = |statement: &str| {
+            spindoctor_sql::kind(statement) == "LOCK"
+                && spindoctor_sql::names(statement).any(|name| wanted.contains(&name))
+        };
+        let holder = self
+            .at_work_on(builder, &wanted, has_lasted)
+            .or_else(|| self.at_work_on(builder, &names(waiter.thread), has_lasted))
+            .or_else(|| self.rests_after(builder, waiter, locks_it));
+        holder.map(|holder| (holder, None)).into_iter().collect()
     }
 
     /// The session that has been at work for longest on a table of one of these names, of those that are such.

@@ -13,7 +13,7 @@ use spindoctor_model::mysql::MetadataLock;
 use spindoctor_model::wait_graph::{LockKind, WaitEdge};
 
 use super::builder::{Builder, Who};
-pub(crate) use by_state::TABLE_FLUSH;
+pub(crate) use by_state::{TABLE_FLUSH, TABLE_LEVEL};
 
 /// Holders of one lock that are named for each of its waiters; those that hold it with the strongest type first. A table that a
 /// thousand transactions read has as many holders, and each DDL waits for all of them.
