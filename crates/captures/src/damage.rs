@@ -109,6 +109,40 @@ fn several_documents_of_one_file_are_several() {
 }
 
 #[test]
+fn rows_that_a_foot_counts_and_that_are_not_there_are_said() {
+    let list = |foot: &str| {
+        let text = format!(
+            "+----+------+---------+------+-------+------+\n| Id | User | Command | Time | State | Info |\n\
+             +----+------+---------+------+-------+------+\n|  7 | app  | Query   |    3 | x     | DO 1 |\n\
+             |  8 | app  | Query   |    3 | x     | DO 2 |\n+----+------+---------+------+-------+------+\n{foot}\n"
+        );
+        recognise("text", &text).into_iter().flat_map(|part| part.says).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        list("15 rows in set (0.00 sec)"),
+        ["2 sessions", "13 of the 15 rows are not in what was given"]
+    );
+    assert_eq!(list("2 rows in set (0.00 sec)"), ["2 sessions"]);
+}
+
+#[test]
+fn a_deadlock_alone_keeps_its_time_where_the_rule_above_its_title_was_cut() {
+    let text = "LATEST DETECTED DEADLOCK\n------------------------\n2020-03-01 15:43:35 0x2adf4e24f700\n*** (1) TRANSACTION:\n\
+                TRANSACTION 81, ACTIVE 0 sec inserting\nMySQL thread id 9, OS thread handle 47, query id 10 10.0.0.1 app update\n\
+                INSERT INTO a VALUES (1)\n*** (1) WAITING FOR THIS LOCK TO BE GRANTED:\n\
+                RECORD LOCKS space id 3 page no 80 n bits 0 index PRIMARY of table `s`.`a` trx id 81 lock_mode X waiting\n";
+    let parts = recognise("text", text);
+    assert_eq!(parts.len(), 1, "{parts:?}");
+    assert!(parts[0].says[0].contains("at 2020-03-01 15:43:35"), "{:?}", parts[0].says);
+    assert!(
+        parts[0].says.iter().any(|said| said.contains("waited for a lock on s.a, index PRIMARY: X")),
+        "{:?}",
+        parts[0].says
+    );
+    assert!(parts[0].says.iter().any(|said| said.contains("not in what was given")), "{:?}", parts[0].says);
+}
+
+#[test]
 fn what_nobody_knows_is_nothing_else() {
     for text in [
         "",

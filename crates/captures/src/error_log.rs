@@ -436,7 +436,12 @@ pub(crate) fn read(text: &str) -> ErrorLog {
             continue;
         }
         said.push(meaning);
-        let times = if *count == 1 { String::new() } else { format!(", {count} times") };
+        // Several signs may have one meaning.
+        let same =
+            || seen.iter().zip(TROUBLES).filter(|(_, (_, other))| *other == meaning).map(|(seen, _)| seen);
+        let count: u64 = same().map(|(count, ..)| count).sum();
+        let last = same().filter_map(|(_, last, _)| *last).max();
+        let times = if count == 1 { String::new() } else { format!(", {count} times") };
         let when =
             last.map_or_else(String::new, |last| format!(", last at {}", last.strftime("%Y-%m-%d %H:%M:%S")));
         let slowest_ms = TROUBLES
@@ -642,6 +647,18 @@ mod tests {
                 "{line}"
             );
         }
+    }
+
+    #[test]
+    fn signs_of_one_meaning_are_counted_together() {
+        let log = read(
+            "2025-05-01T05:37:40.1Z 0 [Warning] [MY-014089] [InnoDB] Redo log writer is waiting for a new redo log file.\n\
+             2025-05-01T05:37:44.1Z 0 [ERROR] [MY-013059] [InnoDB] Out of space in the redo log.\n",
+        );
+        assert_eq!(
+            log.says,
+            ["the redo log was too small for what was written, 2 times, last at 2025-05-01 05:37:44"]
+        );
     }
 
     #[test]

@@ -1,18 +1,72 @@
 //! The last deadlock and the last foreign key error that InnoDB's status prints, in a sentence each. They may be days old: no cause
 //! rests on them.
 
-use spindoctor_model::InnodbStatus;
-use spindoctor_model::innodb_status::PrintedEvent;
+use spindoctor_model::innodb_status::{ListedTransaction, PrintedEvent};
+use spindoctor_model::{InnodbStatus, number};
+
+use crate::status;
 
 /// Characters of a statement that are shown.
 const SHOWN: usize = 160;
 /// Statements of one event that are shown.
 const MOST: usize = 3;
 
+/// A transaction that changed rows is old from here on, seconds. By judgement: an application's are over within seconds, and ten
+/// minutes of row versions are no load for the purge.
+const OLD_S: f64 = 600.0;
+
 /// What a status says of the past.
 pub(crate) fn sentences(status: &InnodbStatus) -> Vec<String> {
-    let deadlock = status.latest_deadlock.as_ref().map(deadlock);
-    deadlock.into_iter().chain(status.latest_foreign_key_error.as_ref().map(foreign_key)).collect()
+    let deadlock = status.latest_deadlock.iter().flat_map(|event| {
+        std::iter::once(deadlock(event)).chain(waits(&event.text)).chain(not_given(&event.text))
+    });
+    deadlock.chain(status.latest_foreign_key_error.as_ref().map(foreign_key)).collect()
+}
+
+/// The oldest of the transactions that changed rows, where it is old.
+pub(crate) fn old_transaction(status: &InnodbStatus) -> Option<String> {
+    let changed = status.transactions.transactions.iter().filter(|one| one.undo_entries.unwrap_or(0) > 0);
+    let age = |one: &ListedTransaction| one.active_s.filter(|age| *age > OLD_S);
+    let (age, one) = changed.filter_map(|one| Some((age(one)?, one))).max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let connection = one.connection_id.map_or_else(String::new, |id| format!(": connection {id}"));
+    let open = number::duration(age);
+    Some(format!(
+        "a transaction has been open for {open} and has changed rows{connection} (purge keeps all old versions of rows since then)"
+    ))
+}
+
+/// What each transaction of a deadlock waited for: the first lock below its heading that the text marks as waited for.
+fn waits(text: &str) -> Vec<String> {
+    let mut transaction = None;
+    let mut all: Vec<(&str, String)> = Vec::new();
+    for line in text.lines() {
+        transaction = numbered(line).or(transaction);
+        let Some(number) = transaction else { continue };
+        if let Some((lock, true)) = status::lock(line)
+            && all.iter().all(|(said, _)| *said != number)
+        {
+            let index = if lock.index.is_empty() { String::new() } else { format!(", index {}", lock.index) };
+            let sentence = format!(
+                "in it transaction ({number}) waited for a lock on {}{index}: {}",
+                lock.table, lock.mode
+            );
+            all.push((number, sentence));
+        }
+    }
+    all.truncate(MOST);
+    all.into_iter().map(|(_, sentence)| sentence).collect()
+}
+
+/// The number in `*** (1) TRANSACTION:`, `*** (1) WAITING FOR THIS LOCK TO BE GRANTED:`
+fn numbered(line: &str) -> Option<&str> {
+    let (number, _) = line.trim().strip_prefix("*** (")?.split_once(')')?;
+    number.bytes().all(|byte| byte.is_ascii_digit()).then_some(number)
+}
+
+/// A deadlock has two transactions at least; that the second was not copied is said.
+fn not_given(text: &str) -> Option<String> {
+    let has = |number: &str| text.lines().any(|line| numbered(line) == Some(number));
+    (has("1") && !has("2")).then(|| "the second transaction is not in what was given".to_owned())
 }
 
 fn deadlock(event: &PrintedEvent) -> String {
@@ -90,6 +144,46 @@ mod tests {
                  id = ?, (2) was rolled back"
             ]
         );
+    }
+
+    #[test]
+    fn what_each_transaction_of_a_deadlock_waited_for_is_said() {
+        let first = "*** (1) TRANSACTION:\nTRANSACTION 81, ACTIVE 3 sec inserting\n*** WAITING FOR THIS LOCK TO BE GRANTED:\n\
+                     RECORD LOCKS space id 24 page no 3 n bits 72 index PRIMARY of table `shop`.`stock` trx id 81 lock_mode X insert \
+                     intention waiting\n*** CONFLICTING WITH:\n\
+                     RECORD LOCKS space id 24 page no 3 n bits 72 index PRIMARY of table `shop`.`stock` trx id 82 lock mode S\n";
+        let second = "*** (2) TRANSACTION:\nTRANSACTION 82, ACTIVE 3 sec\n*** (2) HOLDS THE LOCK(S):\n\
+                      TABLE LOCK table `shop`.`a` trx id 82 lock mode IX\n*** (2) WAITING FOR THIS LOCK TO BE GRANTED:\n\
+                      TABLE LOCK table `shop`.`a` trx id 82 lock mode AUTO-INC waiting\n";
+        let one = "in it transaction (1) waited for a lock on shop.stock, index PRIMARY: X insert intention";
+        let two = "in it transaction (2) waited for a lock on shop.a: AUTO-INC";
+        let says = |text: String| {
+            let event = PrintedEvent { time: String::new(), text, cut: false };
+            sentences(&InnodbStatus { latest_deadlock: Some(event), ..InnodbStatus::default() })
+        };
+        assert_eq!(says(format!("{first}{second}"))[1..], [one, two]);
+        assert_eq!(says(first.to_owned())[1..], [one, "the second transaction is not in what was given"]);
+    }
+
+    #[test]
+    fn the_oldest_transaction_that_changed_rows_is_said() {
+        let of = |id: u64, active_s: f64, undo: u64| ListedTransaction {
+            connection_id: Some(id),
+            active_s: Some(active_s),
+            undo_entries: Some(undo),
+            ..ListedTransaction::default()
+        };
+        let mut status = InnodbStatus::default();
+        status.transactions.transactions = vec![of(4, 700.0, 1), of(5, 766_132.0, 1), of(6, 900_000.0, 0)];
+        assert_eq!(
+            old_transaction(&status).as_deref(),
+            Some(
+                "a transaction has been open for 8 days 20 h and has changed rows: connection 5 (purge keeps all old versions of rows \
+                 since then)"
+            )
+        );
+        status.transactions.transactions = vec![of(4, 600.0, 1)];
+        assert_eq!(old_transaction(&status), None);
     }
 
     #[test]

@@ -272,6 +272,19 @@ mod tests {
     }
 
     #[test]
+    fn rows_of_a_list_that_a_page_joined_on_one_line_are_rows_again() {
+        let text = "| 71 | app | h:1 | shop | Query | 85 | Sending data | SELECT 1 | 72 | app | h:2 | NULL | Query | 84 | init | SELECT 2 | | 73 | \
+             app | h:3 | NULL | Sleep | 2 | | NULL\n| 74 | app | h:4 | NULL | Query | 29 | Waiting for global read lock | FLUSH TABLES |\n";
+        let found = with_heads(text.lines().map(str::to_owned).collect());
+        assert_eq!(found.len(), 5, "{found:?}");
+        assert_eq!(found[0], "| Id | User | Host | db | Command | Time | State | Info |");
+        assert_eq!(found[2], "| 72 | app | h:2 | NULL | Query | 84 | init | SELECT 2 |");
+        assert_eq!(found[3], "| 73 | app | h:3 | NULL | Sleep | 2 |  | NULL");
+        let read = crate::rows::tables(&found.join("\n"));
+        assert_eq!(read[0].len(), 4);
+    }
+
+    #[test]
     fn a_name_that_comes_again_begins_a_row() {
         let row = "Id: 7\nUser: app\nCommand: Query\nTime: 3\nState: updating\n";
         let found = lines(&row.repeat(2));

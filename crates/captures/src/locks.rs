@@ -1,33 +1,155 @@
 //! Who waits for whose row lock, as `sys` lists it: the server's own list needs more than one result set.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use spindoctor_collect::mysql::Rows;
 use spindoctor_collect::mysql::rows::Row;
 use spindoctor_model::mysql::{MetadataLock, RowLockWait, ServerThread, Transaction};
+
+/// What stands for the state of a session of which a list does not say what it does.
+const NOT_KNOWN: &str = "not known";
+
+/// How people's own queries name what `sys` has: the manual's (Using InnoDB Transaction and Locking Information) has
+/// `waiting_thread`, others `waiting_processlist_id`, `waiting_trx_thread`; behind `waiting_` and `blocking_`.
+const OTHER_NAMES: [(&str, &str); 17] = [
+    ("thread", "pid"),
+    ("processlist_id", "pid"),
+    ("trx_thread", "pid"),
+    ("trx_mysql_thread_id", "pid"),
+    ("mysql_thread_id", "pid"),
+    ("process_id", "pid"),
+    ("connection_id", "pid"),
+    ("conn_id", "pid"),
+    ("connection", "pid"),
+    ("id", "pid"),
+    ("trx_query", "query"),
+    ("statement", "query"),
+    ("sql_text", "query"),
+    ("sql", "query"),
+    ("info", "query"),
+    ("trx", "trx_id"),
+    ("transaction_id", "trx_id"),
+];
+
+/// The columns of a list of lock waits as `sys` names them, in lower case; others as they are. `waiting trx id` is a head with blanks.
+pub(crate) fn names_of_sys(columns: &[String]) -> Vec<String> {
+    let mut names: Vec<String> =
+        columns.iter().map(|name| name.trim().to_ascii_lowercase().replace([' ', '-'], "_")).collect();
+    for who in ["waiting", "blocking"] {
+        for (other, of_sys) in OTHER_NAMES {
+            rename(&mut names, &format!("{who}_{other}"), &format!("{who}_{of_sys}"));
+        }
+        // Beside ids of InnoDB's transactions people select trx_mysql_thread_id, whatever they call it.
+        if names.contains(&format!("{who}_trx_id")) {
+            rename(&mut names, &format!("{who}_thread_id"), &format!("{who}_pid"));
+        }
+    }
+    names
+}
+
+/// Gives the column of one name another, where none has that.
+fn rename(names: &mut [String], from: &str, to: &str) {
+    if names.iter().any(|name| name == to) {
+        return;
+    }
+    if let Some(name) = names.iter_mut().find(|name| *name == from) {
+        to.clone_into(name);
+    }
+}
+
+/// A list of lock waits with the columns' names of `sys`.
+pub(crate) fn as_sys(rows: &Rows) -> Rows {
+    let cells = |row: Row<'_>| (0..rows.columns()).map(|at| row.at(at).map(str::to_owned)).collect();
+    Rows::new(names_of_sys(rows.names()), rows.iter().map(cells).collect())
+}
+
+/// True where a list of lock waits, with the names of `sys`, says that they are for metadata locks: `locked_type: Metadata Lock`,
+/// `waiting_state: Waiting for table metadata lock`.
+pub(crate) fn is_of_metadata(rows: &Rows) -> bool {
+    const KINDS: [&str; 4] = ["locked_type", "lock_type", "waiting_lock_type", "waiting_state"];
+    let says_so = |row: &Row<'_>, column: &str| {
+        row.text(column).is_some_and(|text| text.to_ascii_lowercase().contains("metadata"))
+    };
+    rows.iter().any(|row| KINDS.iter().any(|column| says_so(&row, column)))
+}
+
+/// How long the one who waits has waited, in seconds, as the list says it: a number or a clock.
+fn waited_s(row: &Row<'_>) -> Option<f64> {
+    const TIMES: [&str; 9] = [
+        "wait_age_secs",
+        "wait_age",
+        "waiting_query_secs",
+        "waiting_age",
+        "waiting_time",
+        "waiting_secs",
+        "waiting_seconds",
+        "wait_time",
+        "wait_secs",
+    ];
+    TIMES.iter().find_map(|column| row.text(column).and_then(clock))
+}
+
+/// The internal id of one who waits or blocks, in words, where the list has no connection of it.
+fn internal_name(row: &Row<'_>, columns: [&str; 2]) -> String {
+    let id = columns.iter().find_map(|column| row.number::<u64>(column));
+    id.map_or_else(String::new, |id| format!("thread {id}"))
+}
+
+/// How the connection is found of one that a list names by its internal id alone: the first that blocks others and does not wait.
+pub(crate) fn internal_id_sentence(rows: &Rows) -> Option<String> {
+    let has = |wanted: &str| rows.names().iter().any(|name| name.eq_ignore_ascii_case(wanted));
+    if has("blocking_pid") || has("processlist_id") {
+        return None;
+    }
+    let number = |row: &Row<'_>, columns: [&str; 2]| columns.iter().find_map(|column| row.number(column));
+    let (waiting, blocking): (Vec<u64>, Vec<u64>) = if has("blocking_thread_id") {
+        let waiting = |row: Row<'_>| number(&row, ["requesting_thread_id", "waiting_thread_id"]);
+        let blocking = |row: Row<'_>| row.number("blocking_thread_id");
+        (rows.iter().filter_map(waiting).collect(), rows.iter().filter_map(blocking).collect())
+    } else {
+        let owners = |statuses: [&str; 2]| {
+            let is = |row: &Row<'_>| row.text("lock_status").is_some_and(|status| statuses.contains(&status));
+            let owner = |row: Row<'_>| number(&row, ["owner_thread_id", "thread_id"]);
+            rows.iter().filter(is).filter_map(owner).collect()
+        };
+        (owners(["PENDING", "WAITING"]), owners(["GRANTED", "GRANTED"]))
+    };
+    if waiting.is_empty() {
+        return None;
+    }
+    let id = blocking.iter().find(|id| !waiting.contains(id)).or(blocking.first())?;
+    Some(format!(
+        "thread {id} is an internal id: SELECT PROCESSLIST_ID FROM performance_schema.threads WHERE THREAD_ID = {id} says its \
+         connection"
+    ))
+}
 
 /// `sys.innodb_lock_waits`, `information_schema.INNODB_LOCK_WAITS`, `performance_schema.data_lock_waits`
 pub(crate) fn lock_waits(rows: &Rows) -> Vec<RowLockWait> {
     rows.iter()
         .map(|row| {
             let table = row.text("locked_table").map(|table| table.replace('`', ""));
+            let named = |transaction: String, columns| match transaction.is_empty() {
+                true => internal_name(&row, columns),
+                false => transaction,
+            };
             let index = row.text("locked_index").map(|index| index.replace('`', ""));
             RowLockWait {
                 waiting_connection_id: row.number("waiting_pid"),
                 blocking_connection_id: row.number("blocking_pid"),
-                waiting_transaction: first(
-                    row,
-                    ["waiting_trx_id", "requesting_trx_id", "requesting_engine_transaction_id"],
+                waiting_transaction: named(
+                    first(row, ["waiting_trx_id", "requesting_trx_id", "requesting_engine_transaction_id"]),
+                    ["waiting_thread_id", "requesting_thread_id"],
                 ),
-                blocking_transaction: first(row, ["blocking_trx_id", "blocking_engine_transaction_id"]),
+                blocking_transaction: named(
+                    first(row, ["blocking_trx_id", "blocking_engine_transaction_id"]),
+                    ["blocking_thread_id", "blocking_thread_id"],
+                ),
                 table: table.unwrap_or_default(),
                 index: index.unwrap_or_default(),
                 record: String::new(),
                 mode: row.string("waiting_lock_mode"),
-                waited_s: row
-                    .number("wait_age_secs")
-                    .or_else(|| row.text("wait_age").and_then(clock))
-                    .unwrap_or(0.0),
+                waited_s: waited_s(&row).unwrap_or(0.0),
             }
         })
         .collect()
@@ -47,8 +169,7 @@ pub(crate) fn who_waits(rows: &Rows) -> (Vec<ServerThread>, Vec<Transaction>) {
         let number = |row: &Row<'_>, what: &str| row.number(&format!("{who}_{what}"));
         for row in rows.iter() {
             let Some(id) = number(&row, "pid") else { continue };
-            let waited_s = row.text("wait_age").and_then(clock).filter(|_| who == "waiting");
-            let waited_s = row.number("wait_age_secs").filter(|_| who == "waiting").or(waited_s);
+            let waited_s = waited_s(&row).filter(|_| who == "waiting");
             let age_s = of(&row, "trx_age").as_deref().and_then(clock).unwrap_or(0.0);
             let statement = of(&row, "query").filter(|text| !text.is_empty());
             let thread = ServerThread {
@@ -77,23 +198,29 @@ pub(crate) fn who_waits(rows: &Rows) -> (Vec<ServerThread>, Vec<Transaction>) {
     (threads.into_values().collect(), transactions.into_values().collect())
 }
 
-/// `sys.schema_table_lock_waits`: the locks of those who wait and of those who block, and who waits for how long.
+/// `sys.schema_table_lock_waits`: the locks of those who wait and of those who block, and who waits for how long. People's own
+/// queries leave out what they do not want of it.
 pub(crate) fn table_lock_waits(rows: &Rows) -> (Vec<MetadataLock>, Vec<ServerThread>) {
-    let lock = |row: &Row<'_>, who: &str, granted: bool| MetadataLock {
-        object_type: "TABLE".to_owned(),
-        schema: row.string("object_schema"),
-        name: row.string("object_name"),
-        lock_type: row.string(&format!("{who}_lock_type")),
-        granted,
-        owner_internal_id: row.number(&format!("{who}_thread_id")),
-        owner_connection_id: row.number(&format!("{who}_pid")),
+    let id = |row: &Row<'_>, who: &str, what: &str| row.number::<u64>(&format!("{who}_{what}"));
+    let is_known = |row: &Row<'_>, who: &str| id(row, who, "pid").or(id(row, who, "thread_id")).is_some();
+    let lock = |row: &Row<'_>, who: &str, granted: bool| {
+        let (schema, name) = table_of(row);
+        MetadataLock {
+            object_type: row.text("object_type").unwrap_or("TABLE").to_owned(),
+            schema,
+            name,
+            lock_type: row.string(&format!("{who}_lock_type")),
+            granted,
+            owner_internal_id: id(row, who, "thread_id"),
+            owner_connection_id: id(row, who, "pid"),
+        }
     };
     let thread = |row: &Row<'_>, who: &str| {
-        let account = row.string(&format!("{who}_account"));
+        let account = first(*row, [&format!("{who}_account"), &format!("{who}_user")]);
         let (user, host) = account.rsplit_once('@').unwrap_or((&account, ""));
         ServerThread {
-            internal_id: row.number(&format!("{who}_thread_id")),
-            connection_id: row.number(&format!("{who}_pid")),
+            internal_id: id(row, who, "thread_id"),
+            connection_id: id(row, who, "pid"),
             user: user.to_owned(),
             host: host.to_owned(),
             is_connection: true,
@@ -101,26 +228,119 @@ pub(crate) fn table_lock_waits(rows: &Rows) -> (Vec<MetadataLock>, Vec<ServerThr
         }
     };
     let mut locks: Vec<MetadataLock> = Vec::new();
-    let mut threads: BTreeMap<Option<u64>, ServerThread> = BTreeMap::new();
-    for row in rows.iter() {
+    let mut threads: BTreeMap<(Option<u64>, Option<u64>), ServerThread> = BTreeMap::new();
+    let key = |thread: &ServerThread| (thread.connection_id, thread.internal_id);
+    for row in rows.iter().filter(|row| is_known(row, "waiting")) {
         let waiting = ServerThread {
             command: "Query".to_owned(),
-            state: "Waiting for table metadata lock".to_owned(),
-            time_s: row.number("waiting_query_secs").unwrap_or(0.0),
+            state: METADATA_WAIT.to_owned(),
+            time_s: waited_s(&row).unwrap_or(0.0),
             statement: row.text("waiting_query").map(str::to_owned),
             ..thread(&row, "waiting")
         };
-        // What the holder does, this list does not say.
-        let blocking = ServerThread { command: "Sleep".to_owned(), ..thread(&row, "blocking") };
-        for new in [lock(&row, "blocking", true), lock(&row, "waiting", false)] {
-            if !locks.contains(&new) {
-                locks.push(new);
-            }
+        if is_known(&row, "blocking") {
+            let blocking = as_far_as_known(thread(&row, "blocking"), rows, &row, "blocking_query");
+            keep(&mut locks, lock(&row, "blocking", true));
+            threads.entry(key(&blocking)).or_insert(blocking);
         }
-        threads.entry(blocking.connection_id).or_insert(blocking);
-        threads.insert(waiting.connection_id, waiting);
+        keep(&mut locks, lock(&row, "waiting", false));
+        threads.insert(key(&waiting), waiting);
     }
     (locks, threads.into_values().collect())
+}
+
+/// The state of a session that waits for a table's metadata lock.
+const METADATA_WAIT: &str = "Waiting for table metadata lock";
+
+fn keep(locks: &mut Vec<MetadataLock>, new: MetadataLock) {
+    if !locks.contains(&new) {
+        locks.push(new);
+    }
+}
+
+/// The schema and the name of the table that a row is about.
+fn table_of(row: &Row<'_>) -> (String, String) {
+    let plain = |text: String| text.replace('`', "");
+    let schema =
+        plain(first(*row, ["object_schema", "locked_schema", "locked_table_schema", "table_schema"]));
+    let name = plain(first(*row, ["object_name", "locked_table_name", "locked_table", "table_name"]));
+    match name.split_once('.').filter(|_| schema.is_empty()) {
+        Some((schema, name)) => (schema.to_owned(), name.to_owned()),
+        None if name.is_empty() && schema.is_empty() => (schema, "a table".to_owned()),
+        None => (schema, name),
+    }
+}
+
+/// The session that has a lock, with what the list says of what it does: without a column for its statement, nothing. Several
+/// statements in one cell are those that it ended (events_statements_history).
+fn as_far_as_known(thread: ServerThread, rows: &Rows, row: &Row<'_>, column: &str) -> ServerThread {
+    let has_column = rows.names().iter().any(|name| name.eq_ignore_ascii_case(column));
+    let not_known = ServerThread { state: NOT_KNOWN.to_owned(), ..thread.clone() };
+    match row.text(column).map(str::trim).filter(|text| !text.is_empty()) {
+        _ if !has_column => not_known,
+        None => ServerThread { command: "Sleep".to_owned(), ..thread },
+        Some(several) if several.trim_end_matches(';').contains(';') => {
+            ServerThread { last_statement: Some(several.to_owned()), ..not_known }
+        }
+        Some(one) => ServerThread { command: "Query".to_owned(), statement: Some(one.to_owned()), ..thread },
+    }
+}
+
+/// The owners of a list of `performance_schema.metadata_locks`, of those who wait and of those who have what they wait for.
+pub(crate) fn metadata_lock_owners(rows: &Rows) -> Vec<ServerThread> {
+    let object = |row: &Row<'_>| ["object_type", "object_schema", "object_name"].map(|name| row.string(name));
+    let is = |row: &Row<'_>, status: &str| row.text("lock_status") == Some(status);
+    let wanted: BTreeSet<_> = rows.iter().filter(|row| is(row, "PENDING")).map(|row| object(&row)).collect();
+    let mut threads: BTreeMap<(Option<u64>, Option<u64>), ServerThread> = BTreeMap::new();
+    for row in rows.iter().filter(|row| wanted.contains(&object(row))) {
+        let thread = ServerThread {
+            internal_id: row.number("owner_thread_id").or_else(|| row.number("thread_id")),
+            connection_id: row.number("processlist_id"),
+            user: row.string("processlist_user"),
+            host: row.string("processlist_host"),
+            schema: row.string("processlist_db"),
+            time_s: row.text("processlist_time").and_then(clock).unwrap_or(0.0),
+            is_connection: true,
+            ..ServerThread::default()
+        };
+        let key = (thread.connection_id, thread.internal_id);
+        if key == (None, None) {
+            continue;
+        }
+        if is(&row, "PENDING") {
+            let waiting = ServerThread {
+                command: "Query".to_owned(),
+                state: wait_for(&row.string("object_type")).to_owned(),
+                statement: row.text("processlist_info").map(str::to_owned),
+                ..thread
+            };
+            threads.insert(key, waiting);
+        } else if is(&row, "GRANTED") {
+            let known = as_far_as_known(thread, rows, &row, "processlist_info");
+            let holder = match row.text("processlist_command") {
+                Some(command) => ServerThread {
+                    command: command.to_owned(),
+                    state: row.string("processlist_state"),
+                    ..known
+                },
+                None => known,
+            };
+            threads.entry(key).or_insert(holder);
+        }
+    }
+    threads.into_values().collect()
+}
+
+/// The state that a session shows while it waits for a lock on such an object (sql/mdl.cc, `m_namespace_to_wait_state_name`).
+fn wait_for(object_type: &str) -> &'static str {
+    match object_type {
+        "GLOBAL" => "Waiting for global read lock",
+        "COMMIT" => "Waiting for commit lock",
+        "SCHEMA" => "Waiting for schema metadata lock",
+        "BACKUP LOCK" => "Waiting for backup lock",
+        "USER LEVEL LOCK" => "User lock",
+        _ => METADATA_WAIT,
+    }
 }
 
 /// `performance_schema.data_locks`: who waits for a record that another has, by table, index and record.
@@ -243,5 +463,40 @@ mod tests {
             with_connections(&mut waits, &[transaction("11", 5), transaction("12", 6)]);
             assert_eq!((waits[0].waiting_connection_id, waits[0].blocking_connection_id), (Some(5), Some(6)));
         }
+    }
+
+    #[test]
+    fn what_the_holder_of_a_table_does_is_claimed_only_where_the_list_says_it() {
+        let row = "*************************** 1. row ***************************\nobject_schema: shop\nobject_name: stock\n\
+                   waiting_pid: 8\nwaiting_query: drop table stock\nwaiting_query_secs: 31\nblocking_pid: 7\n";
+        let (locks, threads) = table_lock_waits(&tables(row)[0]);
+        let owners: Vec<_> = locks.iter().map(|lock| (lock.owner_connection_id, lock.granted)).collect();
+        assert_eq!(owners, [(Some(7), true), (Some(8), false)]);
+        assert_eq!((threads[0].command.as_str(), threads[0].state.as_str()), ("", NOT_KNOWN));
+        assert_eq!((threads[1].command.as_str(), threads[1].time_s), ("Query", 31.0));
+    }
+
+    #[test]
+    fn the_owners_of_metadata_locks_are_sessions() {
+        let text = "| OBJECT_TYPE | OBJECT_SCHEMA | OBJECT_NAME | LOCK_TYPE | LOCK_STATUS | OWNER_THREAD_ID | PROCESSLIST_ID |\n\
+                    | TABLE | shop | stock | SHARED_READ | GRANTED | 52 | 12 |\n\
+                    | TABLE | shop | other | SHARED_READ | GRANTED | 53 | 13 |\n\
+                    | TABLE | shop | stock | EXCLUSIVE | PENDING | 60 | 20 |\n";
+        let threads = metadata_lock_owners(&tables(text)[0]);
+        let seen: Vec<_> = threads
+            .iter()
+            .map(|thread| (thread.connection_id, thread.internal_id, thread.state.as_str()))
+            .collect();
+        assert_eq!(seen, [(Some(12), Some(52), NOT_KNOWN), (Some(20), Some(60), METADATA_WAIT)]);
+    }
+
+    #[test]
+    fn columns_of_other_queries_get_the_names_of_sys() {
+        let names = |columns: &[&str]| {
+            names_of_sys(&columns.iter().map(|&name| name.to_owned()).collect::<Vec<_>>()).join(",")
+        };
+        assert_eq!(names(&["waiting trx id", "waiting thread"]), "waiting_trx_id,waiting_pid");
+        assert_eq!(names(&["waiting_thread_id", "waiting_pid"]), "waiting_thread_id,waiting_pid");
+        assert_eq!(names(&["blocking_trx_id", "blocking_thread_id"]), "blocking_trx_id,blocking_pid");
     }
 }

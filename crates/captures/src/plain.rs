@@ -35,6 +35,7 @@ const LOOKED_AT: usize = 2_000;
 pub(crate) fn undamaged(text: &str) -> String {
     let text = reshaped::without_colours(text);
     let text = unquoted(&text);
+    let text = without_diff(&text);
     let text = unescaped(&text);
     let text = without_markup(&text);
     let text = without_markdown(&text);
@@ -75,6 +76,26 @@ fn unquoted(text: &str) -> Cow<'_, str> {
         text = Cow::Owned(plain);
     }
     text
+}
+
+/// A text of which each line that is not empty has the mark of a diff in front.
+fn without_diff(text: &str) -> Cow<'_, str> {
+    /// One line, or one alone that is no rule, may be anything.
+    const FEW: usize = 2;
+    let lines = || text.lines().filter(|line| !line.trim().is_empty());
+    let is_marked = |mark: char| {
+        let inside = |line: &str| line.strip_prefix(mark).is_some_and(|rest| !rest.starts_with(mark));
+        // What begins with several of them is a rule or a border.
+        lines().all(|line| line.starts_with(mark)) && lines().filter(|line| inside(line)).count() >= FEW
+    };
+    // A frame's border has hyphens behind its corner.
+    let is_border = |line: &str| line.starts_with("+-");
+    match ['+', '-'].into_iter().find(|mark| is_marked(*mark)) {
+        Some(mark) if !lines().any(is_border) => Cow::Owned(
+            text.lines().map(|line| format!("{}\n", line.strip_prefix(mark).unwrap_or(line))).collect(),
+        ),
+        _ => Cow::Borrowed(text),
+    }
 }
 
 /// Lines that a client, a driver or a JSON string wrote as one, with `\n` for their ends.
@@ -442,6 +463,42 @@ const ENDS: [(&str, &str); 4] = [
     ("number of readers ", "lock_word: "),
 ];
 
+/// True where behind the number of its statement a connection's line has nothing: its host, user and state were wrapped.
+fn ends_with_query_id(line: &str) -> bool {
+    line.rsplit_once(" query id ").is_some_and(|(_, id)| heads::is_number(id.trim()))
+}
+
+/// True for what a connection's line ends with: `localhost 127.0.0.1 app update`, and no statement.
+fn is_tail(line: &str) -> bool {
+    /// Words with which statements begin that no list of transactions shows often.
+    const MORE_STATEMENTS: [&str; 8] =
+        ["EXPLAIN", "DESCRIBE", "DESC", "USE", "XA", "PREPARE", "EXECUTE", "DO"];
+    /// What a status prints below a connection.
+    const OTHERS: [&str; 5] = ["Trx ", "TABLE LOCK", "RECORD LOCKS", "---", "***"];
+    /// A host, an address, a user and a state are shorter, bytes. By judgement.
+    const LONGEST: usize = 200;
+    let line = line.trim();
+    let first = line.split(' ').next().unwrap_or_default();
+    let is_statement = heads::STATEMENTS
+        .iter()
+        .chain(&MORE_STATEMENTS)
+        .any(|statement| first.eq_ignore_ascii_case(statement));
+    line.len() <= LONGEST
+        && line.split_whitespace().count() >= 2
+        && !is_statement
+        && !OTHERS.iter().any(|other| line.starts_with(other))
+        && line.chars().all(|c| c.is_alphanumeric() || " .-_:@%".contains(c))
+}
+
+/// How many lines stand between a connection and its statement where somebody wrote `SQL:` above it.
+fn labels(lines: &[Cow<'_, str>]) -> usize {
+    let empty = lines.iter().take_while(|line| line.trim().is_empty()).count();
+    match lines.get(empty) {
+        Some(label) if label.trim() == "SQL:" => empty + 1,
+        _ => 0,
+    }
+}
+
 /// Lines that were wrapped, in one again: those of which it is known how they end.
 fn joined(lines: &[Cow<'_, str>]) -> Vec<String> {
     let mut whole = Vec::with_capacity(lines.len());
@@ -449,6 +506,13 @@ fn joined(lines: &[Cow<'_, str>]) -> Vec<String> {
     while let Some(line) = lines.get(at) {
         let mut line = line.to_string();
         at += 1;
+        if ["MySQL thread id ", "MariaDB thread id "].iter().any(|begins| line.starts_with(begins)) {
+            if let Some(tail) = lines.get(at).filter(|next| ends_with_query_id(&line) && is_tail(next)) {
+                line = format!("{line} {}", tail.trim());
+                at += 1;
+            }
+            at += labels(&lines[at..]);
+        }
         let end = ENDS.iter().find(|(begins, _)| line.starts_with(begins)).map(|(_, end)| *end);
         if let Some(end) = end.filter(|end| !line.contains(end)) {
             // Wrapped at a blank, or within a word.
@@ -548,6 +612,28 @@ mod tests {
         let letter = undamaged(&format!("> On Monday ops wrote:\n{quoted}> can you look?\nI can.\n"));
         assert!(letter.contains(list), "{letter}");
         assert!(letter.contains("\nI can.\n"), "{letter}");
+    }
+
+    #[test]
+    fn the_mark_of_a_diff_is_taken_off_where_each_line_has_it() {
+        let list =
+            "+----+------+\n| Id | Info |\n+----+------+\n|  7 | DO 1 |\n|  8 | DO 2 |\n+----+------+\n";
+        for mark in ["+", "-", "> "] {
+            let diff: String = list.lines().map(|line| format!("{mark}{line}\n")).collect();
+            assert_eq!(undamaged(&diff), list, "{mark}");
+        }
+        assert_eq!(undamaged(list), list);
+        let options = "--key_buffer_size=1\n--port=2\n";
+        assert_eq!(undamaged(options), options);
+    }
+
+    #[test]
+    fn a_connection_s_line_that_was_wrapped_is_whole_and_a_label_is_no_statement() {
+        let whole = "MySQL thread id 62, OS thread handle 17320, query id 51157 localhost 127.0.0.1 app update\ninsert into a values (1)\n";
+        let wrapped = whole.replace(" localhost", "\nlocalhost").replace("\ninsert", "\n\nSQL:\ninsert");
+        assert_eq!(undamaged(&wrapped), whole);
+        let bare = "MySQL thread id 62, OS thread handle 17320, query id 51157\nselect a\n";
+        assert_eq!(undamaged(bare), bare);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use spindoctor_collect::source::Answer;
 use spindoctor_model::{LoggedTrouble, ServerSample, ServerVersion, TroubleKind};
 
 use crate::part::{Kind, Moment, Part, Said};
-use crate::rows::Tables;
+use crate::rows::{MOST_ROWS, Tables};
 use crate::stretch::{Look, Stretch, is_title, stretches};
 use crate::table_kind::{TableKind, kind};
 use crate::{
@@ -45,8 +45,13 @@ pub fn recognise(name: &str, text: &str) -> Vec<Part> {
     let mut parts: Vec<Part> = Vec::new();
     let stretches = stretches(&text);
     let is_all_other = stretches.iter().all(|stretch| stretch.look == Look::Other);
-    for stretch in stretches {
-        parts.extend(read(name, &stretch, is_all_other));
+    for (at, stretch) in stretches.iter().enumerate() {
+        let mut read = read(name, stretch, is_all_other);
+        let below = stretches.get(at + 1).filter(|_| stretch.look == Look::Table);
+        if let (Some(part), Some(below)) = (read.last_mut(), below) {
+            part.says.extend(missing_rows(&stretch.text, &below.text));
+        }
+        parts.extend(read);
     }
     let known = parts.iter().any(|part| part.kind != Kind::Unknown);
     parts.retain(|part| part.kind != Kind::Unknown || !known || part.lines > ASIDE);
@@ -55,6 +60,23 @@ pub fn recognise(name: &str, text: &str) -> Vec<Part> {
         part.version = part.version.or(version);
     }
     parts
+}
+
+/// How many of the rows that a list's foot counts are not above it: `18 rows in set (0.00 sec)` below five.
+fn missing_rows(list: &str, below: &str) -> Option<String> {
+    let foot = below.lines().find(|line| !line.trim().is_empty())?.trim();
+    let (number, rest) = foot.split_once(' ')?;
+    let is_foot = rest.starts_with("rows in set") || rest.starts_with("row in set");
+    let wanted: usize = number.parse().ok().filter(|_| is_foot)?;
+    let mut tables = Tables::default();
+    let mut rows = None;
+    for line in list.lines() {
+        rows = tables.take(line).or(rows);
+    }
+    let found = tables.finish().or(rows)?.len();
+    let missing = wanted.checked_sub(found).filter(|missing| *missing > 0 && found < MOST_ROWS)?;
+    let are = if missing == 1 { "is" } else { "are" };
+    Some(format!("{missing} of the {wanted} rows {are} not in what was given"))
 }
 
 /// The documents of a stretch.
@@ -76,7 +98,10 @@ fn read(name: &str, stretch: &Stretch, is_alone: bool) -> Vec<Part> {
             match status_moment(&stretch.text, time) {
                 Some(moment) => {
                     let says = match moment.said.first() {
-                        Some(Said::Innodb(status)) => events::sentences(status),
+                        Some(Said::Innodb(status)) => events::sentences(status)
+                            .into_iter()
+                            .chain(events::old_transaction(status))
+                            .collect(),
                         _ => Vec::new(),
                     };
                     vec![Part { time, says, moments: vec![moment], ..part(Kind::InnodbStatus) }]
@@ -160,8 +185,10 @@ fn read(name: &str, stretch: &Stretch, is_alone: bool) -> Vec<Part> {
                 {
                     says.push("it has the innermost function of each thread alone: `thread apply all bt` has them all".into());
                 }
-                if stacks.is_of_proxy() {
-                    says.push("they are of ProxySQL, not of a server: nothing is diagnosed by them".into());
+                if let Some(program) = stacks.other_program() {
+                    says.push(format!(
+                        "they are of {program}, not of a server: nothing is diagnosed by them"
+                    ));
                     return vec![Part { says, ..part(Kind::Stacks) }];
                 }
                 let died = error_log::death_in(&stretch.text).filter(|_| stacks.form == "crash backtrace");
@@ -252,7 +279,16 @@ fn table_parts(
     for (time, rows) in tables {
         let columns: Vec<String> = rows.names().iter().map(|name| name.to_ascii_lowercase()).collect();
         let Some(kind) = kind(&columns) else { continue };
+        let (kind, rows) = match kind {
+            TableKind::LockWaits | TableKind::TableLockWaits => {
+                let rows = locks::as_sys(&rows);
+                let is_of_tables = kind == TableKind::TableLockWaits || locks::is_of_metadata(&rows);
+                (if is_of_tables { TableKind::TableLockWaits } else { kind }, rows)
+            }
+            _ => (kind, rows),
+        };
         let mut version = None;
+        let mut says = Vec::new();
         let mut also = Vec::new();
         let (kind, said) = match kind {
             TableKind::ProcessList => (Kind::ProcessList, Said::Threads(threads::others(&rows))),
@@ -264,6 +300,7 @@ fn table_parts(
                 if !threads.is_empty() {
                     also = vec![Said::SomeThreads(threads), Said::Transactions(transactions)];
                 }
+                says.extend(locks::internal_id_sentence(&rows));
                 (Kind::LockWaits, Said::LockWaits(locks::lock_waits(&rows)))
             }
             TableKind::MetadataLockInfo => {
@@ -271,8 +308,13 @@ fn table_parts(
             }
             TableKind::DataLocks => {
                 let (waits, transactions) = locks::data_locks(&rows);
+                let says = locks::internal_id_sentence(&rows).into_iter().collect();
                 let said = vec![Said::LockWaits(waits), Said::Transactions(transactions)];
-                parts.push(Part { moments: vec![Moment { time, said }], ..part(Kind::LockWaits, time) });
+                parts.push(Part {
+                    says,
+                    moments: vec![Moment { time, said }],
+                    ..part(Kind::LockWaits, time)
+                });
                 continue;
             }
             TableKind::TableLockWaits => {
@@ -282,6 +324,11 @@ fn table_parts(
                 continue;
             }
             TableKind::MetadataLocks => {
+                let owners = locks::metadata_lock_owners(&rows);
+                if !owners.is_empty() {
+                    also = vec![Said::SomeThreads(owners)];
+                }
+                says.extend(locks::internal_id_sentence(&rows));
                 (Kind::MetadataLocks, Said::MetadataLocks(perf_schema_metadata_locks::listed(&rows)))
             }
             TableKind::Replica => {
@@ -294,6 +341,12 @@ fn table_parts(
             }
             TableKind::Named => {
                 let values = named::of_rows(&rows);
+                if values.number("proxysql_uptime").is_some() {
+                    let says =
+                        vec!["it is of ProxySQL, not of a server: nothing is diagnosed by it".to_owned()];
+                    parts.push(Part { says, ..part(Kind::GlobalStatus, time) });
+                    continue;
+                }
                 version = named::version(&values);
                 match named::kind(&values) {
                     named::NamedKind::Status => (Kind::GlobalStatus, Said::Status(values)),
@@ -322,8 +375,12 @@ fn table_parts(
         also.insert(0, said);
         let moment = Moment { time, said: also };
         match parts.last_mut().filter(|part| part.kind == kind) {
-            Some(part) => part.moments.push(moment),
-            None => parts.push(Part { version, moments: vec![moment], ..part(kind, time) }),
+            Some(part) => {
+                part.moments.push(moment);
+                says.retain(|sentence| !part.says.contains(sentence));
+                part.says.extend(says);
+            }
+            None => parts.push(Part { version, says, moments: vec![moment], ..part(kind, time) }),
         }
     }
     for part in &mut parts {
@@ -367,5 +424,62 @@ fn named_part(part: Part, readings: Vec<spindoctor_model::mysql::NamedValues>) -
                 (moments.len() > 1).then(|| counted(moments.len() as u64, "reading")).into_iter().collect();
             vec![Part { kind, version, moments, says, ..part }]
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(text: &str) -> Vec<Said> {
+        recognise("a.txt", text)
+            .into_iter()
+            .flat_map(|part| part.moments)
+            .flat_map(|moment| moment.said)
+            .collect()
+    }
+
+    fn sentences(text: &str) -> String {
+        recognise("a.txt", text).into_iter().flat_map(|part| part.says).collect::<Vec<_>>().join("; ")
+    }
+
+    #[test]
+    fn internal_ids_of_lock_waits_get_the_statement_that_finds_their_connection() {
+        let head = "*************************** 1. row ***************************\n";
+        let waits = format!(
+            "{head}              ENGINE: INNODB\nREQUESTING_THREAD_ID: 81\n  BLOCKING_THREAD_ID: 80\n"
+        );
+        assert!(
+            sentences(&waits).contains("WHERE THREAD_ID = 80 says its connection"),
+            "{}",
+            sentences(&waits)
+        );
+        let Some(Said::LockWaits(waits)) = said(&waits).into_iter().next() else { panic!("no lock waits") };
+        assert_eq!(waits[0].blocking_transaction, "thread 80");
+    }
+
+    #[test]
+    fn a_list_of_waits_for_metadata_locks_is_none_of_row_locks() {
+        let text = "*************************** 1. row ***************************\n\
+                    locked_schema: shop\nlocked_table: stock\nlocked_type: Metadata Lock\nwaiting_processlist_id: 8\n\
+                    waiting_age: 40\nwaiting_query: alter table stock add n int\nblocking_processlist_id: 7\nblocking_query: NULL\n";
+        let said = said(text);
+        let [Said::MetadataLocks(locks), Said::SomeThreads(threads)] = &said[..] else { panic!("{said:?}") };
+        assert_eq!((locks[0].owner_connection_id, locks[0].granted), (Some(7), true));
+        assert_eq!((locks[1].name.as_str(), locks[1].owner_connection_id), ("stock", Some(8)));
+        assert_eq!((threads[0].command.as_str(), threads[1].time_s), ("Sleep", 40.0));
+    }
+
+    #[test]
+    fn what_is_of_another_program_is_said_to_be() {
+        let status = "| Variable_Name | Variable_Value |\n| ProxySQL_Uptime | 71 |\n| Questions | 5 |\n";
+        assert!(said(status).is_empty());
+        assert!(sentences(status).contains("it is of ProxySQL"), "{}", sentences(status));
+        let stacks = "Thread 2 (LWP 12):\n#0  0x01 in syscall () from /lib64/libc.so.6\n\
+                      #1  0x02 in bthread::TaskGroup::wait_task () from /lib/libb.so\n#2  0x03 in clone () from /lib64/libc.so.6\n";
+        assert!(said(stacks).is_empty());
+        assert!(sentences(stacks).contains("not of a server"), "{}", sentences(stacks));
+        let of_server = stacks.replace("bthread::TaskGroup::wait_task", "do_command");
+        assert!(!sentences(&of_server).contains("not of a server"));
     }
 }

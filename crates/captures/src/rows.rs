@@ -119,6 +119,7 @@ impl Tables {
         let field = field.filter(|(name, value)| {
             let name = name.trim();
             is_process_list(name)
+                || is_of_locks(name)
                 || (value.is_empty() || value.starts_with(' '))
                     && self.last.is_none_or(|(_, colon)| {
                         colon == place || self.is_flush_left && line.starts_with(name)
@@ -493,6 +494,24 @@ pub(crate) fn is_name(text: &str) -> bool {
     text.len() <= 64
         && text.starts_with(|c: char| c.is_ascii_alphabetic())
         && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+/// True for a column of the lists of lock waits, of locks and of transactions: where a page mixed tabs and blanks, their names do not
+/// end in one place.
+fn is_of_locks(name: &str) -> bool {
+    const BEGINS: [&str; 9] = [
+        "waiting_",
+        "blocking_",
+        "requesting_",
+        "locked_",
+        "owner_",
+        "trx_",
+        "sql_kill_",
+        "lock_",
+        "object_",
+    ];
+    let name = name.to_ascii_lowercase();
+    BEGINS.iter().any(|begins| name.starts_with(begins))
 }
 
 /// The columns of the process list of every server (Percona and MariaDB have more of them).

@@ -161,13 +161,17 @@ struct Entry {
     is_cut: bool,
 }
 
+/// A lock, as a status prints it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Lock {
-    table: String,
-    index: String,
+pub(crate) struct Lock {
+    /// The table, with its schema where the text has it.
+    pub(crate) table: String,
+    /// The index; empty for a table's lock.
+    pub(crate) index: String,
     /// `space id 2 page no 4`, of a row's.
     page: String,
-    mode: String,
+    /// `X locks gap before rec`
+    pub(crate) mode: String,
     /// The records of the page, by heap number, as far as the text prints them.
     records: Vec<u32>,
 }
@@ -353,7 +357,7 @@ fn connection(line: &str, entry: &mut Entry) {
 }
 
 /// `TABLE LOCK table ...`, `RECORD LOCKS ...`: the lock, and whether it is waited for.
-fn lock(line: &str) -> Option<(Lock, bool)> {
+pub(crate) fn lock(line: &str) -> Option<(Lock, bool)> {
     let line = line.trim();
     let (body, page, index) = if let Some(rest) = line.strip_prefix("TABLE LOCK table ") {
         (rest, String::new(), String::new())

@@ -80,6 +80,13 @@ fn processes(text: &str, found: &mut SystemText) {
         used.iter().filter(|(name, _)| is_server(name) == wanted).map(|(_, percent)| percent).sum()
     };
     let (server, others) = (sum(true), sum(false));
+    let mut servers: Vec<(f64, &str)> = rows
+        .iter()
+        .filter(|row| row.get("Command").is_some_and(|name| is_server(name)))
+        .filter_map(|row| Some((number(row, "%CPU")?, *row.get("PID")?)))
+        .collect();
+    servers.sort_by(|one, other| other.0.total_cmp(&one.0));
+    servers.dedup_by_key(|(_, pid)| *pid);
     let most = used.iter().filter(|(name, _)| !is_server(name)).max_by(|one, other| one.1.total_cmp(other.1));
     let beside = most
         .filter(|(_, percent)| **percent >= BUSY_PERCENT)
@@ -89,8 +96,16 @@ fn processes(text: &str, found: &mut SystemText) {
     }
     let cpus = text.lines().find_map(cpus);
     let is_full = cpus.is_some_and(|cpus| server + others >= cpus * (100.0 - IDLE_PERCENT));
-    let of = cpus.map_or_else(String::new, |cpus| format!(" of {cpus:.0} CPUs"));
-    let sentence = format!("The server uses {:.1}{of}{beside}", server / 100.0);
+    let of = cpus.map_or_else(|| " CPUs".to_owned(), |cpus| format!(" of {cpus:.0} CPUs"));
+    let sentence = match servers[..] {
+        [(most, pid), _, ..] => format!(
+            "{} servers use {:.1}{of}, the process {pid} alone {:.1}{beside}",
+            servers.len(),
+            server / 100.0,
+            most / 100.0
+        ),
+        _ => format!("The server uses {:.1}{of}{beside}", server / 100.0),
+    };
     let kind =
         is_full.then_some(if others > server { TroubleKind::CpusTaken } else { TroubleKind::CpusFull });
     found.add("pidstat", kind, sentence);
@@ -267,6 +282,18 @@ mod tests {
         assert_eq!(kinds(&pidstat("1532.00", "62.00")), [TroubleKind::CpusFull]);
         assert_eq!(kinds(&pidstat("32.00", "1562.00")), [TroubleKind::CpusTaken]);
         assert_eq!(kinds(&pidstat("32.00", "62.00")), []);
+    }
+
+    #[test]
+    fn servers_of_one_host_are_distinguished_by_their_processes() {
+        let head = "10:11:12      UID       PID    %usr %system  %guest   %wait    %CPU   CPU  Command\n";
+        let row = |pid: u32, percent: &str| {
+            format!("10:11:13      112      {pid} {percent}  1.00    0.00    3.00 {percent}     4  mysqld\n")
+        };
+        let one = format!("{head}{}", row(4711, "104.00"));
+        assert_eq!(says(&one), ["The server uses 1.0 CPUs"]);
+        let two = format!("{head}{}{}", row(4711, "104.00"), row(4712, "210.00"));
+        assert_eq!(says(&two), ["2 servers use 3.1 CPUs, the process 4712 alone 2.1"]);
     }
 
     #[test]

@@ -365,7 +365,7 @@ procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu-----
                 "Threads wait for a disk, and the CPUs do nothing else in 90 % of the time"
             ]
         );
-        // CPUs that wait for a disk are not full, whoever uses what is left.
+        // CPUs that wait for a disk are not full, even where another program uses what is left.
         let other = top.replace("mysqld", "rsync");
         assert_eq!(kinds(&other), []);
         assert_eq!(kinds(&other.replace("89.9 wa", "0.0 wa")), [TroubleKind::CpusTaken]);

@@ -1,5 +1,6 @@
 //! What a result set is, by the names of its columns.
 
+use crate::locks;
 use crate::thread_pool::{self, ThreadPoolTable};
 
 /// Columns that a replica's status has and nothing else.
@@ -12,6 +13,18 @@ const REPLICA: [&str; 8] = [
     "replica_sql_running",
     "seconds_behind_master",
     "seconds_behind_source",
+];
+
+/// Columns of lists of row locks, beside who waits, and of no list of metadata locks.
+const OF_ROW_LOCKS: [&str; 8] = [
+    "waiting_trx_id",
+    "blocking_trx_id",
+    "waiting_lock_mode",
+    "blocking_lock_mode",
+    "lock_mode",
+    "index_name",
+    "locked_index",
+    "lock_data",
 ];
 
 /// What a result set is, by the names of its columns.
@@ -47,6 +60,8 @@ pub(crate) enum TableKind {
 pub(crate) fn kind(columns: &[String]) -> Option<TableKind> {
     let has = |name: &str| columns.iter().any(|column| column == name);
     let any = |names: &[&str]| names.iter().any(|name| has(name));
+    let of_sys = locks::names_of_sys(columns);
+    let has_of_sys = |name: &str| of_sys.iter().any(|column| column == name);
     if has("argument") {
         // The head that a server writes at the beginning of its slow and its general log: `Time  Id Command  Argument`.
         None
@@ -60,17 +75,25 @@ pub(crate) fn kind(columns: &[String]) -> Option<TableKind> {
         Some(TableKind::BinaryLog)
     } else if has("trx_id") && has("trx_state") {
         Some(TableKind::Transactions)
-    } else if has("waiting_lock_type") && has("blocking_lock_type") && has("waiting_pid") {
+    } else if has_of_sys("waiting_pid")
+        && (has("waiting_lock_type") && has("blocking_lock_type")
+            || has("object_name") && !any(&OF_ROW_LOCKS))
+    {
         Some(TableKind::TableLockWaits)
     } else if has("lock_status") && has("lock_type") && has("lock_data") {
         Some(TableKind::DataLocks)
     } else if has("lock_mode") && has("lock_type") && has("thread_id") && has("table_name") {
         Some(TableKind::MetadataLockInfo)
-    } else if (has("waiting_pid") && has("blocking_pid"))
-        || any(&["blocking_trx_id", "blocking_engine_transaction_id"])
+    } else if ["pid", "thread_id"].iter().any(|id| {
+        ["waiting", "requesting"].iter().any(|who| has_of_sys(&format!("{who}_{id}")))
+            && has_of_sys(&format!("blocking_{id}"))
+    }) || ["blocking_trx_id", "blocking_engine_transaction_id"].iter().any(|id| has_of_sys(id))
     {
         Some(TableKind::LockWaits)
-    } else if has("lock_type") && has("lock_status") && has("object_type") {
+    } else if has("lock_type")
+        && has("lock_status")
+        && (has("object_type") || has("object_name") && !any(&["lock_mode", "index_name", "engine"]))
+    {
         Some(TableKind::MetadataLocks)
     } else if has("type") && has("name") && has("status") && columns.len() == 3 {
         Some(TableKind::Status)
@@ -81,5 +104,42 @@ pub(crate) fn kind(columns: &[String]) -> Option<TableKind> {
         Some(TableKind::ProcessList)
     } else {
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind_of(columns: &str) -> Option<TableKind> {
+        kind(&columns.split(',').map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn lists_of_lock_waits_are_known_by_who_waits_and_who_blocks() {
+        for columns in [
+            "waiting_thread,waiting_query,blocking_thread,blocking_query",
+            "waiting trx id,waiting thread,blocking trx id,blocking thread",
+            "waiting_processlist_id,waiting_query,blocking_processlist_id",
+            "waiting_trx_thread,blocking_trx_thread",
+            "engine,requesting_thread_id,blocking_thread_id",
+        ] {
+            assert_eq!(kind_of(columns), Some(TableKind::LockWaits), "{columns}");
+        }
+        for columns in [
+            "object_schema,object_name,waiting_pid,waiting_query,blocking_pid",
+            "object_name,waiting_processlist_id,blocking_processlist_id",
+        ] {
+            assert_eq!(kind_of(columns), Some(TableKind::TableLockWaits), "{columns}");
+        }
+        assert_eq!(kind_of("object_name,index_name,waiting_pid,blocking_pid"), Some(TableKind::LockWaits));
+    }
+
+    #[test]
+    fn a_join_of_metadata_locks_with_threads_is_no_process_list() {
+        let joined =
+            "object_schema,object_name,lock_type,lock_status,thread_id,processlist_id,processlist_info";
+        assert_eq!(kind_of(joined), Some(TableKind::MetadataLocks));
+        assert_eq!(kind_of("id,user,host,db,command,time,state,info"), Some(TableKind::ProcessList));
     }
 }

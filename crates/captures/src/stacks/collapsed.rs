@@ -63,8 +63,8 @@ pub(super) fn read_pmp(text: &str) -> Option<CapturedStacks> {
     let text = unwrapped(text);
     let (lines, not_understood) = lines(&text, pmp_line);
     // The tail of another form may begin with a number and a function, too. What names files, classes and libraries throughout is
-    // nothing else, whatever a person wrote around it.
-    let is_sure = !lines.is_empty() && lines.iter().all(|line| is_sure(&line.frames));
+    // nothing else, whatever a person wrote around it: one line of many may be cut.
+    let is_sure = lines.iter().any(|line| is_sure(&line.frames) && is_known(line));
     if (not_understood > lines.len() && !is_sure) || !lines.iter().any(is_known) {
         return None;
     }
@@ -312,4 +312,19 @@ fn folded_place(frame: &str) -> Place {
         None => place.name = name.to_owned(),
     }
     place
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_of_prose_with_stacks_is_read_where_one_line_is_cut() {
+        let text = "This is what the server did.\nNobody could connect.\nThe counts are of threads.\nWe looked twice.\n\
+                    12 wait_there(cond.h:12),MDL_wait::timed_wait(mdl.cc:18),open_table(sql_base.cc:30),do_command(sql_parse.cc:9)\n\
+                    3 wait_there(cond.h:12),lock_wa\n";
+        let found = read_pmp(text).unwrap();
+        assert_eq!((found.threads, found.lines_not_understood), (15, 4));
+        assert!(read_pmp("This is prose.\nAnd more.\n12 apples,main\n").is_none());
+    }
 }

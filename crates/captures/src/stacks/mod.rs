@@ -48,14 +48,51 @@ pub fn read(text: &str) -> Option<CapturedStacks> {
     found.min_by_key(|found| found.lines_not_understood).map(as_crash)
 }
 
-/// How functions begin that a proxy has and no server.
-const PROXY: [&str; 4] = ["ProxySQL_", "MySQL_HostGroups_Manager", "MySQL_Monitor", "MySQL_Threads_Handler"];
+/// How functions begin that another program has and no server of MySQL or MariaDB.
+const OTHERS: [(&str, &[&str]); 7] = [
+    ("ProxySQL", &["ProxySQL_", "MySQL_HostGroups_Manager", "MySQL_Monitor", "MySQL_Threads_Handler"]),
+    ("StarRocks", &["starrocks::"]),
+    ("Apache Doris", &["doris::"]),
+    ("a program with brpc, as StarRocks and Apache Doris are", &["bthread::", "brpc::"]),
+    (
+        "a Java program",
+        &["JavaThread::", "JavaCalls::", "JavaMain", "java.lang.", "java.util.", "GCTaskThread::"],
+    ),
+    ("MongoDB", &["mongo::"]),
+    ("PostgreSQL", &["PostgresMain", "PostmasterMain", "ServerLoop"]),
+];
+
+/// How functions begin that a server has: where one is there another program's name is that of a library or a plugin.
+const OF_SERVERS: [&str; 16] = [
+    "do_command",
+    "dispatch_command",
+    "do_handle_one_connection",
+    "handle_one_connection",
+    "handle_connection",
+    "mysqld_main",
+    "mysql_execute_command",
+    "pfs_spawn_thread",
+    "MDL_",
+    "THD::",
+    "handler::ha_",
+    "os_event",
+    "os_aio",
+    "srv_",
+    "buf_",
+    "row_search_mvcc",
+];
 
 impl CapturedStacks {
-    /// True for the stacks of a proxy between clients and servers: what its threads wait for is not what a server's do.
-    pub(crate) fn is_of_proxy(&self) -> bool {
-        let is_such = |name: &str| PROXY.iter().any(|begin| name.starts_with(begin));
-        self.profile.frames.iter().any(|frame| is_such(&frame.name))
+    /// The other program whose stacks these are, such as a proxy between clients and servers: what its threads wait for is not
+    /// what a server's do.
+    pub(crate) fn other_program(&self) -> Option<&'static str> {
+        let has = |begins: &[&str]| {
+            let frames = self.profile.frames.iter();
+            frames.into_iter().any(|frame| begins.iter().any(|begin| frame.name.starts_with(begin)))
+        };
+        let is_named = tables::is_server(&self.profile.process.name);
+        let (program, _) = OTHERS.into_iter().find(|(_, begins)| has(begins))?;
+        (program == "ProxySQL" || !is_named && !has(&OF_SERVERS)).then_some(program)
     }
 }
 

@@ -75,17 +75,18 @@ fn metadata_locks(rows: &Rows) -> Result<Vec<MetadataLock>, Unavailable> {
     Ok(listed(rows))
 }
 
-/// The locks of a list of `performance_schema.metadata_locks`.
+/// The locks of a list of `performance_schema.metadata_locks`. In a join with `performance_schema.threads` that somebody else wrote the
+/// owner may stand as `THREAD_ID`, and the object's type may be left out.
 pub fn listed(rows: &Rows) -> Vec<MetadataLock> {
     rows.iter()
         .filter(|row| row.text("LOCK_STATUS").is_some())
         .map(|row| MetadataLock {
-            object_type: row.string("OBJECT_TYPE"),
+            object_type: row.text("OBJECT_TYPE").unwrap_or("TABLE").to_owned(),
             schema: row.string("OBJECT_SCHEMA"),
             name: row.string("OBJECT_NAME"),
             lock_type: row.string("LOCK_TYPE"),
             granted: row.text("LOCK_STATUS") == Some("GRANTED"),
-            owner_internal_id: row.number("OWNER_THREAD_ID"),
+            owner_internal_id: row.number("OWNER_THREAD_ID").or_else(|| row.number("THREAD_ID")),
             owner_connection_id: row.number("PROCESSLIST_ID"),
         })
         .collect()
@@ -109,6 +110,15 @@ mod tests {
         assert_eq!(summary(&locks[0]), (true, Some(52), Some(12)));
         assert_eq!(summary(&locks[1]), (false, Some(60), None));
         assert!(SQL.contains(&format!("LIMIT {LIMIT})")));
+    }
+
+    #[test]
+    fn a_join_with_threads_names_the_owner_in_its_own_way() {
+        let text = "OBJECT_SCHEMA\tOBJECT_NAME\tLOCK_TYPE\tLOCK_STATUS\tTHREAD_ID\tPROCESSLIST_ID\n\
+                    shop\tstock\tSHARED_READ\tGRANTED\t52\t12\n";
+        let lock = &listed(&fixture::tabbed(text))[0];
+        assert_eq!((lock.object_type.as_str(), lock.owner_internal_id), ("TABLE", Some(52)));
+        assert_eq!(lock.owner_connection_id, Some(12));
     }
 
     #[test]

@@ -144,7 +144,7 @@ fn of_slow_disk(pages: f64, seconds: f64, evidence: [Evidence; 2]) -> Finding {
         WARNING_FROM,
         format!("The page cleaner wrote {} pages in {}: the disk hardly answers", whole(pages), number::duration(seconds)),
     )
-    .why("Any disk writes a hundred pages a second. Whoever needs a page, or a sync, waits for the same disk: no setting of the server \
+    .why("Any disk writes a hundred pages a second. A session that needs a page, or a sync, waits for the same disk: no setting of the server \
           mends that.")
     .evidence_all(evidence.into_iter())
     .remedy(Remedy {

@@ -180,7 +180,7 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
                      locks, every write waits behind it."
                 }
                 None if !is_locked => {
-                    "After a FLUSH TABLE or an ANALYZE whoever opens the table waits until all who use its old copy are done: a long \
+                    "After a FLUSH TABLE or an ANALYZE a session that opens the table waits until all who use its old copy are done: a long \
                      statement, or a session that has the table by LOCK TABLES ... WRITE. Which one it is the list does not show."
                 }
                 None => {
@@ -255,7 +255,7 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
                     "End the statement that has used the table longest (KILL QUERY), or UNLOCK TABLES in the session that has it locked"
                 }
                 .into(),
-                why: if is_locked { "It gives the locks back at once." } else { "Who waits then opens the table anew." }.into(),
+                why: if is_locked { "It gives the locks back at once." } else { "Who waits then opens the table again." }.into(),
                 dynamic: true,
                 risk: if is_locked {
                     "The backup that it was taking is spoilt."

@@ -116,7 +116,18 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
         ),
     };
     let unlock = window.missing(|s| &s.server.metadata_locks).and_then(|missing| missing.unlock);
+    let longest_s = sample
+        .server
+        .threads
+        .value()
+        .and_then(|threads| {
+            threads.iter().filter(|thread| waits(thread)).map(|thread| thread.time_s).max_by(f64::total_cmp)
+        })
+        .filter(|s| *s > 0.0);
     let kill_ddl = kill_of_ddls(&sample.server);
+    // A list of locks may show that one waits, and not whose connection it is.
+    let ddl_waits =
+        ddl.is_some() || locks(&sample.server).any(|lock| !lock.granted && is_strong(&lock.lock_type));
     Ok(Some(
         Draft::new(&CAUSE, lost_ratio, headline)
             .severity(severity(lost_ratio).min(most))
@@ -144,6 +155,7 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
             .evidence_if(account.map(|account| {
                 Evidence::new("sessions that wait so", account.sessions, "", account.source())
             }))
+            .evidence_if(longest_s.filter(|_| window.is_given()).map(|s| Evidence::new("longest wait", s, "s", "thread list")))
             .evidence_if(commonest_ddl(window).map(|(counter, per_s)| {
                 Evidence::new("DDL", per_s, "1/s", &format!("SHOW GLOBAL STATUS {counter}"))
             }))
@@ -158,7 +170,7 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
             }))
             .remedy_if(culprit.as_ref().zip(ground).and_then(|(culprit, ground)| culprit.remedy(ground.why_to_end_it())))
             .remedy_if(sessions::listing_locks(window).filter(|_| culprit.is_none() && ring.is_none()))
-            .remedy_if((culprit.is_none() && ring.is_none() && ddl.is_none() && !is_passing).then(|| Remedy {
+            .remedy_if((culprit.is_none() && ring.is_none() && !ddl_waits && !is_passing).then(|| Remedy {
                 statement: "UNLOCK TABLES (or HANDLER ... CLOSE) in the session that locked the table".into(),
                 why: "No DDL waits, and nothing else keeps out statements that read and write rows.".into(),
                 dynamic: true,
@@ -302,7 +314,7 @@ impl Ground {
     fn sentence(self) -> &'static str {
         match self {
             Self::Listed => {
-                "Its transaction still holds the table; what wants the table for itself waits for it, and every newer statement on \
+                "It still holds the table, as a transaction does until it ends; what wants the table for itself waits for it, and every newer statement on \
                  the table queues behind that."
             }
             Self::ListedByName => {

@@ -178,6 +178,21 @@ fn examine<'w>(window: &'w Window) -> Result<Option<Finding>, Unavailable> {
         .filter(|_| latest.is_none() && !is_unattached)
         .and_then(|sample| Some(Ring::from_window(window, sample, LockKind::Row)?.sentence()));
     let is_one_list = waiting.len() == 1 && window.is_given();
+    // Who has the lock and waits for none, where the list has no connection of it.
+    let nameless: BTreeSet<&String> = last
+        .filter(|_| is_one_list && latest.is_none() && !is_unattached)
+        .map(|sample| {
+            sample.server.row_lock_waits.value().into_iter().flatten().collect::<Vec<&RowLockWait>>()
+        })
+        .map(|waits| {
+            let holders = waits
+                .iter()
+                .filter(|wait| wait.blocking_connection_id.is_none())
+                .map(|wait| &wait.blocking_transaction);
+            let waits_itself = |id: &String| waits.iter().any(|wait| wait.waiting_transaction == *id);
+            holders.filter(|id| !id.is_empty() && !waits_itself(id)).collect()
+        })
+        .unwrap_or_default();
     let headline = match (&root, latest) {
         (Some(described), Some(verdict)) if one_holder => format!(
             "Connection {} blocks {}{}: it {}{}{}",
@@ -218,6 +233,10 @@ fn examine<'w>(window: &'w Window) -> Result<Option<Finding>, Unavailable> {
                 }
                 (false, None) => match &unattached {
                     Some((sample, root)) => why_unattached(sample, root),
+                    None if !nameless.is_empty() => {
+                        "The list names the transaction that has the lock, and not its connection: information_schema.INNODB_TRX \
+                         has both (trx_id, trx_mysql_thread_id)."
+                    }
                     None if is_one_list && last.is_some_and(|sample| sample.server.row_lock_waits.value().is_some()) => {
                         "What was given shows who waits, and not who has the lock. The whole SHOW ENGINE INNODB STATUS of such a moment \
                          names it, best with innodb_status_output_locks = ON, or sys.innodb_lock_waits does."
@@ -259,8 +278,13 @@ fn examine<'w>(window: &'w Window) -> Result<Option<Finding>, Unavailable> {
                 )
             }))
             .evidence_all(last.filter(|_| is_one_list).into_iter().flat_map(who_waits))
+            .evidence_all(nameless.iter().take(SHOWN).map(|holder| {
+                // A list without ids of transactions has those of threads, with that word.
+                let who = if holder.contains(' ') { (*holder).clone() } else { format!("transaction {holder}") };
+                Evidence::new("has the lock", who, "", "lock waits")
+            }))
             .evidence_all(
-                last.filter(|_| is_one_list && latest.is_none()).into_iter().flat_map(|sample| who_may_hold(sample, longest_s)),
+                last.filter(|_| is_one_list && latest.is_none() && nameless.is_empty()).into_iter().flat_map(|sample| who_may_hold(sample, longest_s)),
             )
             .evidence_if(window.status_per_s("Innodb_row_lock_waits").map(|per_s| {
                 Evidence::new("row lock waits begun", per_s, "1/s", "SHOW GLOBAL STATUS Innodb_row_lock_waits")

@@ -20,6 +20,9 @@ pub(super) struct Freeing {
 /// be younger by one.
 const ROUNDING_S: f64 = 1.0;
 
+/// What a session does of which a captured list says that it holds a lock, and nothing more (`captures`).
+const NOT_KNOWN: &str = "not known";
+
 /// `is_by_name` is true where the session has locked a table itself, by LOCK TABLES or HANDLER, and not by its statement.
 pub(super) fn freeing(thread: &WaitingThread, holds: LockKind, doing: &str, is_by_name: bool) -> Freeing {
     let nothing = |note: &str| Freeing { statement: None, note: note.to_owned(), rows: None };
@@ -85,7 +88,8 @@ pub(super) fn freeing(thread: &WaitingThread, holds: LockKind, doing: &str, is_b
         }
         (_, None) => is_idle(doing),
     };
-    if thread.is_idle_in_transaction || is_idle(doing) || outlives_statement {
+    // Of a list that does not say what it does: ending a statement that it does not run would free nobody.
+    if thread.is_idle_in_transaction || is_idle(doing) || doing == NOT_KNOWN || outlives_statement {
         return Freeing {
             statement: Some(format!("KILL {id}")),
             note: format!("its connection ends{rolled_back}"),
@@ -169,6 +173,17 @@ mod tests {
     ) -> (Option<String>, Option<u64>) {
         let freeing = freeing(thread, holds, doing, false);
         (freeing.statement, freeing.rows)
+    }
+
+    #[test]
+    fn of_whom_it_is_not_known_what_it_does_the_connection_is_ended() {
+        let holder =
+            WaitingThread { connection_id: Some(12), user: "app".into(), ..WaitingThread::default() };
+        let freed = |doing| freeing(&holder, LockKind::Metadata, doing, false).statement.unwrap_or_default();
+        assert_eq!(
+            (freed(NOT_KNOWN), freed("executing")),
+            ("KILL 12".to_owned(), "KILL QUERY 12".to_owned())
+        );
     }
 
     #[test]

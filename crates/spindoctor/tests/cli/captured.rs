@@ -381,3 +381,21 @@ fn a_disk_that_is_full_of_a_temporary_table_is_not_said_to_stop_commits() {
     let said = of("./binlog.000812");
     assert!(said.contains("The file system of ./binlog.000812 is full: the server waits"), "{said}");
 }
+
+/// What `performance_schema.data_lock_waits` and `sys.schema_table_lock_waits` say of the holder, and no more.
+#[test]
+fn a_list_that_names_the_holder_names_it_in_the_answer() {
+    let said = answer(
+        "*************************** 1. row ***************************\n                          ENGINE: INNODB\n\
+         REQUESTING_ENGINE_TRANSACTION_ID: 5142\n            REQUESTING_THREAD_ID: 47\nBLOCKING_ENGINE_TRANSACTION_ID: 5132\n  \
+         BLOCKING_THREAD_ID: 46\n",
+    );
+    assert!(said.contains("row-lock-pileup") && said.contains("has the lock \"transaction 5132\""), "{said}");
+    let said = answer(
+        "| object_schema | object_name | waiting_pid | waiting_query | waiting_query_secs | blocking_pid |\n\
+         | shop | stock | 34118 | ALTER TABLE stock ADD c INT | 179 | 34123 |\n\
+         | shop | stock | 34119 | SELECT * FROM stock | 170 | 34118 |\n",
+    );
+    assert!(said.starts_with("metadata-lock-pileup: Connection 34123 "), "{said}");
+    assert!(said.contains("  KILL 34123\n") && said.contains("longest wait 179"), "{said}");
+}
