@@ -130,19 +130,19 @@ fn two_servers_in_a_folder_are_not_mixed() {
 
 /// The findings' causes, headlines and remedies of a capture that somebody pipes in, one a line.
 fn answer(capture: &str) -> String {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("capture");
-    fs::write(&file, capture).unwrap();
+    fs::write(&file, capture).expect("a file is written");
     let (json, _) = printed(&format!("doctor --json --fail-on never --from {}", file.display()));
-    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&json).expect("an answer in JSON");
     let mut lines = String::new();
-    for finding in json["findings"].as_array().unwrap() {
+    for finding in json["findings"].as_array().expect("a list") {
         let text = |of: &serde_json::Value, name: &str| of[name].as_str().unwrap_or_default().to_owned();
         lines.push_str(&format!("{}: {}\n", text(finding, "cause"), text(finding, "headline")));
-        for remedy in finding["remedies"].as_array().unwrap() {
+        for remedy in finding["remedies"].as_array().expect("a list") {
             lines.push_str(&format!("  {}\n", text(remedy, "statement")));
         }
-        for evidence in finding["evidence"].as_array().unwrap() {
+        for evidence in finding["evidence"].as_array().expect("a list") {
             lines.push_str(&format!("  {} {}\n", text(evidence, "reading"), evidence["value"]));
         }
     }
