@@ -44,6 +44,7 @@ pub(crate) fn is_statement_word(word: &str) -> bool {
     STATEMENTS.iter().any(|statement| word.eq_ignore_ascii_case(statement)) && !OF_STATES.contains(&word)
 }
 
+/// True for digits alone.
 pub(crate) fn is_number(word: &str) -> bool {
     !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit())
 }

@@ -4,6 +4,7 @@
 
 use spindoctor_collect::mysql::Rows;
 
+use crate::heads::is_number;
 use crate::table_kind::kind;
 
 /// Rows of one result set that are kept.
@@ -482,11 +483,6 @@ fn quoted(line: &str, mark: char, is_doubled: bool) -> Vec<String> {
         }
     }
     cells
-}
-
-/// True for digits alone.
-fn is_number(cell: &str) -> bool {
-    !cell.is_empty() && cell.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// True for what may be the name of a column.
