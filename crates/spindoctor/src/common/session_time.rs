@@ -127,7 +127,7 @@ fn bar_and_legend(time: &SessionTime) -> Markup {
                     }
                 }
                 p.quiet {
-                    (format!("{:.1}", time.session_seconds_per_second)) " sessions at work on average"
+                    (format!("{:.1}", time.session_seconds_per_second)) " sessions at work"
                     @if time.sleeping >= IDLE { ", " (format!("{:.1}", time.sleeping)) " more in SLEEP()" }
                     // Clocks have no error of counting, and nobody believes a number that is right to 0 points.
                     @if time.error >= 0.005 {

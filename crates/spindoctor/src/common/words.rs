@@ -40,6 +40,11 @@ pub fn server_place(server: &DiagnosedServer) -> &str {
     if server.hostname.is_empty() { &server.address } else { &server.hostname }
 }
 
+/// The title of a diagnosis of what somebody captured: nobody was on a server.
+pub fn from_what_was_given(server: &DiagnosedServer) -> String {
+    format!("{}, from what was given", server_named(server))
+}
+
 /// What the examination cost, in one clause.
 pub fn cost_text(cost: &Cost) -> String {
     let stopped = match cost.threads_stopped {

@@ -17,7 +17,7 @@ use spindoctor_page::safe::safe;
 use spindoctor_page::text::{PLAIN, Page, QUIET, STRONG};
 
 use crate::common::stalls::day_and_time;
-use crate::common::words::server_named;
+use crate::common::words::from_what_was_given;
 use crate::common::{bundle, recorded, session_time, window_file};
 
 use super::view::findings_counted;
@@ -297,7 +297,7 @@ impl Reader {
 
 /// The head of a report: what was given, a line for each document.
 pub fn head(page: &mut Page, diagnosis: &Diagnosis) {
-    let named = format!("{}, from what was given", server_named(&diagnosis.server));
+    let named = from_what_was_given(&diagnosis.server);
     page.line_with_right(&safe(&named), &findings_counted(diagnosis), STRONG, STRONG);
     let (known, unknown): (Vec<_>, Vec<_>) =
         diagnosis.given.iter().partition(|document| document.is_recognised);

@@ -12,7 +12,9 @@ use super::view::{
     root_named, seen_s, stacks_text, undo,
 };
 use crate::common::session_time;
-use crate::common::words::{cost_text, interruption_text, server_named, server_place, severity_word};
+use crate::common::words::{
+    cost_text, from_what_was_given, interruption_text, server_named, server_place, severity_word,
+};
 use crate::locks::html;
 use crate::locks::waits::Locks;
 use spindoctor_page::html::page;
@@ -22,7 +24,10 @@ use spindoctor_profile::formats;
 
 /// The diagnosis as a page, with pictures of who blocked whom and of the profile that was taken for it.
 pub fn render(diagnosis: &Diagnosis, profile: Option<&Profile>, waits: Option<&Locks>) -> String {
-    let title = format!("{} on {}", server_named(&diagnosis.server), safe(server_place(&diagnosis.server)));
+    let title = match diagnosis.given.is_empty() {
+        true => format!("{} on {}", server_named(&diagnosis.server), safe(server_place(&diagnosis.server))),
+        false => from_what_was_given(&diagnosis.server),
+    };
     let body = html! {
         main {
             (head(diagnosis, &title))
@@ -36,7 +41,8 @@ pub fn render(diagnosis: &Diagnosis, profile: Option<&Profile>, waits: Option<&L
             (host(&diagnosis.host))
             (examined(diagnosis))
             footer {
-                p { "Cost of this examination: " (cost_text(&diagnosis.cost)) "." }
+                // What was given cost no server anything.
+                @if diagnosis.given.is_empty() { p { "Cost of this examination: " (cost_text(&diagnosis.cost)) "." } }
                 p { "spindoctor " (env!("CARGO_PKG_VERSION")) ", " (diagnosis.schema) }
             }
         }
@@ -388,6 +394,16 @@ mod tests {
         for forbidden in ["<script", "<link", "<img", "src=", "url(", "@import", "@font-face"] {
             assert!(!page.contains(forbidden), "{forbidden}");
         }
+    }
+
+    #[test]
+    fn what_was_given_is_no_place_and_cost_no_server_anything() {
+        let document =
+            spindoctor_model::diagnosis::GivenDocument { file: "list".to_owned(), ..Default::default() };
+        let page = render(&Diagnosis { given: vec![document], ..examples::suffering() }, None, None);
+        assert!(page.contains(", from what was given</h1>"), "{page}");
+        assert!(!page.contains("Cost of this examination"), "{page}");
+        assert!(render(&examples::suffering(), None, None).contains("Cost of this examination"));
     }
 
     #[test]
