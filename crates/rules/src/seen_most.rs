@@ -16,7 +16,9 @@ const RUNS_ON_RATIO: f64 = 0.5;
 pub(crate) struct SeenMost<'w> {
     /// Its text, literals taken out.
     pub(crate) statement: String,
-    /// The session that runs it, where it is one execution that goes on through half of the window.
+    /// The session whose execution of it has gone on longest, where that is half of the window.
+    pub(crate) longest: Option<&'w ServerThread>,
+    /// That one, where no other session was seen to run the statement.
     pub(crate) runs_on: Option<&'w ServerThread>,
 }
 
@@ -49,8 +51,12 @@ impl<'w> SeenMost<'w> {
         let seen = samples(&threads);
         let (_, longest) = *threads.iter().max_by(|(_, a), (_, b)| a.time_s.total_cmp(&b.time_s))?;
         let is_alone = threads.iter().all(|(_, thread)| thread.connection_id == longest.connection_id);
-        let runs_on = is_alone && longest.time_s >= RUNS_ON_RATIO * window.seconds();
-        (seen >= 2 && seen as f64 >= ratio * lists.len() as f64)
-            .then_some(Self { statement, runs_on: runs_on.then_some(longest) })
+        let longest = (longest.time_s >= RUNS_ON_RATIO * window.seconds()).then_some(longest);
+        let runs_on = longest.filter(|_| is_alone);
+        (seen >= 2 && seen as f64 >= ratio * lists.len() as f64).then_some(Self {
+            statement,
+            longest,
+            runs_on,
+        })
     }
 }

@@ -37,6 +37,29 @@ pub fn locks_the_server(statement: &str) -> bool {
     BEGINNINGS.iter().any(|words| begins_with(statement, words))
 }
 
+/// True for a statement that changes rows, or locks those that it reads (`FOR UPDATE`, `FOR SHARE`, `LOCK IN SHARE MODE`) as if it
+/// did. A stored function that a SELECT calls may do so, too, and cannot be seen here; nor can a SERIALIZABLE transaction.
+///
+/// ```
+/// assert!(spindoctor_sql::locks_rows("SELECT id FROM jobs LIMIT 1 FOR UPDATE SKIP LOCKED"));
+/// assert!(!spindoctor_sql::locks_rows("DO SLEEP(100)"));
+/// ```
+pub fn locks_rows(statement: &str) -> bool {
+    const SHOWS: [&str; 5] = ["SHOW", "EXPLAIN", "DESCRIBE", "DESC", "KILL"];
+    const READS: [&str; 7] = ["SELECT", "WITH", "TABLE", "VALUES", "SET", "DO", "USE"];
+    const LOCKS: [[&str; 2]; 3] = [["for", "update"], ["for", "share"], ["share", "mode"]];
+    let kind = kind(statement);
+    if SHOWS.contains(&kind.as_str()) {
+        return false;
+    }
+    if !READS.contains(&kind.as_str()) {
+        return true;
+    }
+    let names: Vec<String> = names(statement).collect();
+    let changes = kind == "WITH" && names.iter().any(|name| ["update", "delete"].contains(&name.as_str()));
+    changes || names.windows(2).any(|two| LOCKS.iter().any(|lock| two == lock))
+}
+
 /// True for a statement that deletes a table's file.
 pub fn deletes_a_table(statement: &str) -> bool {
     const DROPPED: [&str; 6] = ["temporary", "table", "tables", "database", "schema", "tablespace"];
@@ -130,6 +153,35 @@ pub fn user_lock(statement: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_are_locked_by_who_changes_them_or_says_so() {
+        for statement in [
+            "update t set a = 1",
+            "INSERT INTO t SELECT * FROM s",
+            "/* shop */ select * from t where id = 1 for update",
+            "SELECT * FROM t LOCK IN SHARE MODE",
+            "SELECT * FROM t FOR SHARE OF t NOWAIT",
+            "WITH old AS (SELECT id FROM t) DELETE FROM t WHERE id IN (SELECT id FROM old)",
+            "SET @next = (SELECT id FROM jobs LIMIT 1 FOR UPDATE)",
+            "CALL pay(17)",
+            "LOAD DATA INFILE 'x' INTO TABLE t",
+        ] {
+            assert!(locks_rows(statement), "{statement}");
+        }
+        for statement in [
+            "SELECT 'for update' FROM t",
+            "WITH old AS (SELECT id FROM t) SELECT * FROM old",
+            "do sleep(100)",
+            "EXPLAIN SELECT * FROM t FOR UPDATE",
+            "SHOW TABLES",
+            "SET SESSION sort_buffer_size = 1",
+            "USE shop",
+            "KILL 12",
+        ] {
+            assert!(!locks_rows(statement), "{statement}");
+        }
+    }
 
     #[test]
     fn a_change_sleeps_by_itself_only_where_it_says_so() {

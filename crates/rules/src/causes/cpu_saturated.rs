@@ -1,14 +1,18 @@
 //! `cpu-saturated`: more runnable threads than effective CPUs, doing real work.
 
 use spindoctor_model::host::CpuTimes;
+use spindoctor_model::mysql::ServerThread;
 use spindoctor_model::window::Change;
-use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, TroubleKind, Unavailable, Window};
+use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, TroubleKind, Unavailable, Window, number};
 
 use super::noisy_neighbour;
 use crate::draft::Draft;
+use crate::killing;
 use crate::logged;
 use crate::rank::WARNING_FROM;
 use crate::run_queue::{Neighbours, QueuedFor, RunQueue};
+use crate::seen_most::SeenMost;
+use crate::sessions;
 use crate::throttled::throttled;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
@@ -33,8 +37,8 @@ pub const CAUSE: Cause = Cause {
                   busy time is not the server's, and this is clear. CPU burnt in spin loops is \
                   work to the kernel: see quota-blind-spin and spin-burn. rows-read-waste, connection-churn and \
                   thread-cache-miss stand above this when they are what keeps the CPUs busy.",
-    remedies: "Find the work that need not be done: the statements that read most, connections made for each \
-               query. Then fewer at once: a smaller client pool, thread_handling=pool-of-threads on MariaDB; with \
+    remedies: "Find the work that need not be done: a statement that runs on (its plan by EXPLAIN FOR CONNECTION, SHOW EXPLAIN FOR \
+               on MariaDB), the statements that read most, connections made for each query. Then fewer at once: a smaller client pool, thread_handling=pool-of-threads on MariaDB; with \
                hundreds of runnable threads innodb_thread_concurrency on MySQL, measured. Then more CPUs.",
     safety: "innodb_thread_concurrency is dynamic and undone with 0; too low a value leaves CPUs idle while \
              threads wait for locks. thread_handling needs a restart.",
@@ -81,6 +85,10 @@ const WELL_USED: f64 = 4.0;
 
 /// Part of the CPUs that others have, from which on they are mentioned: the share of them that the server's threads wait for.
 const OTHERS_MATTER: f64 = 0.3;
+
+/// Share of the lists of threads in which a statement is at work, from which on it is shown as the one seen most: half of them, so that
+/// it was there through the window. Chosen, not derived.
+const AT_WORK_RATIO: f64 = 0.5;
 
 /// What `top` shows: that the server has the CPUs and none is left.
 fn of_capture(window: &Window) -> Option<Finding> {
@@ -129,6 +137,8 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         others_too(behind_others, busy_us / host.seconds / 1e6 - used - clients_cpus, neighbours.as_ref());
     // What they wait for others is the neighbours', where it is known who that is.
     let own = neighbours.as_ref().map_or(1.0, |_| 1.0 - behind_others);
+    let most = SeenMost::from_window(window, AT_WORK_RATIO);
+    let running_long = most.as_ref().and_then(|most| Some((most.longest?.connection_id?, most.longest?)));
     let too_many = (runnable - WELL_USED * cpus).max(0.0) / runnable.max(f64::MIN_POSITIVE);
     Ok(Some(
         Draft::new(
@@ -159,9 +169,12 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         .evidence(Evidence::new("host CPUs busy", host_busy, "ratio", "/proc/stat"))
         .evidence_if((!window.status_series("Threads_running").is_empty()).then(|| {
             let series = window.status_series("Threads_running");
-            let mean = crate::sessions::mean(series.iter().map(|&(_, running)| running));
+            let mean = sessions::mean(series.iter().map(|&(_, running)| running));
             Evidence::new("Threads_running", mean, "", "SHOW GLOBAL STATUS").series(series)
         }))
+        .evidence_if(most.as_ref().map(seen_most))
+        .remedy_if(running_long.as_ref().and_then(|(id, session)| plan_of(window, *id, session)))
+        .remedy_if(running_long.as_ref().and_then(|(id, session)| end_of(window, *id, session)))
         .remedy(Remedy {
             statement: costliest(window).into(),
             why: "CPU that need not be used is the cheapest to win.".into(),
@@ -188,6 +201,54 @@ fn others_too(behind_others: f64, others_cpus: f64, neighbours: Option<&Neighbou
     let link = if neighbours.is_some() { "," } else { ":" };
     (behind_others >= OTHERS_MATTER)
         .then(|| format!(" Other programs have {others_cpus:.1} CPUs{link} {whose}."))
+}
+
+/// The statement that is at work in the most lists, and how long one of its executions has gone on.
+fn seen_most(most: &SeenMost<'_>) -> Evidence {
+    let since = most.longest.and_then(|session| {
+        Some(format!(", in connection {} for {}", session.connection_id?, number::duration(session.time_s)))
+    });
+    let text = format!("{}{}", sessions::shortened(&most.statement), since.unwrap_or_default());
+    Evidence::new("statement seen most at work", text, "", "thread list")
+}
+
+/// The plan of a statement that runs on, asked of the server while it runs: its summaries have it only when it ends.
+fn plan_of(window: &Window, connection_id: u64, session: &ServerThread) -> Option<Remedy> {
+    let version = window.server.version?;
+    let ask = match () {
+        () if version.mysql_at_least(5, 7, 2) => "EXPLAIN FOR CONNECTION",
+        () if version.mariadb_at_least(10, 0, 0) => "SHOW EXPLAIN FOR",
+        () => return None,
+    };
+    const EXPLAINED: [&str; 5] = ["SELECT", "UPDATE", "DELETE", "INSERT", "REPLACE"];
+    let kind = spindoctor_sql::kind(session.statement.as_deref()?);
+    EXPLAINED.contains(&kind.as_str()).then(|| Remedy {
+        statement: format!("{ask} {connection_id}"),
+        why: format!(
+            "Its statement has run for {}, and no summary has it before it ends: the plan says whether it joins or scans without an \
+             index.",
+            number::duration(session.time_s)
+        ),
+        dynamic: true,
+        risk: "It only reads.".into(),
+        undo: String::new(),
+    })
+}
+
+/// Ending a statement that runs on.
+fn end_of(window: &Window, connection_id: u64, session: &ServerThread) -> Option<Remedy> {
+    let last = window.samples.last()?;
+    let is_there = sessions::session(&last.server, connection_id).is_some_and(ServerThread::is_at_work);
+    (is_there && killing::frees_at_the_end(window, connection_id)).then(|| Remedy {
+        statement: format!("KILL QUERY {connection_id}"),
+        why: format!(
+            "Where nobody waits for its answer, the CPUs are free of it: {}",
+            sessions::shortened(session.statement.as_deref().unwrap_or_default())
+        ),
+        dynamic: true,
+        risk: "That statement is lost; what it changed is rolled back.".into(),
+        undo: String::new(),
+    })
 }
 
 /// Where the costliest statements are found. The summaries of MySQL before 9 and of MariaDB have no execution of a prepared
@@ -316,6 +377,38 @@ pub(crate) mod examples {
         assert!(finding.headline.starts_with("12.0 threads want to run"), "{}", finding.headline);
         let waiting = [(4, ThreadState::Running, READS), (8, ThreadState::Lock, READS)];
         assert_eq!(evaluate(&window(&waiting)), Outcome::Clear);
+    }
+
+    #[test]
+    fn a_statement_that_runs_on_is_named_with_its_plan_and_its_end() {
+        let join = "SELECT COUNT(*) FROM orders x JOIN orders y ON x.note < y.note";
+        let window = |version: &str, time_s: f64| {
+            let sessions = |_| {
+                (311..315)
+                    .map(|id| ServerThread { time_s, ..session(id, "Query", "executing", join) })
+                    .collect()
+            };
+            Build::busy(version).sessions(sessions).runs(3.6, 36.0).host_cpu(3.8, 0.2).window()
+        };
+        let found = |version: &str, time_s: f64| {
+            let Outcome::Fired(finding) = evaluate(&window(version, time_s)) else { panic!() };
+            let asked: Vec<String> =
+                finding.remedies.iter().map(|remedy| remedy.statement.clone()).take(2).collect();
+            let seen = finding.evidence.iter().find(|one| one.reading.contains("seen most")).cloned();
+            let Some(spindoctor_model::Value::Text(seen)) = seen.map(|one| one.value) else { panic!() };
+            (asked, seen)
+        };
+        let (asked, seen) = found("9.7.4", 340.0);
+        assert!(asked[0].starts_with("EXPLAIN FOR CONNECTION 31"), "{asked:?}");
+        assert!(asked[1].starts_with("KILL QUERY 31"), "{asked:?}");
+        assert!(seen.contains("FROM orders x") && seen.contains("for 5 min 40 s"), "{seen}");
+        assert!(found("10.11.19-MariaDB", 340.0).0[0].starts_with("SHOW EXPLAIN FOR 31"));
+        assert!(found("5.6.14", 340.0).0[0].starts_with("KILL QUERY 31"));
+        let (asked, seen) = found("9.7.4", 0.0);
+        assert!(
+            asked[0].starts_with("Look at the costliest") && !seen.contains("connection"),
+            "{asked:?} {seen}"
+        );
     }
 
     #[test]

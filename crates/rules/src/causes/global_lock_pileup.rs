@@ -102,7 +102,12 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
         || sample.server.threads.value().into_iter().flatten().filter(|thread| waits(thread)).count() == 1;
     let alone = flusher(&sample.server).filter(|_| culprit.is_none() && is_alone());
     let frees = |id: &u64| killing::frees(&sample.server, *id);
-    let kept_by = alone.and_then(|_| oldest_writer(&sample.server));
+    // Of several that wait, one may want the whole server, and the others wait behind it.
+    let wanting = flusher(&sample.server).filter(|_| culprit.is_none() && is_locked);
+    let began_before = |writer: &&ServerThread| wanting.is_some_and(|flush| writer.time_s >= flush.time_s);
+    let kept_by = wanting
+        .and_then(|_| oldest_writer(&sample.server))
+        .filter(|writer| alone.is_some() || began_before(writer));
     let headline = match (&culprit, &root) {
         (Some(culprit), Some(root)) => format!(
             "Connection {} {} {}: it {}",
@@ -144,8 +149,13 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
                 number::counted(waiters as u64, "session waits", "sessions wait")
             ),
             None => format!(
-                "{} for a lock of the whole server",
-                number::counted(waiters as u64, "session waits", "sessions wait")
+                "{} for a lock of the whole server{}",
+                number::counted(waiters as u64, "session waits", "sessions wait"),
+                kept_by.map_or_else(String::new, |writer| format!(
+                    "; most likely connection {} keeps a FLUSH from it: it runs {}",
+                    writer.connection_id.unwrap_or_default(),
+                    sessions::shortened(writer.statement.as_deref().unwrap_or_default())
+                ))
             ),
         },
     };
@@ -170,7 +180,7 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
                 }
                 Some(_) => "Its lock is of the whole server; everyone else's statement has to wait until it is given back.",
                 None if kept_by.is_some() => {
-                    "It waits until no statement changes anything and no commit is under way; a SELECT ... FOR UPDATE counts as a \
+                    "A FLUSH waits until no statement changes anything and no commit is under way; a SELECT ... FOR UPDATE counts as a \
                      change. Of those that are at work this one has run longest. Once the FLUSH has a part of its locks, every write \
                      waits behind it."
                 }
@@ -210,8 +220,13 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
                     () if is_a_guess => "The locks go with the session, if it is this one that has them: look whose it is before.",
                     () => "The locks go with the session.",
                 };
-                let risk = if through_flush {
-                    "That query is lost; what it changed is rolled back."
+                // Whose statement locks the server itself, or has ended and left the locks, spoils what it locked for.
+                let locks_itself = sessions::session(&sample.server, culprit.connection_id)
+                    .and_then(|thread| thread.statement.as_deref())
+                    .is_none_or(spindoctor_sql::locks_the_server);
+                let is_statement = culprit.root.free_with.as_deref().is_some_and(|end| end.starts_with("KILL QUERY"));
+                let risk = if through_flush || (is_statement && !locks_itself) {
+                    "That statement is lost; what it changed is rolled back."
                 } else {
                     "The backup or whatever it locked for is spoilt; an open transaction is rolled back."
                 };
@@ -295,17 +310,9 @@ fn waits_for_the_server(thread: &ServerThread) -> bool {
 /// The statement at work that has run longest of those that change rows or lock them to do so: a lock of the whole server waits for
 /// them, and not for who reads.
 fn oldest_writer(server: &ServerSample) -> Option<&ServerThread> {
-    let changes = |statement: &str| {
-        let reads = ["SELECT", "SHOW", "EXPLAIN", "DESCRIBE", "SET", "KILL", "DO"];
-        let locks_rows = || {
-            let names: Vec<String> = spindoctor_sql::names(statement).collect();
-            let has = |pair: [&str; 2]| names.windows(2).any(|two| two[0] == pair[0] && two[1] == pair[1]);
-            has(["for", "update"]) || has(["for", "share"]) || has(["share", "mode"])
-        };
-        !reads.contains(&spindoctor_sql::kind(statement).as_str()) || locks_rows()
-    };
-    let writers = sessions::at_work(server.threads.value()?)
-        .filter(|thread| !waits(thread) && thread.statement.as_deref().is_some_and(changes));
+    let writers = sessions::at_work(server.threads.value()?).filter(|thread| {
+        !waits(thread) && thread.statement.as_deref().is_some_and(spindoctor_sql::locks_rows)
+    });
     writers.max_by(|one, other| one.time_s.total_cmp(&other.time_s))
 }
 
@@ -417,6 +424,69 @@ pub(crate) mod examples {
         assert_eq!(finding.root.as_ref().unwrap().connection_id, Some(9));
         let statements: Vec<_> = finding.remedies.iter().map(|remedy| remedy.statement.as_str()).collect();
         assert_eq!(statements, ["KILL QUERY 9", "KILL 7"]);
+    }
+
+    #[test]
+    fn whose_change_a_flush_waits_for_is_named_though_others_queue_behind_it() {
+        let found_with = |change_s: f64| {
+            let window = Build::busy("10.11.19-MariaDB").sessions(move |_| {
+                let mut sessions = writers("Waiting for backup lock");
+                let flush = session(7, "Query", "Waiting for backup lock", "FLUSH TABLES WITH READ LOCK");
+                let change = session(9, "Query", "User sleep", "UPDATE stock SET n = SLEEP(50) WHERE id = 1");
+                sessions.extend([
+                    ServerThread { time_s: 5.0, ..flush },
+                    ServerThread { time_s: change_s, ..change },
+                ]);
+                sessions
+            });
+            found(&window.window())
+        };
+        let finding = found_with(9.0);
+        assert!(
+            finding.headline.contains("most likely connection 9 keeps a FLUSH from it"),
+            "{}",
+            finding.headline
+        );
+        let kills: Vec<_> = finding.remedies.iter().map(|remedy| remedy.statement.as_str()).take(2).collect();
+        assert_eq!(kills, ["KILL QUERY 9", "KILL 7"]);
+        // What began after the FLUSH is not what it waits for.
+        let finding = found_with(2.0);
+        assert!(!finding.headline.contains("connection 9"), "{}", finding.headline);
+    }
+
+    #[test]
+    fn a_statement_that_changes_rows_spoils_no_backup_when_it_is_ended() {
+        let window = Build::busy("9.7.4")
+            .sessions(|_| {
+                let mut sessions = writers("Waiting for global read lock");
+                sessions.push(session(
+                    7,
+                    "Query",
+                    "Waiting for global read lock",
+                    "FLUSH TABLES WITH READ LOCK",
+                ));
+                sessions.push(session(
+                    9,
+                    "Query",
+                    "User sleep",
+                    "UPDATE stock SET n = SLEEP(50) WHERE id = 1",
+                ));
+                sessions
+            })
+            .each(|at_s, server, _| {
+                let mut locks =
+                    vec![lock(9, "GLOBAL", "INTENTION_EXCLUSIVE", true), lock(7, "GLOBAL", "SHARED", false)];
+                locks.extend((20..40).map(|id| lock(id, "GLOBAL", "INTENTION_EXCLUSIVE", false)));
+                server.metadata_locks = answer(at_s, locks);
+            })
+            .window();
+        let finding = found(&window);
+        assert_eq!(finding.root.as_ref().and_then(|root| root.connection_id), Some(9));
+        let remedy = &finding.remedies[0];
+        assert!(
+            remedy.statement == "KILL QUERY 9" && remedy.risk.starts_with("That statement is lost"),
+            "{remedy:?}"
+        );
     }
 
     /// Writers that have waited for 3 s, and sessions that have rested for so long; nobody lists locks.

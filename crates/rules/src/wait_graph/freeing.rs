@@ -82,9 +82,11 @@ pub(super) fn freeing(thread: &WaitingThread, holds: LockKind, doing: &str, is_b
         _ if is_by_name || waits_for_its_client(&thread.server_state) => true,
         (LockKind::Global | LockKind::Backup, _) => thread.is_idle_in_transaction || is_idle(doing),
         (_, Some(transaction)) => {
-            // Who only reads now has changed its rows before.
-            let changed_before = transaction.rows_modified > 0 && is_reading(thread);
-            changed_before || thread.since_s.is_none_or(|since_s| transaction.age_s > since_s + ROUNDING_S)
+            // Who only reads now has changed or locked its rows before; who now wants no table has opened it before.
+            let has_rows = holds == LockKind::Row || transaction.rows_modified > 0;
+            let is_from_before = !spindoctor_sql::locks_rows(statement)
+                && (has_rows || spindoctor_sql::first_table(statement).is_none());
+            is_from_before || thread.since_s.is_none_or(|since_s| transaction.age_s > since_s + ROUNDING_S)
         }
         (_, None) => is_idle(doing),
     };
@@ -103,11 +105,6 @@ pub(super) fn freeing(thread: &WaitingThread, holds: LockKind, doing: &str, is_b
         _ => format!("its statement ends, its connection stays{rolled_back}"),
     };
     Freeing { statement: Some(format!("KILL QUERY {id}")), note, rows }
-}
-
-fn is_reading(thread: &WaitingThread) -> bool {
-    let word = thread.statement.as_deref().and_then(|statement| statement.split_ascii_whitespace().next());
-    word.is_some_and(|word| ["SELECT", "DO"].iter().any(|reads| word.eq_ignore_ascii_case(reads)))
 }
 
 /// A statement whose client does not take its rows stands in the socket: KILL QUERY reaches it when the client reads again, or after
@@ -159,6 +156,27 @@ mod tests {
                 ..WaitTransaction::default()
             }),
             ..WaitingThread::default()
+        }
+    }
+
+    #[test]
+    fn what_a_statement_cannot_have_locked_stays_when_it_ends() {
+        let unchanged = holder(5.0, 5.0);
+        let transaction = unchanged.transaction.map(|own| WaitTransaction { rows_modified: 0, ..own });
+        let free = |statement: &str, holds| {
+            let thread =
+                WaitingThread { statement: Some(statement.into()), transaction, ..unchanged.clone() };
+            freeing(&thread, holds, "executing", false).statement.unwrap_or_default()
+        };
+        for (statement, row, metadata) in [
+            ("DO SLEEP(100)", "KILL 12", "KILL 12"),
+            ("SELECT SLEEP(100)", "KILL 12", "KILL 12"),
+            ("SELECT COUNT(*) FROM stock", "KILL 12", "KILL QUERY 12"),
+            ("SELECT n FROM stock FOR UPDATE", "KILL QUERY 12", "KILL QUERY 12"),
+            ("UPDATE stock SET n = SLEEP(1)", "KILL QUERY 12", "KILL QUERY 12"),
+        ] {
+            assert_eq!(free(statement, LockKind::Row), row, "a row, {statement}");
+            assert_eq!(free(statement, LockKind::Metadata), metadata, "a table, {statement}");
         }
     }
 
