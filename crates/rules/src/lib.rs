@@ -52,6 +52,8 @@ pub use spin_samples::Whose;
 pub use stack_evidence::Stacks;
 pub use time_model::session_time;
 
+use time_model::{InClasses, has_a_state};
+
 /// An entry of the catalogue: its documentation and the rule that looks for it.
 #[derive(Debug, Clone, Copy)]
 pub struct Cause {
@@ -131,8 +133,21 @@ struct Examples {
 impl Cause {
     /// Looks for it in a window; `time` is the window's [`session_time`].
     pub fn evaluate(&self, window: &Window, time: Option<&SessionTime>) -> Outcome {
+        let is_list_alone = || {
+            window.is_given()
+                && window.missing(|sample| &sample.server.status).is_some()
+                && window.missing(|sample| &sample.host.threads).is_some()
+        };
         let by_time = |rule: fn(&Window, &SessionTime) -> Outcome| match time {
-            Some(time) => rule(window, time),
+            Some(time) => match rule(window, time) {
+                // Of a list alone: those of which it says that they run may be in a wait that has no word in it.
+                Outcome::Clear if self.hides_in_lists() && InClasses::are_vague(time) && is_list_alone() => {
+                    Outcome::NotEnoughEvidence(Unavailable::because(
+                        "the process list has no word for this wait: sessions in it seem to run",
+                    ))
+                }
+                outcome => outcome,
+            },
             None => match window.need(|sample| &sample.server.threads) {
                 Err(missing) => Outcome::NotEnoughEvidence(missing),
                 Ok(_) => Outcome::Clear,
@@ -148,6 +163,11 @@ impl Cause {
             Outcome::Fired(finding) => Outcome::Fired(finding),
             other => of_capture.and_then(|of_capture| of_capture(window)).map_or(other, Outcome::Fired),
         }
+    }
+
+    /// True where no state of the process list says of a session that it waits for this.
+    fn hides_in_lists(&self) -> bool {
+        matches!(self.costs, Costs::Waits(classes) if !classes.is_empty() && !classes.iter().any(|class| has_a_state(*class)))
     }
 
     /// The documentation under its fixed headings, in order; references are not among them.

@@ -23,7 +23,7 @@ pub const CAUSE: Cause = Cause {
            (1129). The server has room, and does well; for these clients it is down.",
     why_it_hurts: "Clients get no work done and try again, most of them at once. Pools that are open already go on, so that half of an \
                    application works and half does not. Each refused login costs what a login costs.",
-    evidence: "Growth of Aborted_connects (on MariaDB less Connection_errors_max_connections, which it counts in) against growth of \
+    evidence: "Growth of Aborted_connects (less Connection_errors_max_connections, which counts in it: all of them on MariaDB, some on MySQL) against growth of \
                Connections. It fires from one a second and ten in the window on. Below ten a second it is a note, unless \
                it is known that they were logins: a load balancer's check that opens the port and closes it counts, too. Known by: \
                an account that connects at that rate without statements (performance_schema.accounts, MySQL 8.0), growth of \
@@ -117,7 +117,9 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let seconds = window.need_change(|s| &s.server.status)?.seconds;
     let is_mariadb = window.server.version.is_some_and(ServerVersion::is_mariadb);
     let full = window.status_growth("Connection_errors_max_connections").unwrap_or(0.0);
-    let refused = if is_mariadb { (aborted - full).max(0.0) } else { aborted };
+    // MariaDB counts whom a full server refuses here, too; MySQL those of them that got the place that is kept for administrators
+    // (valid_connection_count in sql/conn_handler/connection_handler_manager.cc).
+    let refused = (aborted - full).max(0.0);
     let per_s = refused / seconds;
     if per_s < LEAST_PER_S || refused < LEAST {
         return Ok(None);
@@ -415,8 +417,10 @@ pub(crate) mod examples {
         assert_eq!((before_login(3.0), before_login(0.0)), (Severity::Note, Severity::Critical));
         let full =
             |version| refusing(version, 21.0).counter("Connection_errors_max_connections", 21.0).window();
-        assert_eq!(found(&full("10.11.19-MariaDB")), None);
-        // MySQL counts them apart.
-        assert!(found(&full("9.7.4")).is_some());
+        for version in ["10.11.19-MariaDB", "9.7.4"] {
+            assert_eq!(found(&full(version)), None, "{version}");
+        }
+        let few_of_them = refusing("9.7.4", 21.0).counter("Connection_errors_max_connections", 2.0);
+        assert!(found(&few_of_them.window()).is_some());
     }
 }

@@ -161,7 +161,7 @@ fn examine<'w>(window: &'w Window) -> Result<Option<Finding>, Unavailable> {
         behind.max().unwrap_or(0)
     };
     // Of one list, as somebody captured it, the length of the wait shows that the holder stays.
-    let is_long_in_one_list = waiting.len() == 1 && longest_s >= LONG_WAIT_S;
+    let is_long_in_one_list = waiting.len() == 1 && is_long;
     let stays = |root: &Verdict<'_>| {
         let same = roots.iter().filter(|roots| roots.iter().any(|other| is_of(root, other))).count();
         is_long_in_one_list || roots.len() >= 2 && same as f64 >= SAME_HOLDER * roots.len() as f64

@@ -26,7 +26,7 @@ pub(crate) use by_list::InnodbLocks;
 pub(crate) use explained::{ORDINARY, explained, share_of, unnamed, waits};
 pub(crate) use in_classes::{InClasses, blocker, is_worth_a_finding};
 pub(crate) use score::{FEW, SESSIONS, set_scores, severity};
-pub(crate) use stacks::wait_class;
+pub(crate) use stacks::{has_a_state, wait_class};
 
 /// CPU samples of sessions below which spinning and the kernel are not distinguished from other work.
 const SAMPLES: usize = 50;

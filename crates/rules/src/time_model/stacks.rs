@@ -232,6 +232,11 @@ pub(super) fn of_state(state: &str) -> Option<TimeClass> {
     tables::STATES.iter().find(|(begin, _)| state.starts_with(begin)).map(|(_, class)| *class)
 }
 
+/// True where a state of the process list says of a session that it is in that class.
+pub(crate) fn has_a_state(class: TimeClass) -> bool {
+    tables::STATES.iter().any(|(_, of_state)| *of_state == class)
+}
+
 /// The class of a wait, or of work that nothing interrupts: by the process list's word for it, else by the functions of its stack.
 pub(crate) fn wait_class(state: &str, frames: &[String]) -> Option<TimeClass> {
     let stands_in = |functions: &[&str]| frames.iter().any(|frame| functions.contains(&frame.as_str()));
