@@ -3,6 +3,7 @@
 use jiff::civil::DateTime;
 use spindoctor_model::{LoggedTrouble, ServerVersion, TroubleKind, number};
 
+use crate::client_errors::is_of_client;
 use crate::kernel_log::{
     DISK_ERRORS, HUNG_IN_KERNEL, HUNG_OF_SERVER, LATE_DISK, is_disk_error, is_hung, is_hung_server,
     is_kill_for_memory, is_late_disk,
@@ -281,30 +282,6 @@ fn is_cut_time(before: &str) -> bool {
     let is_thread = !thread.is_empty() && thread.bytes().all(|byte| byte.is_ascii_digit());
     is_thread
         && time.strip_suffix('Z').is_some_and(|time| time.contains(['.', ':']) && time.chars().all(is_clock))
-}
-
-/// Errors of the server that a client prints and that causes rest on: ER_DISK_FULL, ER_CON_COUNT_ERROR, ER_OUT_OF_RESOURCES,
-/// ER_RECORD_FILE_FULL, ER_CANT_CREATE_THREAD.
-const OF_CLIENTS: [&str; 5] = ["1021", "1040", "1041", "1114", "1135"];
-
-/// An error of the server as a client or a driver prints it: `ERROR 1040 (HY000): Too many connections`,
-/// `(1040, 'Too many connections')`, `SQLSTATE[08004] [1040] Too many connections`.
-pub(crate) fn is_of_client(line: &str) -> bool {
-    let has_number = |before: &str, after: &str| {
-        line.match_indices(before).any(|(at, _)| {
-            let rest = &line[at + before.len()..];
-            OF_CLIENTS
-                .iter()
-                .any(|number| rest.strip_prefix(number).is_some_and(|rest| rest.starts_with(after)))
-        })
-    };
-    let is_printed = line.trim_start_matches([' ', '`', '|', '"', '\'']).starts_with("ERROR ");
-    is_printed && has_number("ERROR ", " (")
-        || has_number("(", ", '")
-        || has_number("(", ", \"")
-        || has_number("Got error: ", ":")
-        || line.contains("SQLSTATE[") && has_number("] [", "] ")
-        || line.contains("Can't create a new thread (errno ")
 }
 
 /// True for a line that an error log has and nothing else.
@@ -708,32 +685,6 @@ mod tests {
              2024-12-19 11:52:05 7 [ERROR] Something of 'two' is wrong\n",
         );
         assert_eq!(log.says, ["2 errors that are not known here, the last: Something of ? is wrong"]);
-    }
-
-    #[test]
-    fn errors_as_clients_print_them_are_lines_of_a_log() {
-        for (line, kind) in [
-            ("ERROR 1040 (HY000): Too many connections", TroubleKind::TooManyConnections),
-            ("OperationalError: (1040, 'Too many connections')", TroubleKind::TooManyConnections),
-            ("SQLSTATE[08004] [1040] Too many connections", TroubleKind::TooManyConnections),
-            (
-                "mysqldump: Got error: 1040: Too many connections when trying to connect",
-                TroubleKind::TooManyConnections,
-            ),
-            (
-                "`ERROR 1021 (HY000): Disk full (/tmp/#sql_1.MAI); waiting for someone to free some space... (errno: 28)`",
-                TroubleKind::WaitsForSpace,
-            ),
-            ("ERROR 1135 (HY000): Can't create a new thread (errno 11); if you are", TroubleKind::NoThread),
-        ] {
-            assert!(is_of_log(line), "{line}");
-            let kinds: Vec<_> = read(line).troubles.into_iter().map(|trouble| trouble.kind).collect();
-            assert_eq!(kinds, [kind], "{line}");
-        }
-        assert!(
-            !is_of_client("ERROR 1064 (42000): You have an error")
-                && !is_of_client("see the ERROR 1040 (HY000)")
-        );
     }
 
     #[test]

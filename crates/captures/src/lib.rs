@@ -10,6 +10,7 @@
 
 #![allow(unreachable_pub, reason = "what others may use, this file says")]
 
+mod client_errors;
 mod clock;
 mod collections;
 #[cfg(test)]
@@ -17,6 +18,7 @@ mod damage;
 mod deadlock_rows;
 mod error_log;
 mod events;
+mod headless;
 mod heads;
 mod hints;
 mod json;
@@ -29,6 +31,7 @@ pub mod part;
 #[cfg(test)]
 mod pasted;
 mod plain;
+mod python;
 mod recognise;
 mod reshaped;
 mod rows;

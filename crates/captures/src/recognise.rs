@@ -25,7 +25,7 @@ const ASIDE: usize = 3;
 pub fn recognise(name: &str, text: &str) -> Vec<Part> {
     if let Some(printed) = sysstat::from_json(text) {
         let stretch = Stretch { look: Look::System, first: 1, lines: text.lines().count(), text: printed };
-        return read(name, &stretch, false);
+        return read(name, &stretch, None, false);
     }
     if let Some(sets) = json::json(text) {
         let parts =
@@ -46,12 +46,7 @@ pub fn recognise(name: &str, text: &str) -> Vec<Part> {
     let stretches = stretches(&text);
     let is_all_other = stretches.iter().all(|stretch| stretch.look == Look::Other);
     for (at, stretch) in stretches.iter().enumerate() {
-        let mut read = read(name, stretch, is_all_other);
-        let below = stretches.get(at + 1).filter(|_| stretch.look == Look::Table);
-        if let (Some(part), Some(below)) = (read.last_mut(), below) {
-            part.says.extend(missing_rows(&stretch.text, &below.text));
-        }
-        parts.extend(read);
+        parts.extend(read(name, stretch, stretches.get(at + 1), is_all_other));
     }
     let known = parts.iter().any(|part| part.kind != Kind::Unknown);
     parts.retain(|part| part.kind != Kind::Unknown || !known || part.lines > ASIDE);
@@ -62,25 +57,19 @@ pub fn recognise(name: &str, text: &str) -> Vec<Part> {
     parts
 }
 
-/// How many of the rows that a list's foot counts are not above it: `18 rows in set (0.00 sec)` below five.
-fn missing_rows(list: &str, below: &str) -> Option<String> {
+/// How many of the rows that a list's foot counts are not above it, of those found: `18 rows in set (0.00 sec)` below five.
+fn missing_rows(found: usize, below: &str) -> Option<String> {
     let foot = below.lines().find(|line| !line.trim().is_empty())?.trim();
     let (number, rest) = foot.split_once(' ')?;
     let is_foot = rest.starts_with("rows in set") || rest.starts_with("row in set");
     let wanted: usize = number.parse().ok().filter(|_| is_foot)?;
-    let mut tables = Tables::default();
-    let mut rows = None;
-    for line in list.lines() {
-        rows = tables.take(line).or(rows);
-    }
-    let found = tables.finish().or(rows)?.len();
     let missing = wanted.checked_sub(found).filter(|missing| *missing > 0 && found < MOST_ROWS)?;
     let are = if missing == 1 { "is" } else { "are" };
     Some(format!("{missing} of the {wanted} rows {are} not in what was given"))
 }
 
-/// The documents of a stretch.
-fn read(name: &str, stretch: &Stretch, is_alone: bool) -> Vec<Part> {
+/// The documents of a stretch. What stands below a table counts its rows.
+fn read(name: &str, stretch: &Stretch, below: Option<&Stretch>, is_alone: bool) -> Vec<Part> {
     let part = |kind: Kind| Part {
         name: name.to_owned(),
         kind,
@@ -122,11 +111,15 @@ fn read(name: &str, stretch: &Stretch, is_alone: bool) -> Vec<Part> {
                 all.extend(tables.take(line).map(|rows| (time, rows)));
             }
             all.extend(tables.finish().map(|rows| (time, rows)));
-            let parts = table_parts(name, stretch.first, stretch.lines, all);
-            match parts.is_empty() && !stretch.text.contains("InnoDB") {
-                true => unknown(part(Kind::Unknown), &stretch.text),
-                false => parts,
+            let rows = all.last().map(|(_, rows)| rows.len());
+            let mut parts = table_parts(name, stretch.first, stretch.lines, all);
+            if parts.is_empty() && !stretch.text.contains("InnoDB") {
+                parts = unknown(part(Kind::Unknown), &stretch.text);
             }
+            if let (Some(part), Some(rows), Some(below)) = (parts.last_mut(), rows, below) {
+                part.says.extend(missing_rows(rows, &below.text));
+            }
+            parts
         }
         Look::Pairs => named_part(part(Kind::GlobalStatus), named::of_pairs(&stretch.text)),
         Look::Options => {

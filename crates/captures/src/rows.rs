@@ -5,7 +5,7 @@
 use spindoctor_collect::mysql::Rows;
 
 use crate::heads::is_number;
-use crate::table_kind::kind;
+use crate::table_kind::{TableKind, kind};
 
 /// Rows of one result set that are kept.
 pub(crate) const MOST_ROWS: usize = 20_000;
@@ -114,21 +114,25 @@ impl Tables {
     fn vertical(&mut self, line: &str) {
         let at_row = self.rows.len().checked_sub(1);
         let Some(row) = at_row.and_then(|at| self.rows.get_mut(at)) else { return };
-        let field = line.split_once(':').filter(|(name, _)| is_name(name.trim()));
         let place = line.find(':').unwrap_or_default();
         // Names are written flush right; a statement's own line that looks as one is where no name ends.
-        let field = field.filter(|(name, value)| {
+        let field = line.split_once(':').filter(|(name, value)| {
             let name = name.trim();
-            is_process_list(name)
-                || is_of_locks(name)
-                || (value.is_empty() || value.starts_with(' '))
+            let is_in_place = || {
+                (value.is_empty() || value.starts_with(' '))
                     && self.last.is_none_or(|(_, colon)| {
                         colon == place || self.is_flush_left && line.starts_with(name)
                     })
+            };
+            match is_name(name) {
+                true => is_process_list(name) || is_of_locks(name) || is_in_place(),
+                false => is_of_locks_with_blanks(name) && is_in_place(),
+            }
         });
         match field {
             Some((name, value)) => {
-                let name = name.trim().to_ascii_lowercase();
+                let name = name.trim();
+                let name = joined_name(name).unwrap_or_else(|| name.to_ascii_lowercase());
                 let at = match self.columns.iter().position(|column| *column == name) {
                     Some(at) => at,
                     None if self.columns.len() < MOST_COLUMNS => {
@@ -378,10 +382,10 @@ fn header(line: &str) -> Option<(Form, Vec<String>)> {
             _ => plain(cell),
         };
         let names: Vec<String> = cells.into_iter().enumerate().map(named).collect();
-        if !names.iter().all(|name| is_name(name)) {
-            return None;
+        match names.iter().all(|name| is_name(name)) {
+            true => kind(&names).is_some().then_some(names),
+            false => without_blanks(&names),
         }
-        kind(&names).is_some().then_some(names)
     };
     let trimmed = line.trim();
     // MySQL Workbench copies rows with the names behind a `#`.
@@ -402,6 +406,38 @@ fn header(line: &str) -> Option<(Form, Vec<String>)> {
         return None;
     }
     named(words).map(|names| (Form::Columns, names))
+}
+
+/// The names of a head of which some have blanks, as the manual's and people's own queries give them (`waiting trx id`), with `_` for
+/// the blanks. None where they are of no list of locks, of transactions or of processes: what a sentence has between its commas has
+/// blanks, too.
+fn without_blanks(names: &[String]) -> Option<Vec<String>> {
+    /// A sentence has fewer words of a process list that stand alone. By judgement.
+    const FEWEST_OF_LIST: usize = 4;
+    let names: Vec<String> = names.iter().map(|name| joined_name(name)).collect::<Option<_>>()?;
+    let is_list = || names.iter().filter(|name| is_process_list(name)).count() >= FEWEST_OF_LIST;
+    let is_known = match kind(&names)? {
+        TableKind::LockWaits
+        | TableKind::TableLockWaits
+        | TableKind::MetadataLocks
+        | TableKind::MetadataLockInfo
+        | TableKind::DataLocks
+        | TableKind::Transactions => true,
+        TableKind::ProcessList => is_list(),
+        _ => false,
+    };
+    is_known.then_some(names)
+}
+
+/// `waiting_trx_id` of `Waiting trx id`, `wait_time_s` of `wait time (s)`; None for what is no name.
+fn joined_name(name: &str) -> Option<String> {
+    let is_letter = |c: char| c.is_ascii_alphanumeric() || "_ -./()#".contains(c);
+    if name.len() > 64 || !name.starts_with(|c: char| c.is_ascii_alphabetic()) || !name.chars().all(is_letter)
+    {
+        return None;
+    }
+    let words = name.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| !word.is_empty());
+    Some(words.collect::<Vec<_>>().join("_").to_ascii_lowercase())
 }
 
 fn starts(line: &str) -> Vec<usize> {
@@ -437,7 +473,7 @@ fn rows_of_line(cells: &[String], wanted: usize) -> Option<Vec<Vec<String>>> {
 }
 
 /// The cells of a row of CSV, as many as wanted where one way of reading its quotes gives so many.
-fn quoted_cells(line: &str, mark: char, wanted: usize) -> Vec<String> {
+pub(crate) fn quoted_cells(line: &str, mark: char, wanted: usize) -> Vec<String> {
     let cells = quoted(line, mark, true);
     if cells.len() == wanted {
         return cells;
@@ -508,6 +544,11 @@ fn is_of_locks(name: &str) -> bool {
     ];
     let name = name.to_ascii_lowercase();
     BEGINS.iter().any(|begins| name.starts_with(begins))
+}
+
+/// True for such a column whose name has blanks: `waiting trx id`, `wait time (s)`.
+fn is_of_locks_with_blanks(name: &str) -> bool {
+    joined_name(name).is_some_and(|name| is_of_locks(&name) || name.starts_with("wait_"))
 }
 
 /// The columns of the process list of every server (Percona and MariaDB have more of them).
@@ -621,6 +662,45 @@ mod tests {
         let sets = tables(page);
         let rows: Vec<_> = sets[0].iter().map(|row| (row.text("state"), row.text("info"))).collect();
         assert_eq!(rows, [(Some("Locked"), Some("UPDATE a SET b = 1")), (None, None)]);
+    }
+
+    #[test]
+    fn names_with_blanks_are_names_of_lists_of_locks() {
+        let names =
+            "waiting trx id,waiting thread,waiting query,blocking trx id,blocking thread,blocking query";
+        let cells = ["5142", "47", "UPDATE a SET b = 1", "5132", "46", "NULL"];
+        let head = |mark: &str| names.replace(',', mark);
+        let vertical = names.split(',').zip(cells).map(|(name, cell)| format!("{name:>16}: {cell}\n"));
+        for list in [
+            format!("| {} |\n| {} |\n", head(" | "), cells.join(" | ")),
+            format!("{}\n{}\n", head(" | "), cells.join(" | ")),
+            format!("{}\n{}\n", head("\t"), cells.join("\t")),
+            format!("\"{}\"\n\"{}\"\n", head("\",\""), cells.join("\",\"")),
+            format!("{STARS} 1. row {STARS}\n{}", vertical.collect::<String>()),
+        ] {
+            let sets = tables(&list);
+            let row = sets.first().and_then(Rows::first).unwrap_or_else(|| panic!("no row of {list}"));
+            let texts = ["waiting_trx_id", "waiting_thread", "blocking_thread", "blocking_query"];
+            let found = texts.map(|name| row.text(name));
+            assert_eq!(found, [Some("5142"), Some("47"), Some("46"), None], "{list}");
+        }
+        let alias = "| Waiting Thread | Wait Time (s) | Blocking Thread |\n| 5 | 7 | 6 |\n";
+        assert_eq!(tables(alias)[0].names(), ["waiting_thread", "wait_time_s", "blocking_thread"]);
+    }
+
+    #[test]
+    fn sentences_with_commas_or_bars_are_no_heads() {
+        for text in [
+            "Time, User, and the state of it\n1, 2, 3\n",
+            "the waiting thread, the blocking thread\n1, 2\n",
+            "| Time of day | User | What happened |\n| 1 | 2 | 3 |\n",
+            "waiting for a lock, blocking others\n1, 2\n",
+        ] {
+            assert!(tables(text).is_empty(), "{text}");
+        }
+        let statement = "*************************** 1. row ***************************\n     Id: 7\n   Info: SELECT a\n\
+                         waiting for: b\n  blocking thread x: 1\n  State: x\n";
+        assert_eq!(cells(statement)[0].len(), 3);
     }
 
     #[test]

@@ -16,7 +16,8 @@ const FEW: usize = 2;
 /// Words before the command: number, user (`system user`), host, database.
 const MOST_BEFORE: usize = 5;
 
-const HEAD: &str = "Id\tUser\tHost\tdb\tCommand\tTime\tState\tInfo";
+/// The head of a process list, with tabs between its names.
+pub(crate) const HEAD: &str = "Id\tUser\tHost\tdb\tCommand\tTime\tState\tInfo";
 
 /// The lines of a text, with such a list as a client prints it.
 pub(crate) fn with_tabs(lines: Vec<String>) -> Vec<String> {

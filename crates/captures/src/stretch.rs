@@ -1,7 +1,7 @@
 //! A text to stretches of lines that belong together: where each document begins and ends, by content alone.
 
 use crate::rows::{header_of, is_border, row_number};
-use crate::{clock, deadlock_rows, error_log, named, slow_log, statement_report, status};
+use crate::{client_errors, clock, deadlock_rows, error_log, named, slow_log, statement_report, status};
 
 /// What a stretch of lines looks like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,7 +134,7 @@ fn next_look(now: Look, lines: &[&str], at: usize, is_open: bool, form: Option<c
             () if begins_table() => Look::Table,
             () if named::is_group(line) => Look::Options,
             // A client's error is a line by itself.
-            () if at > 0 && error_log::is_of_client(lines[at - 1]) => {
+            () if at > 0 && client_errors::is_of_client(lines[at - 1]) => {
                 beginning(lines, at).unwrap_or(Look::Other)
             }
             () => now,

@@ -399,3 +399,92 @@ fn a_list_that_names_the_holder_names_it_in_the_answer() {
     assert!(said.starts_with("metadata-lock-pileup: Connection 34123 "), "{said}");
     assert!(said.contains("  KILL 34123\n") && said.contains("longest wait 179"), "{said}");
 }
+
+/// What programs print of a list is diagnosed as the client's own list is.
+#[test]
+fn a_list_that_python_or_a_program_printed_without_a_head_has_the_answer_of_the_client_s() {
+    let client = "Id\tUser\tHost\tdb\tCommand\tTime\tState\tInfo\n\
+        11\tapp\th:1\tshop\tSleep\t90\t\tNULL\n\
+        12\tapp\th:2\tshop\tQuery\t41\tWaiting for table metadata lock\tALTER TABLE stock ADD c INT\n\
+        13\tapp\th:3\tshop\tQuery\t40\tWaiting for table metadata lock\tSELECT a, b FROM stock WHERE c = 'x'\n";
+    let wanted = answer(client);
+    assert!(wanted.starts_with("metadata-lock-pileup: "), "{wanted}");
+    let cells = || client.lines().skip(1).map(|line| line.split('\t').collect::<Vec<_>>());
+    let names: Vec<&str> = client.lines().next().expect("a head").split('\t').collect();
+    let python = |cell: &str| match cell {
+        "NULL" => "None".to_owned(),
+        number if number.parse::<u64>().is_ok() => number.to_owned(),
+        text => format!("'{}'", text.replace('\'', "\\'")),
+    };
+    let tuple =
+        |cells: Vec<&str>| format!("({})", cells.into_iter().map(python).collect::<Vec<_>>().join(", "));
+    let dict = |cells: Vec<&str>| {
+        let pairs = names.iter().zip(cells).map(|(name, cell)| format!("'{name}': {}", python(cell)));
+        format!("{{{}}}", pairs.collect::<Vec<_>>().join(", "))
+    };
+    let quoted = |cells: Vec<&str>| {
+        cells
+            .into_iter()
+            .map(|cell| format!("\"{cell}\"").replace("\"NULL\"", "\\N"))
+            .collect::<Vec<_>>()
+            .join(",")
+    };
+    let joined = |rows: Vec<String>, mark: &str| rows.join(mark);
+    for list in [
+        format!("[{}]\n", joined(cells().map(tuple).collect(), ", ")),
+        format!(">>> cur.fetchall()\n[{}]\n", joined(cells().map(dict).collect(), ",\n ")),
+        joined(cells().map(tuple).collect(), "\n"),
+        joined(cells().map(quoted).collect(), "\n"),
+        joined(cells().map(|cells| cells.join(",")).collect(), "\n"),
+        joined(cells().map(|cells| cells.join("\t")).collect(), "\n"),
+    ] {
+        assert_eq!(answer(&format!("{list}\n")), wanted, "{list}");
+    }
+}
+
+/// The names that the manual's query of lock waits gives have blanks.
+#[test]
+fn a_list_of_lock_waits_whose_names_have_blanks_names_who_has_the_lock() {
+    let list = "+----------------+----------------+---------------+-----------------+-----------------+----------------+\n\
+        | waiting trx id | waiting thread | waiting query | wait age | blocking trx id | blocking thread | blocking query |\n\
+        +----------------+----------------+---------------+-----------------+-----------------+----------------+\n\
+        | 4412 | 88 | UPDATE stock SET n = n - 1 WHERE id = 5 | 00:00:19 | 4400 | 71 | NULL |\n\
+        | 4413 | 89 | UPDATE stock SET n = n - 1 WHERE id = 5 | 00:00:19 | 4400 | 71 | NULL |\n\
+        +----------------+----------------+---------------+-----------------+-----------------+----------------+\n\
+        2 rows in set (0.00 sec)\n";
+    let wanted = answer(
+        &list
+            .replace("waiting ", "waiting_")
+            .replace("blocking ", "blocking_")
+            .replace("trx id", "trx_id")
+            .replace("wait age", "wait_age"),
+    );
+    let said = answer(list);
+    assert!(said.starts_with("row-lock-pileup: ") && said.contains("  KILL 71\n"), "{said}");
+    assert_eq!(said, wanted);
+    let python = "[{'waiting trx id': 4412, 'waiting thread': 88, 'waiting query': 'UPDATE stock SET n = n - 1 WHERE id = 5', 'wait age': datetime.timedelta(seconds=19), \
+        'blocking trx id': 4400, 'blocking thread': 71, 'blocking query': None}]\n";
+    let said = answer(python);
+    assert!(said.starts_with("row-lock-pileup: ") && said.contains("  KILL 71\n"), "{said}");
+}
+
+#[test]
+fn a_wait_that_a_list_has_no_word_for_is_not_said_to_be_absent() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("list");
+    let mut list = "Id\tUser\tHost\tdb\tCommand\tTime\tState\tInfo\n".to_owned();
+    for id in 7..19 {
+        list += &format!("{id}\tapp\tweb\tshop\tQuery\t4\tupdate\tINSERT INTO orders VALUES ({id})\n");
+    }
+    fs::write(&file, list).expect("a file");
+    let (json, _) = printed(&format!("doctor --json --fail-on never --from {}", file.display()));
+    let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    let clear: Vec<&str> =
+        json["clear"].as_array().expect("a list").iter().filter_map(|cause| cause.as_str()).collect();
+    for hidden in ["free-page-wait", "write-io-bound", "read-io-bound", "auto-increment-lock"] {
+        assert!(!clear.contains(&hidden), "{hidden} may be what they wait for: {clear:?}");
+    }
+    for shown in ["user-lock-pileup", "global-lock-pileup", "semi-sync-wait"] {
+        assert!(clear.contains(&shown), "{shown} has a state: {clear:?}");
+    }
+}
