@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use spindoctor_collect::mysql::{Endpoint, Target};
 use spindoctor_collect::watch::{Profiling, WatchOptions, watch};
-use spindoctor_model::{Diagnosis, Severity, Window};
+use spindoctor_model::{Diagnosis, Flavor, Severity, Window};
 
 use super::{Scenario, Suffering, TABLES};
 use crate::command::Progress;
@@ -15,7 +15,7 @@ use crate::home::Home;
 use crate::installation::{Installation, Which};
 use crate::load::LoadReport;
 use crate::load::background::{Background, Beside};
-use crate::server::Server;
+use crate::server::{Server, ServerSpec};
 
 /// How long the suffering may take to show.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -24,6 +24,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const PATIENCE_AFTER: Duration = Duration::from_secs(15);
 /// How often it is looked for.
 const EVERY: Duration = Duration::from_millis(200);
+/// `max_connections` of a server that suffers twice. The usual 151 hold the sessions that one scenario draws, with the clients
+/// beside it, and not those of two, which may be 241: 120 wait for a GTID, and 120 for a user lock that one more holds.
+const ROOM_FOR_TWO: u32 = 300;
 
 /// How a scenario is run.
 #[derive(Debug, Clone)]
@@ -185,16 +188,27 @@ async fn suffer_so(
     if !scenario.flavors.contains(&flavor) {
         return Err(Error::NotOn { scenario: scenario.name, flavor });
     }
-    let mut spec = (scenario.spec)(flavor);
-    spec.which = which.clone();
-    spec.draw = options.draw;
-    if options.beside.is_some() || options.second.is_some() {
-        spec.tables = spec.tables.or(Some(TABLES));
-    }
+    let spec = spec_for(scenario, options, flavor);
     progress(&format!("{}: starting the server", scenario.name));
     let server = Server::start(home, &spec, progress).await?;
     let (suffering, seen) = make_suffer(&server, scenario, progress).await?;
     Ok((server, suffering, seen))
+}
+
+/// The server that a run needs.
+fn spec_for(scenario: &Scenario, options: &RunOptions, flavor: Flavor) -> ServerSpec {
+    let mut spec = (scenario.spec)(flavor);
+    spec.which = options.which.clone();
+    spec.draw = options.draw;
+    if options.beside.is_some() || options.second.is_some() {
+        spec.tables = spec.tables.or(Some(TABLES));
+    }
+    // Where a scenario is about the room itself it has set it.
+    let sets_room = spec.options.iter().any(|option| option.starts_with("--max-connections="));
+    if options.second.is_some() && !sets_room {
+        spec.options.push(format!("--max-connections={ROOM_FOR_TWO}"));
+    }
+    spec
 }
 
 async fn make_suffer(
@@ -241,5 +255,27 @@ fn named_first(label: Option<&str>, diagnosis: &Diagnosis) -> bool {
     match label {
         Some(cause) => diagnosis.findings.first().is_some_and(|finding| finding.cause == cause),
         None => diagnosis.findings.iter().all(|finding| finding.severity <= Severity::Note),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::find;
+
+    fn room(name: &str, second: Option<&str>) -> Vec<String> {
+        let second = second.map(|second| find(second).unwrap());
+        let options = RunOptions { second, ..RunOptions::default() };
+        let mut set = spec_for(find(name).unwrap(), &options, Flavor::Mysql).options;
+        set.retain(|option| option.starts_with("--max-connections="));
+        set
+    }
+
+    #[test]
+    fn a_server_that_suffers_twice_has_room_for_the_sessions_of_both() {
+        let both = format!("--max-connections={ROOM_FOR_TWO}");
+        assert_eq!(room("row-lock-pileup", Some("user-lock-pileup")), [both]);
+        assert!(room("row-lock-pileup", None).is_empty());
+        assert_eq!(room("connections-exhausted", Some("user-lock-pileup")), ["--max-connections=20"]);
     }
 }

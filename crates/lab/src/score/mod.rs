@@ -137,13 +137,22 @@ pub async fn score(
             break;
         }
         let run = run(home, case, options, progress, wrong).await?;
-        let verdict = if run.is_right() { "right" } else { "wrong" };
-        let found: Vec<&str> = run.found.iter().map(|found| found.cause.as_str()).collect();
-        progress(&format!("{} of {of}: {verdict}: {} found {found:?}", at + 1, name_of(&run.case)));
+        progress(&format!("{} of {of}: {}", at + 1, line_of(&run)));
         kept::append(&path, &run)?;
         runs.push(run);
     }
     Ok(runs)
+}
+
+/// `right: row-lock-pileup on MySQL, seed 4711 found ["row-lock-pileup"]`. A run that the lab could not make is no wrong answer.
+fn line_of(run: &ScoredRun) -> String {
+    let name = name_of(&run.case);
+    if let Some(error) = &run.error {
+        return format!("not made: {name}: {error}");
+    }
+    let verdict = if run.is_right() { "right" } else { "wrong" };
+    let found: Vec<&str> = run.found.iter().map(|found| found.cause.as_str()).collect();
+    format!("{verdict}: {name} found {found:?}")
 }
 
 /// `row-lock-pileup on MySQL, mild, seed 4711`
@@ -225,4 +234,42 @@ fn found_in(diagnosis: &Diagnosis) -> Vec<Found> {
         score: finding.score,
     });
     found.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_the_lab_could_not_make_is_no_wrong_answer() {
+        let case = Case {
+            scenario: "row-lock-pileup".into(),
+            flavor: Flavor::Mysql,
+            server: None,
+            strength: Strength::Severe,
+            second: Some("user-lock-pileup".into()),
+            seed: 7,
+        };
+        let found = |cause: &str| Found { cause: cause.into(), severity: Severity::Critical, score: 0.9 };
+        let mut run = ScoredRun {
+            build: "this".into(),
+            ended: jiff::Timestamp::UNIX_EPOCH,
+            case,
+            label: Some("row-lock-pileup".into()),
+            second_label: Some("user-lock-pileup".into()),
+            seen: String::new(),
+            found: vec![found("row-lock-pileup")],
+            unnamed: None,
+            lost: None,
+            verdict_s: 10.0,
+            error: None,
+        };
+        let name = "row-lock-pileup with user-lock-pileup on MySQL, seed 7";
+        assert_eq!(line_of(&run), format!("wrong: {name} found [\"row-lock-pileup\"]"));
+        run.found.push(found("user-lock-pileup"));
+        assert!(line_of(&run).starts_with("right: "), "{}", line_of(&run));
+        run.found.clear();
+        run.error = Some("too many connections".into());
+        assert_eq!(line_of(&run), format!("not made: {name}: too many connections"));
+    }
 }
