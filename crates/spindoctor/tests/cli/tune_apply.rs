@@ -70,7 +70,7 @@ fn a_setting_that_helps_is_kept_reported_and_logged() {
     );
     let page = lab.state.path().join("trial.html");
     let flags = format!(
-        "--only innodb_spin_wait_delay=6 --only innodb-spin-wait-pause-multiplier=50 --settle 200ms --measure 800ms \
+        "--only innodb_spin_wait_delay=6 --only innodb-spin-wait-pause-multiplier=50 --settle 100ms --measure 400ms \
          --max-time 90s --json --html {}",
         page.display()
     );
@@ -117,7 +117,7 @@ fn ctrl_c_in_a_new_block_puts_the_old_value_back_and_reports_what_was_seen() {
     let lab = Lab::new(Which::Mysql, Some((Workload::OltpPointSelect, 8)), &[]);
     let before = lab.value("innodb_sync_spin_loops");
     // Long blocks: it is in the middle of one for sure.
-    let flags = "--only innodb_sync_spin_loops=31 --settle 1s --measure 9s --max-time 10m --json";
+    let flags = "--only innodb_sync_spin_loops=31 --settle 1s --measure 4s --max-time 10m --json";
     let child = lab.apply(flags).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
     let deadline = Instant::now() + 2 * PATIENCE;
     while lab.value("innodb_sync_spin_loops") == before {
