@@ -419,7 +419,7 @@ impl Counters {
                 .loops
                 .as_ref()
                 .zip(earlier.loops.as_ref())
-                .and_then(|(now, then)| now.median_ns_since(then)),
+                .and_then(|(now, then)| now.mean_ns_since(then)),
             segment_waits_per_s: segments.map(|grown| grown.count / seconds),
             segment_wait_ms_per_s: segments.and_then(|grown| Some(grown.wait_ms? / seconds)),
         })

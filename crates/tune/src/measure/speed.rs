@@ -1,6 +1,6 @@
 //! The speed of the host's CPUs at the moment: the same loop, run now and then on some of them.
 //!
-//! In: nothing but time. Out: a histogram of how long the loops took, which grows; of two of them, the median between.
+//! In: nothing but time. Out: a histogram of how long the loops took, which grows; of two of them, the mean speed between.
 //! A virtual machine shares its CPUs' caches, clocks and time with others, and throughput follows. The comparison is
 //! corrected by what the loops show (`statistics::quads::compared`).
 //!
@@ -23,8 +23,11 @@ const WORDS: usize = 1 << 15;
 const MOST_CPUS: usize = 4;
 /// Buckets of the histogram, each 1 % wide, from a microsecond to some 3 ms.
 const BUCKETS: usize = 800;
-/// Loops between two readings that are enough for a median.
+/// Loops between two readings that are enough for a mean.
 const LEAST_LOOPS: u64 = 10;
+/// Longer than so many medians a loop was interrupted: speeds differ by less. Neighbours on the other thread of a core take up to
+/// half of its speed.
+const INTERRUPTED: f64 = 2.0;
 
 /// Loops that run until this is dropped.
 #[derive(Debug)]
@@ -67,24 +70,28 @@ impl Drop for Speed {
 }
 
 impl Loops {
-    /// The median of the loops since, nanoseconds; none where they were too few. A median, because what interrupts the CPUs
-    /// belongs to what is measured and must not pass for a slow CPU: it meets few of the loops.
-    pub fn median_ns_since(&self, earlier: &Self) -> Option<f64> {
-        let between: Vec<u64> =
-            self.0.iter().zip(&earlier.0).map(|(now, then)| now.saturating_sub(*then)).collect();
-        let count: u64 = between.iter().sum();
+    /// How long a loop took since at the CPUs' mean speed, nanoseconds; none where they were too few. The mean of speeds, because
+    /// that is what a throughput follows: where a CPU is fast for a part of the time and slow for the rest, a median is one of the
+    /// two. What interrupts the CPUs belongs to what is measured and must not pass for a slow CPU: loops that took
+    /// [`INTERRUPTED`] times the median are left out.
+    pub fn mean_ns_since(&self, earlier: &Self) -> Option<f64> {
+        let between = || {
+            let ns = (0..).map(|bucket| 1_000.0 * 1.01_f64.powf(f64::from(bucket) + 0.5));
+            ns.zip(self.0.iter().zip(&earlier.0).map(|(now, then)| now.saturating_sub(*then)))
+        };
+        let count: u64 = between().map(|(_, loops)| loops).sum();
         if count < LEAST_LOOPS {
             return None;
         }
-        let (mut below, half) = (0, count as f64 / 2.0);
-        for (bucket, &here) in between.iter().enumerate() {
-            if here > 0 && (below + here) as f64 >= half {
-                let within = (half - below as f64) / here as f64;
-                return Some(1_000.0 * 1.01_f64.powf(bucket as f64 + within));
-            }
-            below += here;
-        }
-        None
+        let mut below = 0;
+        let median_ns = between().find_map(|(ns, loops)| {
+            below += loops;
+            (2 * below >= count).then_some(ns)
+        })?;
+        let whole = between().filter(|(ns, _)| *ns < INTERRUPTED * median_ns);
+        let (loops, per_ns) = whole
+            .fold((0.0, 0.0), |(loops, per_ns), (ns, here)| (loops + here as f64, per_ns + here as f64 / ns));
+        Some(loops / per_ns)
     }
 }
 
@@ -129,15 +136,27 @@ mod tests {
     }
 
     #[test]
-    fn the_median_between_two_readings_is_right_to_a_percent_and_a_few_interruptions_do_not_move_it() {
+    fn the_mean_speed_between_two_readings_is_right_to_a_percent_and_interruptions_do_not_move_it() {
         let earlier = loops(&[1e9, 0.0, 70.0]);
-        let mut now = loops(&[50.0; 20]);
-        let interrupted = loops(&[3_000.0; 5]);
-        for (at, count) in now.0.iter_mut().enumerate() {
-            *count += earlier.0[at] + interrupted.0[at];
+        let since = |parts: &[(f64, usize)]| {
+            let mut now = loops(&[3_000.0; 5]);
+            for (us, count) in parts {
+                now.0[bucket(Duration::from_secs_f64(us / 1e6))] += *count as u64;
+            }
+            for (at, count) in now.0.iter_mut().enumerate() {
+                *count += earlier.0[at];
+            }
+            now.mean_ns_since(&earlier).unwrap()
+        };
+        for (parts, us) in [
+            (&[(50.0, 20)][..], 50.0),
+            // A CPU that was fast for half of the time: what it did in the mean, and not one of the two.
+            (&[(50.0, 30), (75.0, 30)], 60.0),
+            (&[(50.0, 10), (75.0, 30)], 66.7),
+        ] {
+            let mean = since(parts);
+            assert!((mean / (us * 1_000.0) - 1.0).abs() < 0.01, "{parts:?} {mean}");
         }
-        let median = now.median_ns_since(&earlier).unwrap();
-        assert!((median / 50_000.0 - 1.0).abs() < 0.01, "{median}");
-        assert_eq!(earlier.median_ns_since(&earlier), None);
+        assert_eq!(earlier.mean_ns_since(&earlier), None);
     }
 }
