@@ -28,7 +28,7 @@ const LEAST: usize = 7;
 pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "no-effect",
     story: "`spindoctor tune --apply` with the same value on both sides: *helps* and *hurts* are false. A MySQL in memory \
-            under 16 clients of sysbench's oltp_point_select, blocks of 0.3 s and 1 s, ten minutes a run at most, the default \
+            under 16 clients of sysbench's oltp_point_select, blocks of 0.1 s and 0.4 s, ten minutes a run at most, the default \
             margins. Simulated ones stand under truth-table.",
     run: |bench| Box::pin(run(bench)),
 };
@@ -59,9 +59,9 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
         "--only",
         "innodb_spin_wait_delay=6",
         "--settle",
-        "300ms",
+        "100ms",
         "--measure",
-        "1s",
+        "400ms",
         "--max-time",
         "10m",
     ];
