@@ -46,6 +46,15 @@ pub fn ascii(text: &str) -> String {
     shown
 }
 
+/// One ASCII character in place of one cell of a screen, whose room is fixed: of a sign that needs more, the first.
+pub fn cell(symbol: &str) -> char {
+    let Some(character) = symbol.chars().next() else { return ' ' };
+    match character.is_ascii() {
+        true => character,
+        false => signs(character).and_then(|signs| signs.chars().next()).unwrap_or('?'),
+    }
+}
+
 /// What stands for a character that results are drawn with.
 fn signs(character: char) -> Option<&'static str> {
     Some(match character {
@@ -110,6 +119,12 @@ mod tests {
     use super::*;
 
     use unicode_width::UnicodeWidthStr as _;
+
+    #[test]
+    fn a_cell_of_a_screen_stays_one() {
+        let drawn = ["▁", "█", "│", "→", "…", "日", "a", "e\u{301}", ""];
+        assert_eq!(drawn.map(cell).iter().collect::<String>(), "_#|-.?ae ");
+    }
 
     #[test]
     fn signs_of_results_are_written_in_ascii() {

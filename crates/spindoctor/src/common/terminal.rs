@@ -8,7 +8,8 @@ use std::io::IsTerminal;
 
 use std::os::fd::AsFd;
 
-use spindoctor_page::ascii::ascii;
+use ratatui::buffer::Buffer;
+use spindoctor_page::ascii::{self, ascii};
 use spindoctor_page::csv::Reader;
 use spindoctor_page::text::{DEFAULT_WIDTH, Look};
 
@@ -63,10 +64,37 @@ pub fn columns_of_stdout() -> Option<usize> {
 
 /// A text for people in the characters of the locale: where that is not UTF-8, in ASCII.
 pub fn in_characters_of_locale(text: &str) -> Cow<'_, str> {
-    match is_utf8(|variable| std::env::var_os(variable)) {
+    match has_utf8() {
         true => Cow::Borrowed(text),
         false => Cow::Owned(ascii(text)),
     }
+}
+
+/// A drawn screen in the characters of the locale, each in its cell.
+pub fn in_cells_of_locale(screen: &mut Buffer) {
+    if has_utf8() {
+        return;
+    }
+    for cell in &mut screen.content {
+        if !cell.symbol().is_ascii() {
+            let shown = ascii::cell(cell.symbol());
+            cell.set_char(shown);
+        }
+    }
+}
+
+fn has_utf8() -> bool {
+    is_utf8(|variable| std::env::var_os(variable))
+}
+
+/// Columns and lines of standard output: of a terminal what it reports, else what `COLUMNS` and `LINES` say; none of what neither
+/// does.
+pub fn size_of_stdout() -> (Option<usize>, Option<usize>) {
+    let asked = |variable| {
+        let asked: Option<usize> = std::env::var(variable).ok().and_then(|asked| asked.trim().parse().ok());
+        asked.filter(|asked| *asked > 0)
+    };
+    (columns_of_stdout().or_else(|| asked("COLUMNS")), rows_of_stdout().or_else(|| asked("LINES")))
 }
 
 /// True where the locale's characters are UTF-8. Of `LC_ALL`, `LC_CTYPE` and `LANG` the first that is set and not empty

@@ -19,7 +19,7 @@ use super::running::table;
 use super::servers::{Fleet, limits};
 use super::writer::Finished;
 use crate::common::exit::ExitStatus;
-use crate::common::terminal::columns_of_stdout;
+use crate::common::terminal::{in_cells_of_locale, size_of_stdout};
 use crate::common::{output, terminal};
 use crate::top::{
     Board, Drawn, FleetFacts, FleetState, Flow, GiveBack, LOOK_AROUND, Theme, draw_fleet, ended_by_signal,
@@ -61,7 +61,7 @@ fn once(fleet: &Fleet, servers: &Servers, state: &FleetState) -> anyhow::Result<
     let begun = Instant::now();
     let (board, left) = wait_for(look(servers))?;
     let listing = state.listing(&board, &fleet.names, Instant::now());
-    output::print(&table(&listing, columns_of_stdout()))?;
+    output::print(&table(&listing, size_of_stdout().0))?;
     let cut = match board.counts().cut {
         0 => Vec::new(),
         cut => vec![format!(
@@ -152,7 +152,10 @@ fn show(fleet: &Fleet, shared: &Shared, mut state: FleetState) -> anyhow::Result
         }
         let listing = state.listing(&board, &fleet.names, now);
         let mut drawn = Drawn::default();
-        terminal.draw(|frame| drawn = draw_fleet(frame.buffer_mut(), &state, &board, &listing, theme))?;
+        terminal.draw(|frame| {
+            drawn = draw_fleet(frame.buffer_mut(), &state, &board, &listing, theme);
+            in_cells_of_locale(frame.buffer_mut());
+        })?;
         state.clamp(listing.rows.len());
         if !event::poll(LOOK_AROUND)? {
             continue;

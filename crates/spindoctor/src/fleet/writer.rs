@@ -178,6 +178,15 @@ impl Writer {
     }
 }
 
+/// True for tables and groups of answers; rows with tabs, CSV and JSON are data.
+fn is_for_people(asked: &FleetQuery) -> bool {
+    match format(asked) {
+        FleetFormat::Table => true,
+        FleetFormat::Tab | FleetFormat::Csv => asked.group,
+        FleetFormat::Json | FleetFormat::Parquet => false,
+    }
+}
+
 /// What can go wrong between the store and the output.
 enum Broken {
     Here(anyhow::Error),
@@ -201,7 +210,10 @@ impl Broken {
 
 /// Where the text goes.
 enum Out {
-    Standard,
+    Standard {
+        /// True for a text in the characters of the locale, false for data as it is.
+        is_for_people: bool,
+    },
     File(File),
     /// Somebody else has it now.
     Taken,
@@ -210,7 +222,7 @@ enum Out {
 impl Out {
     fn to(asked: &FleetQuery) -> anyhow::Result<Self> {
         Ok(match &asked.out {
-            None => Self::Standard,
+            None => Self::Standard { is_for_people: is_for_people(asked) },
             Some(path) => {
                 let file = spindoctor_safefile::create(path);
                 Self::File(file.with_context(|| format!("could not make {}", path.display()))?)
@@ -220,7 +232,7 @@ impl Out {
 
     fn look(&self) -> Look {
         match self {
-            Self::Standard => terminal::wide_look_of_stdout(),
+            Self::Standard { .. } => terminal::wide_look_of_stdout(),
             Self::File(_) | Self::Taken => Look::of_file(),
         }
     }
@@ -229,7 +241,7 @@ impl Out {
     fn take(&mut self) -> anyhow::Result<Box<dyn Write + Send>> {
         Ok(match std::mem::replace(self, Self::Taken) {
             Self::File(file) => Box::new(io::BufWriter::new(file)),
-            Self::Standard | Self::Taken => Box::new(io::stdout()),
+            Self::Standard { .. } | Self::Taken => Box::new(io::stdout()),
         })
     }
 
@@ -238,7 +250,10 @@ impl Out {
             return Ok(());
         }
         let written = match self {
-            Self::Standard => {
+            Self::Standard { is_for_people } => {
+                let shown = std::str::from_utf8(text).ok().filter(|_| *is_for_people);
+                let shown = shown.map(terminal::in_characters_of_locale);
+                let text = shown.as_ref().map_or(text, |shown| shown.as_bytes());
                 let mut stdout = io::stdout().lock();
                 stdout.write_all(text).and_then(|()| stdout.flush())
             }

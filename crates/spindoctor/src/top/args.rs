@@ -1,5 +1,6 @@
 //! The flags of `spindoctor top`.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -44,11 +45,16 @@ pub struct Top {
     pub connection: Connection,
 }
 
+/// Columns that a screen may have.
+pub const COLUMNS: RangeInclusive<u16> = 40..=1_000;
+/// Rows that it may have.
+pub const ROWS: RangeInclusive<u16> = 8..=1_000;
+
 /// `200x50`. No window of a terminal is larger than the largest here.
 fn size(text: &str) -> Result<(u16, u16), String> {
     let parsed = text.split_once('x').and_then(|(columns, rows)| {
         let size: (u16, u16) = (columns.trim().parse().ok()?, rows.trim().parse().ok()?);
-        ((40..=1_000).contains(&size.0) && (8..=1_000).contains(&size.1)).then_some(size)
+        (COLUMNS.contains(&size.0) && ROWS.contains(&size.1)).then_some(size)
     });
     parsed.ok_or_else(|| "columns and rows are wanted, from 40x8 to 1000x1000: 200x50".to_owned())
 }

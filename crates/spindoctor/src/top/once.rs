@@ -1,10 +1,12 @@
 //! One screen as text on standard output.
 
+use std::ops::RangeInclusive;
+
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use unicode_width::UnicodeWidthStr as _;
 
-use super::args::Top as Asked;
+use super::args::{COLUMNS, ROWS, Top as Asked};
 use super::draw::{Theme, draw};
 use super::feed::Feed;
 use super::moment::Moment;
@@ -13,7 +15,7 @@ use super::state::State;
 use super::still::Still;
 use super::view::Content;
 use crate::common::session::WithoutSession;
-use crate::common::terminal::{columns_of_stdout, rows_of_stdout};
+use crate::common::terminal::size_of_stdout;
 use crate::common::{output, session};
 
 /// Where the size of the screen is not known.
@@ -44,9 +46,12 @@ pub fn run(asked: &Asked) -> anyhow::Result<()> {
 }
 
 fn size() -> (u16, u16) {
-    let known = columns_of_stdout().zip(rows_of_stdout());
-    let known = known.and_then(|(columns, rows)| Some((columns.try_into().ok()?, rows.try_into().ok()?)));
-    known.unwrap_or(DEFAULT_SIZE)
+    let (columns, rows) = size_of_stdout();
+    let within = |known: Option<usize>, bounds: RangeInclusive<u16>, default: u16| {
+        let known = known.map(|known| u16::try_from(known).unwrap_or(u16::MAX));
+        known.map_or(default, |known| known.clamp(*bounds.start(), *bounds.end()))
+    };
+    (within(columns, COLUMNS, DEFAULT_SIZE.0), within(rows, ROWS, DEFAULT_SIZE.1))
 }
 
 /// The lines of a buffer, without the blanks at their ends.

@@ -17,7 +17,7 @@ use super::peak::peak;
 use super::screen::Screen;
 use super::state::{Clock, Facts, Flow, State};
 use super::view::Content;
-use crate::common::terminal;
+use crate::common::terminal::{self, in_cells_of_locale};
 
 /// While a recording plays, so many pictures a second are drawn at most: more than an eye needs of numbers.
 const FRAME: Duration = Duration::from_millis(100);
@@ -73,7 +73,10 @@ pub fn show(feed: &mut dyn Feed, mut state: State) -> anyhow::Result<()> {
         let mut shown = Content::new(&state, &moment);
         let mut drawn = Drawn::default();
         let mut picture = |moment: &Moment, shown: &Content, state: &State| {
-            terminal.draw(|frame| drawn = draw(frame.buffer_mut(), state, moment, shown, theme))?;
+            terminal.draw(|frame| {
+                drawn = draw(frame.buffer_mut(), state, moment, shown, theme);
+                in_cells_of_locale(frame.buffer_mut());
+            })?;
             anyhow::Ok(())
         };
         picture(&moment, &shown, &state)?;

@@ -24,6 +24,23 @@ fn a_pipe_is_as_wide_as_columns_says() {
 }
 
 #[test]
+fn a_screen_is_as_large_as_columns_and_lines_say_in_the_characters_of_the_locale() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let line = format!("top --once --replay {}", recording(folder.path()).display());
+    let drawn = |columns: &str, lines: &str| {
+        let screen = printed_with(&[("COLUMNS", columns), ("LINES", lines)], &line);
+        let widest = screen.lines().map(|line| line.chars().count()).max().expect("lines");
+        (widest, screen.lines().count())
+    };
+    assert_eq!(drawn("120", "40"), (120, 40));
+    assert_eq!(drawn("2", "9999"), (40, 1_000), "as large as a screen may be");
+    assert_eq!(drawn("wide", ""), (80, 24));
+    let utf8 = printed_with(&[], &line);
+    let ascii = printed_with(&[("LANG", "C")], &line);
+    assert!(ascii.is_ascii() && !utf8.is_ascii(), "{ascii}");
+}
+
+#[test]
 fn a_locale_without_utf8_has_ascii_and_json_and_pages_stay_as_they_are() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = recording(folder.path());
