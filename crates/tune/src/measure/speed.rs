@@ -72,8 +72,8 @@ impl Drop for Speed {
 impl Loops {
     /// How long a loop took since at the CPUs' mean speed, nanoseconds; none where they were too few. The mean of speeds, because
     /// that is what a throughput follows: where a CPU is fast for a part of the time and slow for the rest, a median is one of the
-    /// two. What interrupts the CPUs belongs to what is measured and must not pass for a slow CPU: loops that took
-    /// [`INTERRUPTED`] times the median are left out.
+    /// two. What interrupts the CPUs belongs to what is measured and must not pass for a slow CPU: loops that took twice the
+    /// median or longer are left out.
     pub fn mean_ns_since(&self, earlier: &Self) -> Option<f64> {
         let between = || {
             let ns = (0..).map(|bucket| 1_000.0 * 1.01_f64.powf(f64::from(bucket) + 0.5));
