@@ -76,7 +76,7 @@ const TROUBLES: [(&str, &str); 65] = [
     ("got signal 6", "the server ended itself after a failed check (signal 6)"),
     ("got signal 7", "the server could not read a file that is mapped into its memory (signal 7)"),
     ("assertion failure", "a check of the server's own failed"),
-    ("disk is full writing", "a disk was full: the server waited for room"),
+    (DISK_IS_FULL, "a disk was full: the server waited for room"),
     // ER_DISK_FULL, as a client prints it
     ("waiting for someone to free some space", "a disk was full: the server waited for room"),
     ("no space left on device", "a disk was full"),
@@ -191,10 +191,14 @@ pub(crate) fn without_json(text: &str) -> Option<String> {
     (read > 0).then_some(plain_text)
 }
 
+/// The first line of a server that waits for room, with the file; every minute or ten it says that it still does.
+const DISK_IS_FULL: &str = "disk is full writing";
+const STILL_FULL: &str = "message reprinted in";
+
 /// Which trouble that causes rest on a sign is of.
 fn kind_of(sign: &str) -> Option<TroubleKind> {
     Some(match sign {
-        "disk is full writing" | "waiting for someone to free some space" => TroubleKind::WaitsForSpace,
+        DISK_IS_FULL | "waiting for someone to free some space" => TroubleKind::WaitsForSpace,
         "no space left on device"
         | "errno: 28"
         | "errcode: 28"
@@ -371,6 +375,7 @@ pub(crate) fn read(text: &str) -> ErrorLog {
             waits.push(line);
         }
         let lower = line.get(..line.floor_char_boundary(600)).unwrap_or(line).to_ascii_lowercase();
+        let goes_on = has_sign(&lower, STILL_FULL);
         let has = |sign: &str| match sign {
             DID_NOT_RUN => wrote_nothing(&lower),
             HUNG_OF_SERVER => is_hung_server(line),
@@ -385,9 +390,12 @@ pub(crate) fn read(text: &str) -> ErrorLog {
             {
                 has_sign(&lower, sign) && is_kill_for_memory(&lower)
             }
+            DISK_IS_FULL => has_sign(&lower, DISK_IS_FULL) || goes_on,
             sign => has_sign(&lower, sign),
         };
         if let Some(at) = TROUBLES.iter().position(|(sign, _)| has(sign)) {
+            // What goes on names the file no more.
+            let line = if goes_on && seen[at].0 > 0 { seen[at].2 } else { line };
             seen[at] = (seen[at].0 + 1, log.time, line);
             slowest_ms[at] = slowest_ms[at].max(duration_ms(&lower).unwrap_or(0));
         } else if let Some(words) = error(line) {
@@ -717,6 +725,19 @@ mod tests {
         assert!(!has_sign("error 2813", "error 28") && has_sign("error 2813, error 28", "error 28"));
         let windows = read("160212 11:53:00 InnoDB: Operating system error number 112.\n");
         assert_eq!(windows.troubles.first().map(|trouble| trouble.kind), Some(TroubleKind::DiskFull));
+    }
+
+    #[test]
+    fn a_disk_is_full_for_as_long_as_the_server_says_that_it_still_waits() {
+        let log = read(
+            "2017-08-22 8:22:53 140295123517777 [Warning] mysqld: Disk is full writing '/tmp/#sql_51b0_0.MAD' (Errcode: 28 \"No space \
+             left on device\"). Waiting for someone to free space...\n\
+             2017-08-22 8:32:53 140295123517777 [Warning] mysqld: Retry in 60 secs. Message reprinted in 600 secs\n\
+             2017-08-22 9:02:53 140295123517777 [Warning] mysqld: Retry in 60 secs. Message reprinted in 600 secs\n",
+        );
+        let trouble = log.troubles.iter().find(|trouble| trouble.kind == TroubleKind::WaitsForSpace).unwrap();
+        assert_eq!((trouble.times, trouble.before_end_s), (3, Some(0.0)));
+        assert!(trouble.line.contains("#sql_51b0_0.MAD"), "{}", trouble.line);
     }
 
     #[test]

@@ -58,7 +58,7 @@ fn waits(text: &str) -> Vec<String> {
 }
 
 /// The number in `*** (1) TRANSACTION:`, `*** (1) WAITING FOR THIS LOCK TO BE GRANTED:`
-fn numbered(line: &str) -> Option<&str> {
+pub(crate) fn numbered(line: &str) -> Option<&str> {
     let (number, _) = line.trim().strip_prefix("*** (")?.split_once(')')?;
     number.bytes().all(|byte| byte.is_ascii_digit()).then_some(number)
 }
@@ -96,7 +96,7 @@ fn between(statements: &[String]) -> String {
 }
 
 /// The statements below the lines of their connections, without literals.
-fn statements(text: &str) -> Vec<String> {
+pub(crate) fn statements(text: &str) -> Vec<String> {
     let mut statements: Vec<String> = Vec::new();
     let mut open: Option<String> = None;
     for line in text.lines().chain(["*** "]) {

@@ -15,6 +15,7 @@ mod clock;
 mod collections;
 #[cfg(test)]
 mod damage;
+mod deadlock;
 mod deadlock_rows;
 mod error_log;
 mod events;
@@ -31,6 +32,7 @@ pub mod part;
 #[cfg(test)]
 mod pasted;
 mod plain;
+mod printed;
 mod python;
 mod recognise;
 mod reshaped;
@@ -54,6 +56,7 @@ mod transactions;
 mod window;
 
 pub use collections::{Collection, collections};
+pub use deadlock::{Deadlock, Party};
 pub use hints::say_hints;
 pub use part::{Kind, Moment, Part, Said};
 pub use recognise::recognise;

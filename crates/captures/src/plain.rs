@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use crate::{error_log, heads, one_line, python, reshaped};
+use crate::{error_log, heads, one_line, printed, python, reshaped};
 
 /// Beginnings of lines, as servers and their tools write them, that stand nowhere within a line of an error log.
 const ANCHORS: [&str; 16] = [
@@ -36,6 +36,7 @@ pub(crate) fn undamaged(text: &str) -> String {
     let text = reshaped::without_colours(text);
     let text = unquoted(&text);
     let text = without_diff(&text);
+    let text = printed::as_python(&text);
     let text = python::with_tables(&text);
     let text = unescaped(&text);
     let text = without_markup(&text);

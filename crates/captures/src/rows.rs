@@ -227,8 +227,9 @@ impl Tables {
             _ => framed(line).into_iter().map(str::to_owned).collect(),
         };
         let mut cells = cells;
-        if matches!(form, Form::Parted(_)) && cells.len() + 1 == wanted {
-            // The blanks at the end of a line were lost, and with them an empty cell.
+        let is_open = matches!(form, Form::Parted(_)) || form == Form::Framed && !self.is_closed;
+        if is_open && cells.len() + 1 == wanted {
+            // The blanks at the end of a line were lost, and with them an empty cell; or each line was cut within one.
             cells.push(String::new());
         }
         if form == Form::Framed && self.is_closed && !is_last && !line.trim_end().ends_with('|') {

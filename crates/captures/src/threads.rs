@@ -98,6 +98,7 @@ pub fn threads(rows: &Rows) -> Vec<ServerThread> {
             }
             .to_owned();
         }
+        complete(&mut thread.state);
         if is_applier_held_up(thread) {
             thread.is_connection = true;
             thread.command = "Query".to_owned();
@@ -107,6 +108,37 @@ pub fn threads(rows: &Rows) -> Vec<ServerThread> {
         }
     }
     threads
+}
+
+/// A state that a terminal has cut, whole: where it can be one alone.
+fn complete(state: &mut String) {
+    const WAITS: [&str; 17] = [
+        "Waiting for table metadata lock",
+        "Waiting for table level lock",
+        "Waiting for table flush",
+        "Waiting for global read lock",
+        "Waiting for schema metadata lock",
+        "Waiting for stored procedure metadata lock",
+        "Waiting for stored function metadata lock",
+        "Waiting for trigger metadata lock",
+        "Waiting for event metadata lock",
+        "Waiting for tablespace metadata lock",
+        "Waiting for commit lock",
+        "Waiting for backup lock",
+        "Waiting for query cache lock",
+        "Waiting for handler commit",
+        "Waiting for prior transaction to commit",
+        "Waiting for preceding transaction to commit",
+        "Waiting for dependent transaction to commit",
+    ];
+    /// `Waiting for` alone may be anything.
+    const LEAST: usize = "Waiting for x".len();
+    if state.len() >= LEAST && !WAITS.contains(&state.as_str()) {
+        let mut whole = WAITS.iter().filter(|whole| whole.starts_with(state.as_str()));
+        if let (Some(whole), None) = (whole.next(), whole.next()) {
+            (*whole).clone_into(state);
+        }
+    }
 }
 
 /// A commit of an applier is over in less, seconds. By judgement.
@@ -158,6 +190,19 @@ fn shorten(text: &mut String) {
 mod tests {
     use super::*;
     use crate::rows::tables;
+
+    #[test]
+    fn of_a_list_that_a_terminal_cut_states_are_whole_and_sessions_that_rest_are_there() {
+        let text = "+------+------+---------+------+--------------------------\n\
+                    | Id   | User | Command | Time | State                    \n\
+                    +------+------+---------+------+--------------------------\n\
+                    | 5001 | app  | Sleep   | 900  |                          \n\
+                    | 5005 | app  | Query   | 280  | Waiting for table metadat\n\
+                    | 5006 | app  | Query   | 280  | Waiting for table        \n";
+        let threads = threads(&tables(text)[0]);
+        let states: Vec<&str> = threads.iter().map(|thread| thread.state.as_str()).collect();
+        assert_eq!(states, ["", "Waiting for table metadata lock", "Waiting for table"]);
+    }
 
     #[test]
     fn a_list_without_commands_has_threads_that_rest() {
