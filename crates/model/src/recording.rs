@@ -147,6 +147,10 @@ pub enum StallKind {
     ServerGone,
     /// The server was restarted, or another answers in its place.
     Restarted,
+    /// Transactions waited for each other in a ring, and one was rolled back.
+    Deadlock,
+    /// A statement reads far more rows each time than it did.
+    PlanChanged,
 }
 
 impl StallKind {
@@ -167,12 +171,25 @@ impl StallKind {
             Self::StatementRan => "A statement ran that was watched for",
             Self::ServerGone => "The server was gone",
             Self::Restarted => "The server was restarted",
+            Self::Deadlock => "A deadlock happened",
+            Self::PlanChanged => "A statement's plan changed",
         }
     }
 
     /// True for what is seen at the instant at which it begins, by probes in a function of the server.
     pub fn is_of_function(self) -> bool {
         matches!(self, Self::InsideFunction | Self::SlowFunction)
+    }
+
+    /// True for what happened at an instant and stops nobody: how long it lasted has no meaning. It stands beside the stalls, and
+    /// is part of none.
+    pub fn is_of_an_instant(self) -> bool {
+        matches!(self, Self::Deadlock | Self::PlanChanged)
+    }
+
+    /// True where its own words are all that there is to say: no reading shows more of the cause.
+    pub fn is_its_own_cause(self) -> bool {
+        self.is_restart() || self == Self::Deadlock
     }
 
     /// True where the server process itself came or went: no reading of it shows a cause.

@@ -122,14 +122,17 @@ impl Ends {
 }
 
 /// The event that is looked at where the user named none: the longest of those in which clients were stopped, else the longest
-/// of those that only warn; the latest of equals.
+/// of those that only warn, else what happened at an instant; the latest of equals.
 pub fn worst_event<'a>(
     events: impl Iterator<Item = &'a EventHead>,
     ends: &Ends,
     extent: Span,
 ) -> Option<&'a EventHead> {
     let length = |head: &EventHead| Span::new(head.began, ends.until(head).unwrap_or(extent.to)).length();
-    events.max_by_key(|head| (has_stopped(head.stall.kind), length(head), head.began))
+    events.max_by_key(|head| {
+        let kind = head.stall.kind;
+        (has_stopped(kind), !kind.is_of_an_instant(), length(head), head.began)
+    })
 }
 
 /// True for the kinds in which clients get nothing, or next to nothing, done.
@@ -148,7 +151,9 @@ fn has_stopped(kind: StallKind) -> bool {
         | StallKind::Asked
         | StallKind::InsideFunction
         | StallKind::SlowFunction
-        | StallKind::StatementRan => false,
+        | StallKind::StatementRan
+        | StallKind::Deadlock
+        | StallKind::PlanChanged => false,
     }
 }
 

@@ -18,6 +18,7 @@ pub fn time(at: Timestamp) -> String {
 /// How long an event lasted, where its end was seen.
 pub fn event_lasted(head: &EventHead) -> String {
     match head.ended {
+        Some(_) if head.stall.kind.is_of_an_instant() => "at an instant".to_owned(),
         Some(ended) => number::duration(Span::new(head.began, ended).seconds()),
         None => "its end was not seen".to_owned(),
     }

@@ -57,7 +57,9 @@ impl Scope {
         let ended = head.ended.unwrap_or_else(|| until.min(after(head.began, LONGEST_OPEN)));
         let stall = Span::new(head.began, ended);
         // Another stall is no calm, nor is another process of the server.
-        let others = events.iter().filter(|other| other.id != head.id && other.began < head.began);
+        let others = events.iter().filter(|other| {
+            other.id != head.id && other.began < head.began && !other.stall.kind.is_of_an_instant()
+        });
         let other = others.map(|other| other.ended.unwrap_or(other.began)).max();
         let since = home.from.max(other.map_or(home.from, |ended| after(ended, BETWEEN)));
         let calm = calm(since, before(stall.from, LONGEST_CALM), before(stall.from, BETWEEN));

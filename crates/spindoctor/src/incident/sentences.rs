@@ -21,6 +21,9 @@ impl Incident {
             Some(event) if !self.scope.is_asked && event.head.stall.kind == StallKind::Restarted => {
                 format!("{}, without an answer for {lasted}", event.head.stall.kind.title())
             }
+            Some(event) if !self.scope.is_asked && event.head.stall.kind.is_of_an_instant() => {
+                event.head.stall.kind.title().to_owned()
+            }
             Some(event) if !self.scope.is_asked => {
                 format!("{} for {lasted}", event.head.stall.kind.title())
             }
@@ -46,7 +49,7 @@ impl Incident {
         let text = self.stall_sentence(event);
         match self.cause() {
             Some((_, headline)) => format!("{text} {headline}."),
-            None if event.head.stall.kind.is_restart() => text,
+            None if event.head.stall.kind.is_its_own_cause() => text,
             None => format!("{text} No cause was found."),
         }
     }

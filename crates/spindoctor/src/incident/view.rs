@@ -109,8 +109,8 @@ impl Incident {
             .and_then(|event| event.diagnosis.clone())
             // No reading shows why a process is gone.
             .or_else(|| {
-                let is_restart = event.as_ref().is_some_and(|event| event.head.stall.kind.is_restart());
-                if is_restart { None } else { diagnosed(stall.as_ref()?, event.as_ref()) }
+                let is_its_own = event.as_ref().is_some_and(|event| event.head.stall.kind.is_its_own_cause());
+                if is_its_own { None } else { diagnosed(stall.as_ref()?, event.as_ref()) }
             });
         let of_window = |window: &Option<Window>| window.as_ref().and_then(spindoctor_rules::session_time);
         let of_diagnosis = diagnosis.as_ref().and_then(|diagnosis| diagnosis.time.clone());

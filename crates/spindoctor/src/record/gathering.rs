@@ -224,6 +224,11 @@ impl Gathering {
         self.ended.push(Over { head: head.clone(), seen_until, lasts: false, remedies: Vec::new() });
     }
 
+    /// What happened at an instant: it is said, and no time counts as stalled.
+    pub fn happened(&mut self, event: &Event) {
+        self.ended.push(Over::new(event, event.head.began));
+    }
+
     /// The event is over, or the recording broke off in it. Its stacks, where they are wanted; the event itself where
     /// nothing more belongs to it, to be written.
     pub fn close(&mut self, ended: Option<Timestamp>, now: Timestamp) -> (Option<Wanted>, Option<Event>) {

@@ -1,12 +1,15 @@
 //! `spindoctor record`: the black box. Samples each second, and the details of each stall before and during it.
 
 mod args;
+mod deadlocks;
 mod gathering;
+mod happened;
 mod history;
 mod lately;
 mod looker;
 mod metrics;
 mod notify;
+mod plans;
 mod recorder;
 mod run;
 mod stacks;

@@ -22,6 +22,7 @@ use spindoctor_rules::wait_graph::{self, Readings};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::gathering::{Gathering, Over, Phase, Wanted};
+use super::happened::{Happened, Happenings};
 use super::history::Shipped;
 use super::lately::Lately;
 use super::looker::Look;
@@ -29,6 +30,7 @@ use super::run as record_run;
 use super::stacks::Stacks;
 use super::turns::Turns;
 use super::watch::{Most, Sighting, What};
+use crate::common::event_window::add_diagnosis;
 use crate::common::session::note;
 
 /// So much from before a stall is kept with it.
@@ -54,6 +56,7 @@ pub struct Recorder {
     stalls: Stalls,
     suspicion: Suspicion,
     events: Events,
+    happenings: Happenings,
     segment: Option<Segment>,
     /// When the segment began, by the clock that stacks are known by. The follower's own may be that of the next one
     /// already, while what belongs to this one is still on its way.
@@ -86,6 +89,7 @@ impl Recorder {
             stalls,
             suspicion: Suspicion::default(),
             events: Events::default(),
+            happenings: Happenings::default(),
             segment: None,
             zero: None,
             stacks: Stacks::new(with_stacks),
@@ -127,6 +131,7 @@ impl Recorder {
         let segment = Segment { id, ..segment };
         self.zero = follower.instant_of(0.0);
         self.stalls.begin_segment(&segment);
+        self.happenings.begin_segment(&segment);
         self.suspicion = Suspicion::default();
         self.lately = Lately::default();
         (self.turns, self.strong_s, self.now_s) = (Turns::default(), f64::NEG_INFINITY, 0.0);
@@ -178,16 +183,39 @@ impl Recorder {
         }
         let mut changes = self.stalls.sample(&sample);
         changes.extend(self.runnable());
+        let happened = self.happenings.look(&sample);
         let is_written = self.written(|writer| writer.write_sample(sample))?;
         self.totals.samples += u64::from(is_written);
         if let Some((snapshots, took_ms)) = self.stacks.cost() {
             self.writer.add_cost("stacks", snapshots, took_ms);
         }
         self.step(&changes, follower)?;
+        for happened in happened {
+            self.happened(happened)?;
+        }
         for (watched, sessions) in self.stalls.sessions() {
             self.gathering.most(&watched, Most::Sessions(sessions));
         }
         Ok(())
+    }
+
+    /// Something happened at an instant: an event beside the one that may last.
+    fn happened(&mut self, happened: Happened) -> Result<(), Error> {
+        let Happened { kind, began, ended, because, diagnosis } = happened;
+        let Some(segment) = &self.segment else { return Ok(()) };
+        let since_s = |at: Timestamp| at.duration_since(segment.began).as_secs_f64();
+        let stall = Stall { kind, because, began_s: since_s(began), seen_s: self.now_s };
+        let (id, segment, ended) = (self.writer.new_event(), segment.id, Some(ended));
+        let head = EventHead { id, segment, began, ended, stall, ..EventHead::default() };
+        note(&format!("event {id}: {}", head.stall.because));
+        let mut event = Event { head, ..Event::default() };
+        add_diagnosis(&mut event, diagnosis);
+        if !event.head.headline.is_empty() {
+            note(&format!("event {id}: {}", event.head.headline));
+        }
+        self.totals.events += 1;
+        self.gathering.happened(&event);
+        self.written(|writer| writer.write_event(event)).map(drop)
     }
 
     /// Takes what a watchpoint saw in a function of the server. Why to look at locks now, where it is time to.

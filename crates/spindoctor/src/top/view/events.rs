@@ -153,6 +153,8 @@ fn kind(kind: StallKind) -> &'static str {
         StallKind::StatementRan => "statement ran",
         StallKind::ServerGone => "server gone",
         StallKind::Restarted => "restarted",
+        StallKind::Deadlock => "deadlock",
+        StallKind::PlanChanged => "plan changed",
     }
 }
 

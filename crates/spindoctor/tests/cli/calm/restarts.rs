@@ -16,7 +16,15 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const SAMPLES_BETWEEN: usize = 4;
 
 /// A recorder that does not outlive its test.
-struct Recorder(Child);
+pub(super) struct Recorder(Child);
+
+impl Recorder {
+    /// Asks it to end, and waits until it has.
+    pub(super) fn end(&mut self) {
+        kill_process(Pid::from_child(&self.0), Signal::TERM).expect("it runs");
+        assert_eq!(self.0.wait().expect("it ends").code(), Some(0));
+    }
+}
 
 impl Drop for Recorder {
     fn drop(&mut self) {
@@ -25,7 +33,7 @@ impl Drop for Recorder {
     }
 }
 
-fn record(server: &Server, recording: &Path) -> Recorder {
+pub(super) fn record(server: &Server, recording: &Path) -> Recorder {
     let (socket, file) = (server.socket().display(), recording.display());
     let asked = spindoctor(&format!("record --no-defaults -u root -S {socket} --no-stacks -o {file}"));
     let mut command = Command::new(asked.get_program());
@@ -35,18 +43,18 @@ fn record(server: &Server, recording: &Path) -> Recorder {
 }
 
 /// Samples that hold an answer of the server.
-fn answered(file: &Path) -> usize {
+pub(super) fn answered(file: &Path) -> usize {
     let Ok(recording) = Recording::open(file) else { return 0 };
     let Ok(Some((from, to))) = recording.extent() else { return 0 };
     let samples = recording.samples(from, to).unwrap_or_default();
     samples.iter().filter(|recorded| recorded.sample.server.status.value().is_some()).count()
 }
 
-fn heads(file: &Path) -> Vec<EventHead> {
+pub(super) fn heads(file: &Path) -> Vec<EventHead> {
     Recording::open(file).and_then(|recording| recording.events()).unwrap_or_default()
 }
 
-async fn wait_until(what: &str, file: &Path, is: impl Fn() -> bool) {
+pub(super) async fn wait_until(what: &str, file: &Path, is: impl Fn() -> bool) {
     let begun = Instant::now();
     while !is() {
         assert!(
@@ -82,8 +90,7 @@ fn each_restart_is_an_event_with_both_processes_and_no_failed_connection() {
                 })
                 .await;
             }
-            kill_process(Pid::from_child(&recorder.0), Signal::TERM).expect("it runs");
-            assert_eq!(recorder.0.wait().expect("it ends").code(), Some(0));
+            recorder.end();
             let heads = heads(&file);
             assert_eq!(heads.len(), 2, "{heads:#?}");
             for (head, pids) in heads.iter().zip(pids.windows(2)) {
