@@ -26,3 +26,26 @@ pub fn page(title: &str, own_style: &str, body: &Markup) -> String {
     }
     .into_string()
 }
+
+/// A text in which flags (`--persist`) stay whole: a browser breaks a line behind each hyphen.
+pub fn prose(text: &str) -> Markup {
+    html! {
+        @for (place, word) in text.split(' ').enumerate() {
+            @if place > 0 { " " }
+            @if word.starts_with("--") { span.flag { (word) } } @else { (word) }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flag_is_one_word_and_other_text_is_escaped_and_as_it_was() {
+        assert_eq!(
+            prose("Kept: <x>. --persist keeps it.").into_string(),
+            "Kept: &lt;x&gt;. <span class=\"flag\">--persist</span> keeps it."
+        );
+    }
+}

@@ -21,6 +21,9 @@ use spindoctor_rules::latch_spin::LatchSpin;
 
 use crate::variables::{self, Variable};
 
+/// The variable by which it keeps the commits' spin right.
+pub const COMMIT_MARK: &str = HWM;
+
 const HWM: &str = "innodb_log_spin_cpu_pct_hwm";
 const LWM: &str = "innodb_log_spin_cpu_abs_lwm";
 const WRITER_THREADS: &str = "innodb_log_writer_threads";

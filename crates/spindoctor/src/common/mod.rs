@@ -6,6 +6,7 @@ pub mod bundle;
 pub mod event_window;
 pub mod exit;
 pub mod flags;
+pub mod latch_waits;
 pub mod load;
 pub mod moment;
 pub mod names;

@@ -22,6 +22,10 @@ pub struct Tune {
     #[arg(long, group = "mode")]
     pub watch: bool,
 
+    /// With --watch: the latch spin follows how long waits for latches last, by probes that take 1 % of a CPU at most
+    #[arg(long, hide_short_help = true, requires = "watch")]
+    pub by_waits: bool,
+
     /// Put back what a tuner that was killed left changed
     #[arg(long, group = "mode")]
     pub recover: bool,

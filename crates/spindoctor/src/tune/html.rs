@@ -8,7 +8,7 @@ use super::view::{
     shown_word, verdict_text,
 };
 use crate::common::words::{server_named, server_place};
-use spindoctor_page::html::page;
+use spindoctor_page::html::{page, prose};
 use spindoctor_page::number;
 use spindoctor_page::safe::safe;
 
@@ -109,9 +109,9 @@ fn verdict(tuning: &Tuning) -> Markup {
                 }
             }
             (intervals(trial))
-            p { (safe(&trial.why)) }
-            @if let Some(needs) = needs_text(trial) { p { (needs) } }
-            @for (at, line) in tuning.settings.iter().enumerate() { p.quiet[at > 0] { @if at == 0 { strong { (safe(line)) } } @else { (safe(line)) } } }
+            p { (prose(&safe(&trial.why))) }
+            @if let Some(needs) = needs_text(trial) { p { (prose(&needs)) } }
+            @for (at, line) in tuning.settings.iter().enumerate() { p.quiet[at > 0] { @if at == 0 { strong { (prose(&safe(line))) } } @else { (prose(&safe(line))) } } }
         }
     }
 }

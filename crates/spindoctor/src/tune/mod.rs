@@ -2,6 +2,7 @@
 
 mod apply;
 mod args;
+mod by_waits;
 #[cfg(test)]
 mod examples;
 pub mod guardian;

@@ -1,6 +1,6 @@
 //! `spindoctor tune --watch`: keeps the spin settings right while the host changes under the server.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use jiff::Timestamp;
@@ -9,15 +9,19 @@ use spindoctor_collect::ground::{self, Depth};
 use spindoctor_collect::host;
 use spindoctor_collect::mysql::{Limits, Session, Target};
 use spindoctor_collect::priority::Ahead;
+use spindoctor_model::mysql::NamedValues;
+use spindoctor_model::{HostSample, Reading, Sample, Window};
 use spindoctor_tune::apply::{Settings, TakeOptions};
-use spindoctor_tune::governor::{Due, Governor, LOOKS_AT};
+use spindoctor_tune::governor::{COMMIT_MARK, Due, Governor, LOOKS_AT};
 use spindoctor_tune::interrupt::Interrupts;
 use spindoctor_tune::variables::find;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use super::apply;
 use super::args::Tune;
+use super::by_waits::{Decision, Follower, Looks, MeasuredWaits, SETS};
 use crate::common::exit::ExitStatus;
+use crate::common::latch_waits::{LatchReport, probes};
 use crate::common::runtime::wait_for;
 use crate::common::session::note;
 use crate::common::{output, session};
@@ -92,6 +96,17 @@ struct Governed {
     session: Session,
     governor: Governor,
     settings: Settings,
+    waits: Option<Waits>,
+}
+
+/// Waits for latches, which the latch spin follows.
+struct Waits {
+    pid: u32,
+    looks: Looks,
+    follower: Follower,
+    begun: Instant,
+    /// What it may set.
+    sets: Vec<&'static str>,
 }
 
 impl Governed {
@@ -104,15 +119,27 @@ impl Governed {
         let version = session.version().context("the server did not report its version")?;
         let variables = ground::variables(&mut session, &LOOKS_AT).await?;
         let mut governor = Governor::new(version, &variables);
+        if asked.by_waits {
+            governor = governor.only(&[COMMIT_MARK]);
+        }
         if !only.is_empty() {
             governor = governor.only(only);
         }
-        let governed = governor.variables();
+        let mut governed = governor.variables();
+        let may_set =
+            |name: &&'static str| variables.text(name).is_some() && (only.is_empty() || only.contains(name));
+        let sets: Vec<&'static str> =
+            SETS.into_iter().filter(|name| asked.by_waits && may_set(name)).collect();
+        for name in &sets {
+            governed.push(find(name)?);
+        }
         if governed.is_empty() {
             bail!(
                 "there is nothing to govern: {version} has none of the variables asked for that --watch sets"
             );
         }
+        // Before anything is lent: who may not set probes hears of it now.
+        let probes = if sets.is_empty() { None } else { Some(probes(pid)?) };
         let settings = Settings::take(target, &governed, &TakeOptions::of_process()?).await?;
         settings.notes().iter().for_each(|what| note(what));
         let names: Vec<&str> = governed.iter().map(|variable| variable.name).collect();
@@ -121,7 +148,15 @@ impl Governed {
             names.join(", ")
         ));
         note(&apply::switch_text(&settings));
-        Ok(Self { process: host::Target::live(pid), target: target.clone(), session, governor, settings })
+        let waits = probes.map(|probes| Waits {
+            pid,
+            looks: Looks::start(probes),
+            follower: Follower::default(),
+            begun: Instant::now(),
+            sets,
+        });
+        let (process, target) = (host::Target::live(pid), target.clone());
+        Ok(Self { process, target, session, governor, settings, waits })
     }
 
     /// Looks every second, until it ends; then the old values are put back.
@@ -137,15 +172,25 @@ impl Governed {
                     break Ok(Ended::Asked);
                 }
                 why = self.settings.wait_until_lost() => break Ok(Ended::Lost(why)),
-                _ = clock.tick() => {}
+                seen = next(&mut self.waits) => {
+                match seen {
+                    Ok(seen) => if let Err(why) = self.follow(&seen, is_json).await {
+                        break self.lost_or(why);
+                    },
+                    // The server may have ended: the lease shows it.
+                    Err(why) => {
+                        note(&format!("waits are not measured any more: {why}"));
+                        self.waits = None;
+                    }
+                }
+                continue;
+            }
+            _ = clock.tick() => {}
             }
             let depth = if looks % WHOLE_EVERY == 0 { Depth::Whole } else { Depth::Cpus };
             looks += 1;
             if let Err(why) = self.look(depth, is_json).await {
-                break match self.settings.lost() {
-                    Some(lost) => Ok(Ended::Lost(lost)),
-                    None => Err(why),
-                };
+                break self.lost_or(why);
             }
         };
         match self.settings.restore().await {
@@ -155,18 +200,60 @@ impl Governed {
         ended
     }
 
-    async fn look(&mut self, depth: Depth, is_json: bool) -> anyhow::Result<()> {
+    /// A server that is lost ends this as lost, whatever failed over it.
+    fn lost_or(&self, why: anyhow::Error) -> anyhow::Result<Ended> {
+        match self.settings.lost() {
+            Some(lost) => Ok(Ended::Lost(lost)),
+            None => Err(why),
+        }
+    }
+
+    /// The host and the server's variables; none where there is no answer: the lease shows whether the server is lost.
+    async fn read(&mut self, depth: Depth) -> anyhow::Result<Option<(HostSample, NamedValues)>> {
         if self.session.is_broken() {
             match connect(&self.target).await {
                 Ok(session) => self.session = session,
-                // The lease shows whether the server is lost.
-                Err(_) => return Ok(()),
+                Err(_) => return Ok(None),
             }
         }
         // Somebody else's change is left, and ends this.
         self.settings.check().await?;
         let host = ground::read(&self.process, depth);
-        let Ok(now) = ground::variables(&mut self.session, &LOOKS_AT).await else { return Ok(()) };
+        let now = ground::variables(&mut self.session, &LOOKS_AT).await;
+        Ok(now.ok().map(|now| (host, now)))
+    }
+
+    /// Sets what waits for latches make worth.
+    async fn follow(&mut self, seen: &MeasuredWaits, is_json: bool) -> anyhow::Result<()> {
+        let Some((host, now)) = self.read(Depth::Whole).await? else { return Ok(()) };
+        let Some(Waits { pid, follower, begun, sets, .. }) = &mut self.waits else { return Ok(()) };
+        let mut sample = Sample { host, ..Sample::default() };
+        sample.server.variables = Reading::Available { at_s: 0.0, took_ms: 0.0, value: now };
+        let mut window = Window { samples: vec![sample], ..Window::default() };
+        window.server.version = Some(self.settings.version());
+        let report = LatchReport::new(&window, &seen.measured(*pid));
+        let Decision::Set(changes, why) = follower.decide(&report, begun.elapsed()) else { return Ok(()) };
+        if let Some(change) = changes.iter().find(|change| !sets.contains(&change.variable)) {
+            note(&format!(
+                "{} would have to be {} for it, and is not among what may be set: {why}",
+                change.variable, change.to
+            ));
+            return Ok(());
+        }
+        let due = changes.iter().map(|change| Due {
+            variable: change.variable,
+            from: change.from.to_string(),
+            to: change.to.to_string(),
+            why: why.clone(),
+        });
+        let due: Vec<Due> = due.collect();
+        let pairs = due.iter().map(|due| Ok((find(due.variable)?, due.to.clone())));
+        self.settings.set(&pairs.collect::<anyhow::Result<Vec<_>>>()?).await?;
+        due.iter().try_for_each(|due| output::print(&line(due, is_json)))
+    }
+
+    async fn look(&mut self, depth: Depth, is_json: bool) -> anyhow::Result<()> {
+        let Some((host, now)) = self.read(depth).await? else { return Ok(()) };
         let metric_cpus = match host.srv_cpu_usage.value() {
             Some(_) => None,
             None => ground::counted_cpus(&mut self.session).await.unwrap_or_default(),
@@ -178,6 +265,14 @@ impl Governed {
             output::print(&line(due, is_json))?;
         }
         Ok(())
+    }
+}
+
+/// What the next look at waits saw; never, where none is taken.
+async fn next(waits: &mut Option<Waits>) -> Result<MeasuredWaits, String> {
+    match waits {
+        Some(waits) => waits.looks.next().await,
+        None => std::future::pending().await,
     }
 }
 

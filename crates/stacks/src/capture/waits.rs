@@ -227,6 +227,16 @@ impl WaitProbes {
         self.hit_cost
     }
 
+    /// Forgets the waits and sleeps that were measured; what it cost stays.
+    pub fn forget(&mut self) {
+        for (waits, _) in &mut self.groups {
+            *waits = LatchWaits::none(waits.name);
+        }
+        self.sums.fill(Sums::default());
+        self.sleep_cost = SleepCost { seen: None, sleeps: 0, ..self.sleep_cost };
+        self.sleeps_ns = 0;
+    }
+
     /// Measures for so long, or until `is_over` says so of what it cost so far; the probes take at most this share of one
     /// CPU's time, and that of one turn. Ends early where the process does.
     ///

@@ -1,8 +1,6 @@
 //! `spindoctor stacks --latch-waits`: how long threads wait for InnoDB's latches, and for how long to spin on them.
 
-mod change;
 mod text;
-mod view;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -11,41 +9,20 @@ use anyhow::{Context as _, anyhow};
 use spindoctor_model::Window;
 use spindoctor_page::json;
 use spindoctor_stacks::capture::trigger::DEFAULT_BUDGET;
-use spindoctor_stacks::capture::waits::{LatchWaits, WaitFunction, WaitProbes, WaitsCost};
+use spindoctor_stacks::capture::waits::{LatchWaits, WaitProbes, WaitsCost};
 
-use self::view::{LatchReport, Measured};
 use super::args::Stacks;
+use crate::common::latch_waits::{LatchReport, Measured, probes};
 use crate::common::progress::Progress;
 use crate::common::runtime::wait_for;
 use crate::common::session::{WithoutSession, note, process, target, window_of};
 use crate::common::{output, terminal};
-
-/// Where InnoDB spins before it sleeps. MySQL, and MariaDB before 10.6 (sync0rw.cc, ib0mutex.h; sync0sync.cc before 5.7): the
-/// slow paths of its rw-locks and mutexes. `rw_lock_x_lock_func` and its sister are called where there is nothing to wait
-/// for, too. MariaDB 10.6 and later (srw_lock.cc): the variants that spin, which only mangled names tell from the others.
-const LATCHES: &[WaitFunction] = &[
-    latch("rw_lock_s_lock_spin", "rw_lock_s_lock_spin"),
-    latch("rw_lock_x_lock_func", "rw_lock_x_lock_func"),
-    latch("rw_lock_sx_lock_func", "rw_lock_sx_lock_func"),
-    latch("TTASEventMutex::spin_and_try_lock", "TTASEventMutex::spin_and_try_lock"),
-    latch("mutex_spin_wait", "mutex_spin_wait"),
-    latch("srw_mutex_impl::wait_and_lock", "_ZN14srw_mutex_implILb1EE13wait_and_lockEv"),
-    latch("ssux_lock_impl::rd_wait", "_ZN14ssux_lock_implILb1EE7rd_waitEv"),
-    latch("ssux_lock_impl::wr_wait", "_ZN14ssux_lock_implILb1EE7wr_waitEj"),
-];
-
-/// What those call to sleep: the first that a server has. MariaDB 10.6 and later ask the kernel for a futex themselves.
-const SLEEPS: &[&str] = &["sync_array_wait_event", "syscall"];
 
 /// The window that the server's settings are read in: the shortest with two samples.
 const SETTINGS: Duration = Duration::from_secs(1);
 
 /// How often the progress is shown.
 const SHOW_EVERY: Duration = Duration::from_millis(150);
-
-const fn latch(name: &'static str, symbol: &'static str) -> WaitFunction {
-    WaitFunction { name, symbol }
-}
 
 /// Measures for as long as the flags say, or until Ctrl-C, and prints what was seen.
 pub fn run(asked: &Stacks) -> anyhow::Result<()> {
@@ -57,7 +34,7 @@ pub fn run(asked: &Stacks) -> anyhow::Result<()> {
     }
     let target = target(connection)?;
     let (pid, wrong_server) = process(connection, &target)?;
-    let mut probes = WaitProbes::new(pid, LATCHES, SLEEPS)?;
+    let mut probes = probes(pid)?;
     let window = match &wrong_server {
         // Its settings are another server's.
         Some(wrong) => {

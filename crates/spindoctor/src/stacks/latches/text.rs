@@ -4,7 +4,7 @@ use spindoctor_page::number::{counted, percent, plain, quantity, tenths, whole};
 use spindoctor_page::safe::safe;
 use spindoctor_page::text::{Look, PLAIN, Page, QUIET, STRONG};
 
-use super::view::{Choice, Latch, LatchReport};
+use crate::common::latch_waits::{Choice, Latch, LatchReport};
 
 /// Columns of the labels, and of the names of functions.
 const LABELS: usize = 20;
@@ -190,8 +190,8 @@ fn trial(report: &LatchReport) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::view::examples;
     use super::*;
+    use crate::common::latch_waits::examples;
 
     fn page(report: &LatchReport) -> String {
         render(report, Look::of_file())
