@@ -3,6 +3,7 @@
 //! Each benchmark has a file, runs the built program as a user would, with its peers in the same run, and gives rows
 //! for `BENCHMARKS.md`. Nothing here is a test: a slow machine fails no build.
 
+mod comparisons;
 mod counter;
 mod fleet;
 mod halting;
@@ -44,6 +45,7 @@ const BENCHMARKS: &[&Benchmark] = &[
     &page_cache::BENCHMARK,
     &throughput::BENCHMARK,
     &workload::BENCHMARK,
+    &comparisons::BENCHMARK,
     &recorder::cost::BENCHMARK,
     &recorder::connections::BENCHMARK,
     &recorder::throughput::BENCHMARK,
