@@ -14,9 +14,9 @@ use tokio::runtime::{Builder, Runtime};
 use crate::program::{printed, spindoctor};
 use crate::stacks::may_not_profile;
 
-/// One per cent of a CPU in the 8 s of a measurement, milliseconds; half a second's of it for the last turn, and what is hit until
+/// One per cent of a CPU in the 5 s of a measurement, milliseconds; half a second's of it for the last turn, and what is hit until
 /// its probes are gone.
-const MAY_COST_MS: f64 = 150.0;
+const MAY_COST_MS: f64 = 120.0;
 
 /// Two looks that agree come within 20 s; on a machine with other work to do some do not.
 const SETS_WITHIN: Duration = Duration::from_secs(100);
@@ -39,7 +39,7 @@ fn under_load(which: Which, options: &[&str], workload: Workload, look: impl FnO
 /// `--latch-waits` of a server, as JSON. What it cost is what it may cost.
 fn latch_waits(server: &Server) -> Value {
     let socket = server.socket().display();
-    let line = format!("stacks -u root -S {socket} --no-defaults --latch-waits --duration 8s --json");
+    let line = format!("stacks -u root -S {socket} --no-defaults --latch-waits --duration 5s --json");
     let (text, code) = printed(&line);
     assert_eq!(code, 0, "{text}");
     let report: Value = serde_json::from_str(&text).expect("JSON");
