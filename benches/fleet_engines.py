@@ -283,7 +283,8 @@ def planted(answers: list[dict], file: Path) -> int:
 
 
 def compact(history: Path, folder: Path) -> None:
-    """One file for each table and day, by the page's statement."""
+    """One file for each table and day, by the page's statement. Its fence is `duckdb`: script/fleet-history runs each block that
+    has the fence `sql`, and this one writes."""
     import duckdb
 
     database = duckdb.connect(":memory:")

@@ -78,23 +78,24 @@ class Recorded:
         self.settings = {row["name"]: row["value"] for row in self.rows["settings"] if row["server"] == of}
 
     def _minutes(self) -> list[dict]:
-        """What one minute adds to each counter, and what its gauges were."""
+        """What one minute adds to each counter, and what the gauges were. A busy server's status is not in each minute: a step
+        goes from one minute that has a number to the next that has it."""
         steps, before = [], {}
         for row in sorted(self.rows["minutes"], key=lambda row: row["time"]):
-            of = (row["server"], row["segment"])
-            earlier, before[of] = before.get(of), row
-            if earlier is None:
-                continue
-            ms = (row["time"] - earlier["time"]).total_seconds() * 1e3
-            if ms < SHORTEST_STEP_MS:
-                continue
             step = {name: row[name] for name in GAUGES}
             for name in COUNTERS:
-                known = row[name] is not None and earlier[name] is not None
-                step[name] = (row[name] - earlier[name]) * MINUTE_MS / ms if known else None
+                step[name] = None
+                if row[name] is None:
+                    continue
+                of = (row["server"], row["segment"], name)
+                earlier, before[of] = before.get(of), row
+                ms = (row["time"] - earlier["time"]).total_seconds() * 1e3 if earlier else 0
+                if ms >= SHORTEST_STEP_MS:
+                    step[name] = (row[name] - earlier[name]) * MINUTE_MS / ms
             steps.append(step)
-        if not steps:
-            raise SystemExit("fewer than two minutes of a server were recorded; record longer")
+        for name in ("questions", "host_busy_us", "checkpoint_age_bytes"):
+            if all(step[name] is None for step in steps):
+                raise SystemExit(f"no two minutes with {name} were recorded; record longer, or while the machine is less busy")
         return steps
 
     def _digests(self) -> list[dict]:
