@@ -107,7 +107,9 @@ fn check_rows(file: &Path, connections: [u64; 2]) {
     let event = Recording::open(file).and_then(|file| file.event(head.id)).expect("it can be read");
     let whole = serde_json::to_string(&event).expect("it can be written");
     assert!(!whole.contains("secret"), "{whole}");
-    let (report, _) = printed(&format!("report {} --event {}", file.display(), head.id));
+    let page = file.with_extension("html");
+    let (report, _) =
+        printed(&format!("report {} --event {} --html {}", file.display(), head.id, page.display()));
     assert!(report.contains("A deadlock happened") && report.contains("rolled back"), "{report}");
     assert!(!report.contains("No cause"), "{report}");
 }
