@@ -80,7 +80,7 @@ impl Plans {
             let each = |first: &RecordedSample| rows_each(first, now, &text);
             let lasts = each(before).zip(each(&reference)).is_some_and(|(now, since)| now >= STILL * since);
             let window = self.window(&reference, now);
-            if lasts && self.new.is_none() && changed(&window).iter().any(|changed| *changed == text) {
+            if lasts && self.new.is_none() && changed(&window).contains(&text) {
                 self.new = happened(&window, &text, reference.at, now.at);
             }
         }
