@@ -14,6 +14,7 @@ use spindoctor_record::Recording;
 
 use crate::page::Row;
 use crate::paired::Spread;
+use crate::recorder::stall_heads;
 use crate::{Bench, Benchmark, progress};
 
 /// The usual values come from a minute of it.
@@ -66,7 +67,7 @@ async fn suffers(bench: &Bench, suffering: &'static Scenario, which: &Which) -> 
 
     let label = suffering.label.context("a scenario without a label")?;
     let recording = Recording::open(&file)?;
-    let heads = recording.events()?;
+    let heads = stall_heads(&recording)?;
     let (mut late_s, mut missed) = (Vec::new(), Vec::new());
     for suffered in &all {
         match judge(&recording, &heads, suffered, label)? {

@@ -10,3 +10,12 @@ pub(crate) mod replay;
 pub(crate) mod stalls;
 pub(crate) mod steady;
 pub(crate) mod throughput;
+
+/// The events of a recording that are stalls: a deadlock stops nobody, and is one of any load.
+pub(crate) fn stall_heads(
+    recording: &spindoctor_record::Recording,
+) -> anyhow::Result<Vec<spindoctor_model::EventHead>> {
+    let mut heads = recording.events()?;
+    heads.retain(|head| !head.stall.kind.is_of_an_instant());
+    Ok(heads)
+}

@@ -134,7 +134,7 @@ async fn stalled(bench: &Bench, name: &str, which: Which) -> anyhow::Result<(Vec
     server.stop()?;
 
     let judged = judge(&file, &made)?;
-    let heads = Recording::open(&file)?.events()?;
+    let heads = super::stall_heads(&Recording::open(&file)?)?;
     let others = heads.iter().filter(|head| !made.iter().any(|(_, stall)| belongs(head, stall))).count();
     if others > 0 || judged.iter().any(|judged| !judged.is_named || !judged.has_stacks) {
         progress(&format!("recorded-stalls: {name}: kept in {}", folder.keep().display()));
@@ -144,7 +144,7 @@ async fn stalled(bench: &Bench, name: &str, which: Which) -> anyhow::Result<(Vec
 
 fn judge(file: &Path, made: &[(&'static Injection, Injected)]) -> anyhow::Result<Vec<Judged>> {
     let recording = Recording::open(file)?;
-    let heads = recording.events()?;
+    let heads = super::stall_heads(&recording)?;
     let of = |(kind, stall): &(&'static Injection, Injected)| {
         let Some(head) = heads.iter().find(|head| belongs(head, stall)) else {
             let instead = Some("no event".to_owned());

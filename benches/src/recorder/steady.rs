@@ -37,7 +37,7 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     recorder.end()?;
     ground.stop().await?;
     let recording = Recording::open(&file)?;
-    let (events, gaps) = (recording.events()?, recording.gaps()?);
+    let (events, gaps) = (super::stall_heads(&recording)?, recording.gaps()?);
     let minutes = bench.steady.as_secs_f64() / 60.0;
     for event in &events {
         progress(&format!("recorded-hour: {}: {}", event.began, event.stall.because));

@@ -125,7 +125,8 @@ fn is_sent(file: &Path, caught: &EventHead) {
 /// Waits for the event of one of these stalls, with its diagnosis, as long as it may take.
 async fn event_of(made: &[Injected], file: &Path) -> Option<EventHead> {
     let is_of = |head: &EventHead, stall: &Injected| {
-        head.began <= stall.ended && head.ended.is_some_and(|ended| ended >= stall.held)
+        let is_then = head.began <= stall.ended && head.ended.is_some_and(|ended| ended >= stall.held);
+        is_then && !head.stall.kind.is_of_an_instant()
     };
     let begun = Instant::now();
     loop {

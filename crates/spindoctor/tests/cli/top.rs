@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use spindoctor_lab::injection;
 use spindoctor_lab::load::{Load, LoadSpec, Tables, Workload};
 use spindoctor_lab::{Home, Server, ServerSpec, Which};
+use spindoctor_model::EventHead;
+use spindoctor_record::Recording;
 
 use crate::program::{complained, spindoctor};
 use crate::screen::{is_installed, tmux};
@@ -161,8 +163,14 @@ pub(crate) fn goes_to_the_stall_of(recording: &Path) {
     terminal.shows(&["PAUSED", name, "STALL since", "global-lock-pileup", "read only", "n/N event"]);
     terminal.press("End");
     terminal.shows(&["END", name]);
+    // The newest event stands first; sessions that were let go may have met in a deadlock, which is an event, too.
+    let events = Recording::open(recording).and_then(|recording| recording.events()).expect("events");
+    let is_of_stall = |event: &EventHead| event.cause.as_deref() == Some("global-lock-pileup");
+    let newer = events.iter().rev().take_while(|event| !is_of_stall(event)).count();
     // At once, as somebody types who knows the screens: Enter means what the screen of events shows.
-    terminal.press_at_once(&["8", "Enter"]);
+    let keys: Vec<&str> =
+        ["8"].into_iter().chain(std::iter::repeat_n("Down", newer)).chain(["Enter"]).collect();
+    terminal.press_at_once(&keys);
     terminal.shows(&["PAUSED", "STALL since", "global-lock-pileup"]);
     terminal.press("5");
     terminal.shows(&["as kept with the event", "global read lock"]);
