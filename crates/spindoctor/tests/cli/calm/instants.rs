@@ -81,7 +81,7 @@ async fn deadlock_of_tables(server: &Server) {
     close_ring(locker, lock, reader, "SELECT COUNT(*) FROM shop.stock").await;
 }
 
-/// Looks one row up, a hundred times a second, until it is told to stop; by the index at first.
+/// Looks one row up, a hundred times a second at most, until the flag is set; by the index at first.
 async fn look_up(server: &Server, is_over: &AtomicBool) {
     let (mut session, _) = session(server, &[]).await;
     while !is_over.load(Ordering::Relaxed) {
