@@ -8,7 +8,7 @@ use crate::kernel_log::{
     DISK_ERRORS, HUNG_IN_KERNEL, HUNG_OF_SERVER, LATE_DISK, is_disk_error, is_hung, is_hung_server,
     is_kill_for_memory, is_late_disk,
 };
-use crate::{clock, stacks};
+use crate::{clock, kernel_log, stacks};
 
 /// What a log says.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -40,8 +40,38 @@ const APPLIER_STOPPED: &str = "the applier stopped";
 /// Stands for what a replica's receiver says when it has no connection to its source.
 const RECEIVER_FAILED: &str = "the receiver failed";
 
+/// What lines about damaged pages mean.
+const DAMAGED: &str = "a page of a data file is damaged";
+
+/// What InnoDB's lines at a start after a crash mean.
+const RECOVERED: &str = "the server had ended without a shutdown before, and recovered at its start";
+
+/// What lines of a node of Galera without a majority mean.
+const OUTSIDE: &str = "the node was outside of the primary part of its Galera cluster: it executed nothing";
+
+/// And of a member of a replication group.
+const WITHOUT_MAJORITY: &str =
+    "the member could not reach the majority of its group: Group Replication blocked each change";
+
+/// What lines of Galera about another node mean.
+const NODE_LOST: &str = "another node of the Galera cluster did not answer";
+
+/// What lines that take a trouble back hold, in lower case. Galera prints a view of the primary part when it has found one, and
+/// Received SELF-LEAVE where the node is shut down in order; Group Replication says whom it reaches again.
+const OVER: [(&str, TroubleKind); 9] = [
+    ("view(view_id(prim,", TroubleKind::NoMajority),
+    ("component: primary = yes", TroubleKind::NoMajority),
+    ("synchronized with group", TroubleKind::NoMajority),
+    ("joined -> synced", TroubleKind::NoMajority),
+    ("received self-leave", TroubleKind::NoMajority),
+    ("resumed contact with a majority", TroubleKind::NoMajority),
+    ("declared online within the replication group", TroubleKind::NoMajority),
+    ("is reachable again", TroubleKind::NodeLost),
+    ("received self-leave", TroubleKind::NodeLost),
+];
+
 /// What lines about trouble hold, in lower case, and what that means. The first that fits counts.
-const TROUBLES: [(&str, &str); 65] = [
+const TROUBLES: [(&str, &str); 82] = [
     ("out of memory: killed process", "the kernel killed a server because no memory was left"),
     ("out of memory: kill process", "the kernel killed a server because no memory was left"),
     ("cgroup out of memory: kill", "the kernel killed a server because no memory was left"),
@@ -88,6 +118,7 @@ const TROUBLES: [(&str, &str); 65] = [
     ("system error number 112", "a disk was full"),
     ("out of memory", "memory was refused to the server"),
     ("cannot allocate memory", "memory was refused to the server"),
+    ("failed; errno 12", "memory was refused to the server"),
     ("difficult to find free blocks in the buffer pool", "no free page was found in the buffer pool"),
     ("page_cleaner", "the page cleaner took longer than its second"),
     // MySQL 8.0.22
@@ -109,7 +140,10 @@ const TROUBLES: [(&str, &str); 65] = [
         "no slot was free for an undo log: too many transactions that change rows were open",
     ),
     ("is marked as crashed", "a table is marked as crashed"),
-    ("database page corruption", "a page of a data file is damaged"),
+    ("database page corruption", DAMAGED),
+    // MariaDB 10.6
+    ("page read from tablespace is corrupted", DAMAGED),
+    ("is corrupted", DAMAGED),
     ("transaction deadlock", "transactions ended as victims of a deadlock"),
     ("transactions deadlock", "transactions ended as victims of a deadlock"),
     (
@@ -119,18 +153,25 @@ const TROUBLES: [(&str, &str); 65] = [
     ("flow control", "Galera's flow control stood in the way of commits"),
     ("table is full", "a table had no room for more rows"),
     ("' is full", "a table had no room for more rows"),
-    (
-        "received non-primary",
-        "the node was outside of the primary part of its Galera cluster: it executed nothing",
-    ),
-    (
-        "not able to reach a majority of members",
-        "the member could not reach the majority of its group: Group Replication blocked each change",
-    ),
+    ("number of allowed threads was reached", "the thread pool had as many threads as it may have"),
+    ("threadpool has been blocked", "the thread pool had as many threads as it may have"),
+    ("received non-primary", OUTSIDE),
+    ("view(view_id(non_prim", OUTSIDE),
+    ("component: primary = no", OUTSIDE),
+    ("failed to reach primary view", OUTSIDE),
+    ("no nodes coming from prim view", OUTSIDE),
+    // ER_UNKNOWN_COM_ERROR of a node, as a client prints it
+    ("has not yet prepared node for application use", OUTSIDE),
+    ("not able to reach a majority of members", WITHOUT_MAJORITY),
+    ("could not reach a majority of the members", WITHOUT_MAJORITY),
     (
         "was expelled from the group",
         "the member was expelled from its group: it took part in nothing until it joined again",
     ),
+    ("suspecting node", NODE_LOST),
+    ("suspected, timeout pt", NODE_LOST),
+    ("inactive, timeout pt", NODE_LOST),
+    ("declaring inactive", NODE_LOST),
     ("has become unreachable", "a member of the replication group did not answer"),
     ("i/o error, dev ", DISK_ERRORS),
     ("medium error, dev ", DISK_ERRORS),
@@ -140,6 +181,8 @@ const TROUBLES: [(&str, &str); 65] = [
     ("remounting filesystem read-only", "the kernel made a file system read-only after an error"),
     (" timeout, aborting", LATE_DISK),
     (" timeout, reset controller", LATE_DISK),
+    ("database was not shutdown normally", RECOVERED),
+    ("database was not shut down normally", RECOVERED),
     ("aborted connection ", "connections were lost: clients that died, or were silent for too long"),
     (APPLIER_STOPPED, "replication stopped: the applier met an error"),
     (RECEIVER_FAILED, "replication: the receiver could not reach its source"),
@@ -230,6 +273,26 @@ fn kind_of(sign: &str) -> Option<TroubleKind> {
         | "innodb_fatal_semaphore_wait_threshold was exceeded"
         | "long semaphore wait"
         | "innodb: long wait (" => TroubleKind::LatchWait,
+        "out of memory" | "cannot allocate memory" | "failed; errno 12" => TroubleKind::NoMemory,
+        "table is full" | "' is full" => TroubleKind::TableFull,
+        "number of allowed threads was reached" | "threadpool has been blocked" => TroubleKind::PoolFull,
+        "database page corruption" | "page read from tablespace is corrupted" | "is corrupted" => {
+            TroubleKind::PageDamaged
+        }
+        "received non-primary"
+        | "view(view_id(non_prim"
+        | "component: primary = no"
+        | "failed to reach primary view"
+        | "no nodes coming from prim view"
+        | "has not yet prepared node for application use"
+        | "not able to reach a majority of members"
+        | "could not reach a majority of the members"
+        | "was expelled from the group" => TroubleKind::NoMajority,
+        "suspecting node"
+        | "suspected, timeout pt"
+        | "inactive, timeout pt"
+        | "declaring inactive"
+        | "has become unreachable" => TroubleKind::NodeLost,
         _ => return None,
     })
 }
@@ -356,10 +419,15 @@ pub(crate) fn read(text: &str) -> ErrorLog {
     let mut in_waits = false;
     let mut slowest_ms = [0_u64; TROUBLES.len()];
     let mut unknown = (0_u64, "");
+    let mut is_over = [false; TROUBLES.len()];
+    // The last time by the kernel's clock, which may be that of another time zone.
+    let mut kernel_end = None;
     for line in text.lines() {
         if let Some(time) = clock::time(line).filter(|_| line.starts_with(|c: char| c.is_ascii_digit())) {
             log.time = Some(time);
         }
+        let by_kernel = kernel_log::time(line, log.time);
+        kernel_end = by_kernel.or(kernel_end);
         if let Some(version) = version(line) {
             log.version = Some(version);
         }
@@ -396,22 +464,31 @@ pub(crate) fn read(text: &str) -> ErrorLog {
         if let Some(at) = TROUBLES.iter().position(|(sign, _)| has(sign)) {
             // What goes on names the file no more.
             let line = if goes_on && seen[at].0 > 0 { seen[at].2 } else { line };
-            seen[at] = (seen[at].0 + 1, log.time, line);
+            let is_of_kernel = by_kernel.is_some() || kernel_log::is_of_kernel(line);
+            seen[at] = (seen[at].0 + 1, if is_of_kernel { by_kernel } else { log.time }, line);
+            is_over[at] = false;
             slowest_ms[at] = slowest_ms[at].max(duration_ms(&lower).unwrap_or(0));
         } else if let Some(words) = error(line) {
             unknown = (unknown.0 + 1, words);
         }
+        for (_, kind) in OVER.iter().filter(|(sign, _)| has_sign(&lower, sign)) {
+            for (over, (sign, _)) in is_over.iter_mut().zip(TROUBLES) {
+                *over |= kind_of(sign) == Some(*kind);
+            }
+        }
     }
     let mut said: Vec<&str> = Vec::new();
-    for (((count, last, line), (sign, meaning)), longest_ms) in seen.iter().zip(TROUBLES).zip(slowest_ms) {
+    for (at, ((count, last, line), (sign, meaning))) in seen.iter().zip(TROUBLES).enumerate() {
         if *count == 0 {
             continue;
         }
-        if let Some(kind) = kind_of(sign) {
+        let longest_ms = slowest_ms[at];
+        let end = if kernel_log::is_of_kernel(line) { kernel_end } else { log.time };
+        if let Some(kind) = kind_of(sign).filter(|_| !is_over[at]) {
             log.troubles.push(LoggedTrouble {
                 kind,
                 times: *count,
-                before_end_s: last.zip(log.time).map(|(last, end)| clock::seconds(last, end).max(0.0)),
+                before_end_s: last.zip(end).map(|(last, end)| clock::seconds(last, end).max(0.0)),
                 line: line.chars().take(SHOWN).collect(),
                 longest_s: (longest_ms > 0).then(|| longest_ms as f64 / 1e3),
                 ..LoggedTrouble::default()
@@ -439,7 +516,8 @@ pub(crate) fn read(text: &str) -> ErrorLog {
             Some(ms) if ms > 0 => format!(" ({} at most)", number::duration(ms as f64 / 1e3)),
             _ => String::new(),
         };
-        log.says.push(format!("{meaning}{slowest}{times}{when}"));
+        let over = if is_over[at] { "; that is over" } else { "" };
+        log.says.push(format!("{meaning}{slowest}{times}{when}{over}"));
     }
     log.says.extend(unknown_errors(unknown.0, unknown.1));
     log.says.extend(death(text));
@@ -717,6 +795,35 @@ mod tests {
         let waits =
             read("2024-08-20 11:02:41 0 [Warning] InnoDB: Long wait (241 seconds) for dict_sys.latch\n");
         assert!(waits.says[0].contains("4 min 1 s at most"), "{:?}", waits.says);
+    }
+
+    #[test]
+    fn a_cluster_that_is_whole_again_is_no_trouble_any_more() {
+        let lost = "2024-03-12 08:00:00 0 [Note] WSREP: declaring node with index 1 suspected, timeout PT5S (evs.suspect_timeout)\n\
+                    2024-03-12 08:00:05 0 [Note] WSREP: view(view_id(NON_PRIM,a1b2c3d4,32) memb {\n\
+                    2024-03-12 08:00:05 2 [Note] WSREP: Received NON-PRIMARY.\n";
+        let kinds = |text: &str| read(text).troubles.iter().map(|trouble| trouble.kind).collect::<Vec<_>>();
+        assert!(
+            kinds(lost).contains(&TroubleKind::NoMajority) && kinds(lost).contains(&TroubleKind::NodeLost)
+        );
+        let back =
+            format!("{lost}2024-03-12 08:01:05 0 [Note] WSREP: view(view_id(PRIM,a1b2c3d4,33) memb {{\n");
+        assert!(!kinds(&back).contains(&TroubleKind::NoMajority), "{:?}", read(&back).troubles);
+        assert!(read(&back).says.iter().any(|said| said.ends_with("that is over")), "{:?}", read(&back).says);
+        let again = format!("{back}2024-03-12 08:02:05 2 [Note] WSREP: Received NON-PRIMARY.\n");
+        assert!(kinds(&again).contains(&TroubleKind::NoMajority));
+    }
+
+    #[test]
+    fn a_kill_by_the_kernel_is_dated_by_its_own_line() {
+        let log = read(
+            "2024-03-12 08:00:00 0 [Note] something\n\
+             [Tue Mar 12 03:10:11 2024] Out of memory: Killed process 4711 (mysqld) total-vm:1kB, anon-rss:1kB\n\
+             [Tue Mar 12 03:10:12 2024] oom_reaper: reaped process 4711 (mysqld)\n\
+             2024-03-12 08:10:30 0 [Note] something\n",
+        );
+        assert!(log.says[0].ends_with("last at 2024-03-12 03:10:11"), "{:?}", log.says);
+        assert_eq!(log.troubles[0].before_end_s, Some(1.0));
     }
 
     #[test]

@@ -4,11 +4,11 @@
 use spindoctor_model::innodb_status::{ListedTransaction, PrintedEvent};
 use spindoctor_model::{InnodbStatus, number};
 
-use crate::status;
+use spindoctor_rules::deadlock::{Deadlock, statements};
 
-/// Characters of a statement that are shown.
+/// Characters of a constraint that are shown.
 const SHOWN: usize = 160;
-/// Statements of one event that are shown.
+/// Transactions of one event that are shown.
 const MOST: usize = 3;
 
 /// A transaction that changed rows is old from here on, seconds. By judgement: an application's are over within seconds, and ten
@@ -18,7 +18,10 @@ const OLD_S: f64 = 600.0;
 /// What a status says of the past.
 pub(crate) fn sentences(status: &InnodbStatus) -> Vec<String> {
     let deadlock = status.latest_deadlock.iter().flat_map(|event| {
-        std::iter::once(deadlock(event)).chain(waits(&event.text)).chain(not_given(&event.text))
+        let read = Deadlock::from_printed(event);
+        // A deadlock has two transactions at least; that the second was not copied is said.
+        let not_given = read.is_cut().then(|| "the second transaction is not in what was given".to_owned());
+        std::iter::once(deadlock(event)).chain(waits(&read)).chain(not_given)
     });
     deadlock.chain(status.latest_foreign_key_error.as_ref().map(foreign_key)).collect()
 }
@@ -36,37 +39,12 @@ pub(crate) fn old_transaction(status: &InnodbStatus) -> Option<String> {
 }
 
 /// What each transaction of a deadlock waited for: the first lock below its heading that the text marks as waited for.
-fn waits(text: &str) -> Vec<String> {
-    let mut transaction = None;
-    let mut all: Vec<(&str, String)> = Vec::new();
-    for line in text.lines() {
-        transaction = numbered(line).or(transaction);
-        let Some(number) = transaction else { continue };
-        if let Some((lock, true)) = status::lock(line)
-            && all.iter().all(|(said, _)| *said != number)
-        {
-            let index = if lock.index.is_empty() { String::new() } else { format!(", index {}", lock.index) };
-            let sentence = format!(
-                "in it transaction ({number}) waited for a lock on {}{index}: {}",
-                lock.table, lock.mode
-            );
-            all.push((number, sentence));
-        }
-    }
-    all.truncate(MOST);
-    all.into_iter().map(|(_, sentence)| sentence).collect()
-}
-
-/// The number in `*** (1) TRANSACTION:`, `*** (1) WAITING FOR THIS LOCK TO BE GRANTED:`
-pub(crate) fn numbered(line: &str) -> Option<&str> {
-    let (number, _) = line.trim().strip_prefix("*** (")?.split_once(')')?;
-    number.bytes().all(|byte| byte.is_ascii_digit()).then_some(number)
-}
-
-/// A deadlock has two transactions at least; that the second was not copied is said.
-fn not_given(text: &str) -> Option<String> {
-    let has = |number: &str| text.lines().any(|line| numbered(line) == Some(number));
-    (has("1") && !has("2")).then(|| "the second transaction is not in what was given".to_owned())
+fn waits(deadlock: &Deadlock) -> Vec<String> {
+    let wanted = deadlock.parties.iter().enumerate().filter_map(|(at, party)| {
+        let lock = party.waited_for.as_ref()?;
+        Some(format!("in it transaction ({}) waited for a lock on {}: {}", at + 1, lock.place(), lock.mode))
+    });
+    wanted.take(MOST).collect()
 }
 
 fn deadlock(event: &PrintedEvent) -> String {
@@ -93,32 +71,6 @@ fn at(event: &PrintedEvent) -> String {
 
 fn between(statements: &[String]) -> String {
     if statements.is_empty() { String::new() } else { format!(", of {}", statements.join(" and ")) }
-}
-
-/// The statements below the lines of their connections, without literals.
-pub(crate) fn statements(text: &str) -> Vec<String> {
-    let mut statements: Vec<String> = Vec::new();
-    let mut open: Option<String> = None;
-    for line in text.lines().chain(["*** "]) {
-        let is_end = line.trim().is_empty()
-            || ["*** ", "RECORD LOCKS ", "TABLE LOCK ", "Foreign key constraint ", "Trx "]
-                .iter()
-                .any(|begins| line.starts_with(begins));
-        if is_end {
-            let whole = open.take().filter(|statement| !statement.trim().is_empty());
-            statements
-                .extend(whole.map(|whole| {
-                    spindoctor_sql::shape(whole.trim()).chars().take(SHOWN).collect::<String>()
-                }));
-        } else if line.contains("thread id ") && line.contains(" query id ") {
-            open = Some(String::new());
-        } else if let Some(statement) = &mut open {
-            statement.push_str(line);
-            statement.push('\n');
-        }
-    }
-    statements.truncate(MOST);
-    statements
 }
 
 #[cfg(test)]

@@ -1,5 +1,37 @@
 //! Lines of the kernel's log that concern a server: killed for want of memory, threads that hang, disks that fail.
 
+use jiff::civil::DateTime;
+
+use crate::clock;
+
+/// The time of a line of the kernel's log, by its clock, which may be that of another time zone than the server's log has:
+/// `[Tue Mar 12 03:10:11 2024] ` (dmesg -T), `Mar 12 03:10:11 db1 kernel: ` of the year that the server's log has, `2024-03-12T03:10:11 db1
+/// kernel: `. None where it has none, or counts the seconds since the start.
+pub(crate) fn time(line: &str, near: Option<DateTime>) -> Option<DateTime> {
+    /// `Mar 12 03:10:11`
+    const SYSLOG: usize = 15;
+    let line = line.trim_start();
+    if let Some((time, _)) = line.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        return DateTime::strptime("%a %b %e %H:%M:%S %Y", time.trim()).ok();
+    }
+    if !is_of_kernel(line) {
+        return None;
+    }
+    clock::time(line).or_else(|| {
+        let year = near?.year();
+        DateTime::strptime("%Y %b %e %H:%M:%S", format!("{year} {}", line.get(..SYSLOG)?)).ok()
+    })
+}
+
+/// True for a line of the kernel's log.
+pub(crate) fn is_of_kernel(line: &str) -> bool {
+    line.contains(" kernel: ")
+        || line.contains("Kernel panic - not syncing")
+        || is_kill_for_memory(line)
+        || is_hung(line)
+        || is_disk_error(line)
+}
+
 /// The kernel's line of a thread that has waited in it without a break (kernel/hung_task.c): `INFO: task mysqld:2211 blocked for more than
 /// 120 seconds.`
 pub(crate) const HUNG_IN_KERNEL: &str = " blocked for more than ";
@@ -77,4 +109,25 @@ pub(crate) fn is_kill_for_memory(line: &str) -> bool {
         || ["mysqld invoked oom-killer", "mariadbd invoked oom-killer"]
             .iter()
             .any(|begin| line.contains(begin))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_the_kernel_has_its_own_time() {
+        let text = |line: &str, near| time(line, near).map(|time: DateTime| time.to_string());
+        let kill = "Out of memory: Killed process 4711 (mysqld) total-vm:1kB";
+        let near = DateTime::constant(2024, 3, 12, 8, 0, 0, 0);
+        let wanted = Some("2024-03-12T03:10:11");
+        assert_eq!(text(&format!("[Tue Mar 12 03:10:11 2024] {kill}"), None).as_deref(), wanted);
+        assert_eq!(text(&format!("Mar 12 03:10:11 db1 kernel: {kill}"), Some(near)).as_deref(), wanted);
+        assert_eq!(
+            text(&format!("2024-03-12T03:10:11.5+00:00 db1 kernel: {kill}"), None).as_deref(),
+            Some("2024-03-12T03:10:11.5")
+        );
+        assert_eq!(text(&format!("[ 8123.1] {kill}"), Some(near)), None);
+        assert_eq!(text("2024-03-12 03:10:11 0 [Note] ready", None), None);
+    }
 }

@@ -11,17 +11,17 @@
 #![allow(unreachable_pub, reason = "what others may use, this file says")]
 
 mod client_errors;
-mod clock;
 mod collections;
 #[cfg(test)]
 mod damage;
-mod deadlock;
 mod deadlock_rows;
 mod error_log;
 mod events;
+mod group_members;
 mod headless;
 mod heads;
 mod hints;
+mod innotop;
 mod json;
 mod kernel_log;
 mod latches;
@@ -53,10 +53,12 @@ mod text;
 mod thread_pool;
 mod threads;
 mod transactions;
+mod tuner;
 mod window;
 
+use spindoctor_model::clock;
+
 pub use collections::{Collection, collections};
-pub use deadlock::{Deadlock, Party};
 pub use hints::say_hints;
 pub use part::{Kind, Moment, Part, Said};
 pub use recognise::recognise;

@@ -208,18 +208,46 @@ fn absolute(mut columns: Vec<NamedValues>) -> Vec<NamedValues> {
         _ => columns.len() > 2,
     };
     if is_relative {
-        for at in 1..columns.len() {
-            let sums: NamedValues = columns[at]
-                .iter()
-                .filter_map(|(name, _)| {
-                    let sum = columns[at - 1].number(name)? + columns[at].number(name)?;
-                    Some((name.to_owned(), format!("{sum}")))
-                })
-                .collect();
-            columns[at] = sums;
-        }
+        sum_up(&mut columns.iter_mut().collect::<Vec<_>>());
     }
     columns
+}
+
+/// Each reading as the sum of those before and itself.
+fn sum_up(readings: &mut [&mut NamedValues]) {
+    for at in 1..readings.len() {
+        let sums: NamedValues = readings[at]
+            .iter()
+            .filter_map(|(name, _)| {
+                let sum = readings[at - 1].number(name)? + readings[at].number(name)?;
+                Some((name.to_owned(), format!("{sum}")))
+            })
+            .collect();
+        *readings[at] = sums;
+    }
+}
+
+/// Readings one below the other of which those behind the first are differences (`mysqladmin extended-status -r -i 10`), as the readings
+/// that they are differences of.
+pub(crate) fn without_differences(readings: &mut [&mut NamedValues]) {
+    let [first, behind @ ..] = &readings[..] else { return };
+    let intervals: Vec<Option<f64>> = behind.iter().map(|values| values.number("uptime")).collect();
+    let are_short = intervals.iter().all(|s| {
+        s.zip(first.number("uptime"))
+            .is_some_and(|(s, first)| s > 0.0 && s <= LONGEST_INTERVAL_S && s < first)
+    });
+    // A server that was started again counts from nothing, too: but no count of its is below nothing, it has had a connection, and its
+    // second reading is older than its first.
+    let is_no_start = || {
+        intervals.len() > 1 && intervals.windows(2).all(|two| two[0] == two[1])
+            || behind.iter().any(|values| {
+                values.number("max_used_connections") == Some(0.0)
+                    || values.iter().any(|(_, value)| value.starts_with('-') && value.parse::<f64>().is_ok())
+            })
+    };
+    if !behind.is_empty() && are_short && is_no_start() {
+        sum_up(readings);
+    }
 }
 
 /// The version that variables say.
@@ -337,6 +365,9 @@ fn sized(value: &str) -> String {
         None => value.to_owned(),
     }
 }
+
+/// The most seconds between two readings that somebody has printed as differences. By judgement.
+const LONGEST_INTERVAL_S: f64 = 600.0;
 
 #[cfg(test)]
 mod tests {

@@ -2,7 +2,7 @@
 
 use jiff::civil::DateTime;
 use spindoctor_model::mysql::{
-    MetadataLock, NamedValues, ReplicaChannel, RowLockWait, ServerThread, Transaction,
+    MetadataLock, NamedValues, PreparedXa, ReplicaChannel, RowLockWait, ServerThread, Transaction,
 };
 use spindoctor_model::{InnodbStatus, LoggedTrouble, ServerVersion};
 
@@ -39,6 +39,14 @@ pub enum Kind {
     Latches,
     /// What MariaDB lists of its thread pool.
     ThreadPool,
+    /// Connections by performance_schema's numbers of their threads.
+    ThreadIds,
+    /// `XA RECOVER`
+    PreparedXa,
+    /// The members of a replication group.
+    GroupMembers,
+    /// What mysqltuner prints.
+    Tuner,
     /// `SHOW BINARY LOG STATUS`
     BinaryLog,
     /// What pt-deadlock-logger prints.
@@ -69,6 +77,10 @@ impl Kind {
             Self::MetadataLocks => "list of metadata locks",
             Self::Latches => "list of latches",
             Self::ThreadPool => "list of the thread pool",
+            Self::ThreadIds => "list of threads",
+            Self::PreparedXa => "list of prepared transactions",
+            Self::Tuner => "report of mysqltuner",
+            Self::GroupMembers => "members of the group",
             Self::BinaryLog => "binary log status",
             Self::Deadlocks => "list of deadlocks",
             Self::Stacks => "stacks",
@@ -131,6 +143,10 @@ pub enum Said {
     Variables(NamedValues),
     /// What an option file sets: what the server runs with may differ.
     Options(NamedValues),
+    /// Transactions that XA prepared.
+    PreparedXa(Vec<PreparedXa>),
+    /// Connections by performance_schema's own numbers of their threads.
+    ThreadIds(Vec<(u64, u64)>),
     /// Channels of a replica.
     Replication(Vec<ReplicaChannel>),
     /// Stacks of threads.

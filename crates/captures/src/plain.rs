@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use crate::{error_log, heads, one_line, printed, python, reshaped};
+use crate::{error_log, heads, one_line, printed, python, reshaped, tuner};
 
 /// Beginnings of lines, as servers and their tools write them, that stand nowhere within a line of an error log.
 const ANCHORS: [&str; 16] = [
@@ -44,6 +44,7 @@ pub(crate) fn undamaged(text: &str) -> String {
     let text = one_line::in_lines(&text);
     let text = without_numbers(&text);
     let text = without_prefix(&text);
+    let text = without_container(&text);
     let lines: Vec<Cow<'_, str>> = text.lines().map(|line| plain_line(line)).collect();
     let lines = closed_up(lines);
     let lines: Vec<Cow<'_, str>> = lines.into_iter().map(without_what_collected_it).collect();
@@ -386,6 +387,10 @@ fn by_number(text: &str) -> String {
 
 /// Where the lines of a text begin behind something that was put before each: a quote mark, a log's time, an indentation.
 fn without_prefix(text: &str) -> Cow<'_, str> {
+    // Its headings have dashes at both ends.
+    if text.lines().take(LOOKED_AT).any(tuner::is_head) {
+        return Cow::Borrowed(text);
+    }
     let mut at = [0_usize; 160];
     for line in text.lines().take(LOOKED_AT) {
         let line = typographic(line);
@@ -413,6 +418,32 @@ fn without_prefix(text: &str) -> Cow<'_, str> {
             None if line.chars().count() <= most => {}
             None => plain.push_str(line),
         }
+        plain.push('\n');
+    }
+    Cow::Owned(plain)
+}
+
+/// The lines without the name that docker-compose puts before each (`db_1  | `), where most have the same one.
+fn without_container(text: &str) -> Cow<'_, str> {
+    const LONGEST_NAME: usize = 60;
+    fn name(line: &str) -> Option<&str> {
+        let (name, _) = line.split_once(" | ")?;
+        let is_name = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+        let plain = name.trim_end();
+        (!plain.is_empty() && name.len() <= LONGEST_NAME && plain.chars().all(is_name)).then_some(name)
+    }
+    let lines = || text.lines().filter(|line| !line.trim().is_empty()).take(LOOKED_AT);
+    let Some(first) = lines().find_map(name) else { return Cow::Borrowed(text) };
+    let (all, same) =
+        lines().fold((0, 0), |(all, same), line| (all + 1, same + usize::from(name(line) == Some(first))));
+    let bare = |line| str::strip_prefix(line, first).and_then(|rest: &str| rest.strip_prefix(" | "));
+    let is_log = || lines().filter_map(bare).any(error_log::is_of_log);
+    if same < 2 || same * 2 <= all || !is_log() {
+        return Cow::Borrowed(text);
+    }
+    let mut plain = String::with_capacity(text.len());
+    for line in text.lines() {
+        plain.push_str(bare(line).unwrap_or(line));
         plain.push('\n');
     }
     Cow::Owned(plain)

@@ -1,7 +1,9 @@
 //! A text to its documents: where each begins and ends, and what it is. By content alone.
 
 use jiff::civil::DateTime;
-use spindoctor_collect::mysql::{Rows, metadata_lock_info, perf_schema_metadata_locks, replica_status};
+use spindoctor_collect::mysql::{
+    Rows, metadata_lock_info, perf_schema_metadata_locks, replica_status, xa_recover,
+};
 use spindoctor_collect::source::Answer;
 use spindoctor_model::{LoggedTrouble, ServerSample, ServerVersion, TroubleKind};
 
@@ -10,8 +12,8 @@ use crate::rows::{MOST_ROWS, Tables};
 use crate::stretch::{Look, Stretch, is_title, stretches};
 use crate::table_kind::{TableKind, kind};
 use crate::{
-    clock, deadlock_rows, error_log, events, json, latches, locks, named, plain, sampled, slow_log, stacks,
-    statement_report, status, sysstat, system, thread_pool, threads, transactions,
+    clock, deadlock_rows, error_log, events, group_members, json, latches, locks, named, plain, sampled,
+    slow_log, stacks, statement_report, status, sysstat, system, thread_pool, threads, transactions, tuner,
 };
 
 /// Documents of one text that are kept.
@@ -154,6 +156,7 @@ fn read(name: &str, stretch: &Stretch, below: Option<&Stretch>, is_alone: bool) 
             Some(says) => vec![Part { says, ..part(Kind::StatementReport) }],
             None => unknown(part(Kind::Unknown), &stretch.text),
         },
+        Look::Tuner => vec![Part { says: tuner::read(&stretch.text), ..part(Kind::Tuner) }],
         Look::Deadlocks => match deadlock_rows::read(&stretch.text) {
             Some(deadlock_rows::Deadlocks { says, trouble }) => {
                 let moment = Moment { time: None, said: vec![Said::Troubles(vec![trouble])] };
@@ -332,6 +335,19 @@ fn table_parts(
                     Said::Replication(sample.replication.value().cloned().unwrap_or_default()),
                 )
             }
+            TableKind::ThreadIds => {
+                let ids = rows
+                    .iter()
+                    .filter_map(|row| Some((row.number("thread_id")?, row.number("processlist_id")?)));
+                (Kind::ThreadIds, Said::ThreadIds(ids.collect()))
+            }
+            TableKind::PreparedXa => {
+                let mut sample = ServerSample::default();
+                (xa_recover::SOURCE.parse)(&rows, Answer::default(), &mut sample);
+                let prepared = sample.prepared_xa.value().cloned().unwrap_or_default();
+                says.push(counted(rows.len() as u64, "prepared transaction"));
+                (Kind::PreparedXa, Said::PreparedXa(prepared))
+            }
             TableKind::Named => {
                 let values = named::of_rows(&rows);
                 if values.number("proxysql_uptime").is_some() {
@@ -349,6 +365,13 @@ fn table_parts(
             TableKind::ThreadPool(table) => {
                 let says = thread_pool::sentence(table, &rows).into_iter().collect();
                 parts.push(Part { says, ..part(Kind::ThreadPool, time) });
+                continue;
+            }
+            TableKind::GroupMembers => {
+                let (sentence, trouble) = group_members::read(&rows);
+                let said = trouble.map(|trouble| Said::Troubles(vec![trouble]));
+                let moments = said.into_iter().map(|said| Moment { time, said: vec![said] }).collect();
+                parts.push(Part { says: vec![sentence], moments, ..part(Kind::GroupMembers, time) });
                 continue;
             }
             TableKind::BinaryLog => {
@@ -376,6 +399,9 @@ fn table_parts(
             None => parts.push(Part { version, says, moments: vec![moment], ..part(kind, time) }),
         }
     }
+    for part in parts.iter_mut().filter(|part| part.kind == Kind::GlobalStatus) {
+        absolute(&mut part.moments);
+    }
     for part in &mut parts {
         let sessions = part.moments.iter().rev().find_map(|moment| match moment.said.first() {
             Some(Said::Threads(threads)) => Some(threads.len() as u64),
@@ -393,10 +419,18 @@ fn table_parts(
     parts
 }
 
+/// Readings of the status that are differences as what they are differences of.
+fn absolute(moments: &mut [Moment]) {
+    let said = moments.iter_mut().flat_map(|moment| &mut moment.said);
+    let mut readings: Vec<_> =
+        said.filter_map(|said| if let Said::Status(values) = said { Some(values) } else { None }).collect();
+    named::without_differences(&mut readings);
+}
+
 fn named_part(part: Part, readings: Vec<spindoctor_model::mysql::NamedValues>) -> Vec<Part> {
     let mut version: Option<ServerVersion> = None;
     let mut kind = Kind::GlobalStatus;
-    let moments: Vec<Moment> = readings
+    let mut moments: Vec<Moment> = readings
         .into_iter()
         .map(|values| {
             version = version.or_else(|| named::version(&values));
@@ -410,6 +444,7 @@ fn named_part(part: Part, readings: Vec<spindoctor_model::mysql::NamedValues>) -
             Moment { time: None, said: vec![said] }
         })
         .collect();
+    absolute(&mut moments);
     match moments.is_empty() {
         true => Vec::new(),
         false => {

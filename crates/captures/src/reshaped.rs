@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use crate::heads::{COMMANDS, STATEMENTS, is_number};
-use crate::{headless, spaced};
+use crate::{headless, innotop, spaced};
 
 /// A terminal's text without what steers the terminal (ECMA-48, section 5.4): colours, cursor movements.
 pub(crate) fn without_colours(text: &str) -> Cow<'_, str> {
@@ -27,7 +27,9 @@ pub(crate) fn without_colours(text: &str) -> Cow<'_, str> {
 
 /// The lines of a text, where some stand for others.
 pub(crate) fn reshaped(lines: Vec<String>) -> Vec<String> {
-    sessions_of_mytop(spaced::with_tabs(headless::with_head(backtraces(unwrapped(lines)))))
+    sessions_of_mytop(spaced::with_tabs(headless::with_head(backtraces(unwrapped(
+        innotop::with_transactions(lines),
+    )))))
 }
 
 /// The width of a frame that was wrapped, and that at which it was.

@@ -7,6 +7,7 @@ use spindoctor_collect::mysql::innodb_status;
 use spindoctor_model::InnodbStatus;
 use spindoctor_model::innodb_status::ListedTransaction;
 use spindoctor_model::mysql::{RowLockWait, ServerThread, Transaction};
+use spindoctor_rules::deadlock::PrintedLock;
 
 /// Characters of a statement that are kept.
 const LONGEST: usize = 1_280;
@@ -163,15 +164,8 @@ struct Entry {
 
 /// A lock, as a status prints it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Lock {
-    /// The table, with its schema where the text has it.
-    pub(crate) table: String,
-    /// The index; empty for a table's lock.
-    pub(crate) index: String,
-    /// `space id 2 page no 4`, of a row's.
-    page: String,
-    /// `X locks gap before rec`
-    pub(crate) mode: String,
+struct Lock {
+    printed: PrintedLock,
     /// The records of the page, by heap number, as far as the text prints them.
     records: Vec<u32>,
 }
@@ -179,19 +173,23 @@ pub(crate) struct Lock {
 impl Lock {
     /// True where who has this lock stands in the way of who wants the other.
     fn blocks(&self, wanted: &Self) -> bool {
-        let is_gap_only = self.mode.contains("locks gap before rec");
-        let fits = match wanted.mode.contains("insert intention") {
-            true => !self.mode.contains("insert intention") && !self.mode.contains("rec but not gap"),
+        let is_gap_only = self.printed.mode.contains("locks gap before rec");
+        let fits = match wanted.printed.mode.contains("insert intention") {
+            true => {
+                !self.printed.mode.contains("insert intention")
+                    && !self.printed.mode.contains("rec but not gap")
+            }
             false => !is_gap_only,
         };
         // Of a page with many records the text prints those that are locked; older servers print none.
         let is_same_record = self.records.is_empty()
             || wanted.records.is_empty()
             || self.records.iter().any(|record| wanted.records.contains(record));
-        let is_shared = |lock: &Self| lock.mode.split(' ').next() == Some("S");
+        let is_shared = |lock: &Self| lock.printed.mode.split(' ').next() == Some("S");
         fits && is_same_record
             && !(is_shared(self) && is_shared(wanted))
-            && (&self.table, &self.page, &self.index) == (&wanted.table, &wanted.page, &wanted.index)
+            && (&self.printed.table, &self.printed.page, &self.printed.index)
+                == (&wanted.printed.table, &wanted.printed.page, &wanted.printed.index)
     }
 }
 
@@ -357,25 +355,9 @@ fn connection(line: &str, entry: &mut Entry) {
 }
 
 /// `TABLE LOCK table ...`, `RECORD LOCKS ...`: the lock, and whether it is waited for.
-pub(crate) fn lock(line: &str) -> Option<(Lock, bool)> {
-    let line = line.trim();
-    let (body, page, index) = if let Some(rest) = line.strip_prefix("TABLE LOCK table ") {
-        (rest, String::new(), String::new())
-    } else {
-        let rest = line.strip_prefix("RECORD LOCKS ")?;
-        let (page, rest) = rest.split_once(" n bits ")?;
-        let (_, rest) = rest.split_once(" index ")?;
-        let (index, rest) = rest.split_once(" of table ")?;
-        (rest, page.to_owned(), index.replace(['`', '"'], ""))
-    };
-    let (table, rest) = body.split_once(" trx id ")?;
-    let table = table.split(" trx table locks ").next().unwrap_or(table);
-    let plain = table.replace(['`', '"'], "");
-    let table = if plain.contains('.') { plain } else { plain.replacen('/', ".", 1) };
-    let (_, mode) = rest.split_once(" lock mode ").or_else(|| rest.split_once(" lock_mode "))?;
-    let waits = mode.trim_end().ends_with("waiting");
-    let mode = mode.trim().trim_end_matches("waiting").trim().to_owned();
-    Some((Lock { table, index, page, mode, records: Vec::new() }, waits))
+fn lock(line: &str) -> Option<(Lock, bool)> {
+    let (printed, waits) = PrintedLock::from_line(line)?;
+    Some((Lock { printed, records: Vec::new() }, waits))
 }
 
 /// The connection of an entry.
@@ -397,7 +379,10 @@ fn thread(entry: &Entry) -> Option<ServerThread> {
         _ => ("", "", 0),
     };
     let mut state = words.get(from..).unwrap_or_default().join(" ");
-    if state.is_empty() {
+    // Of a session at InnoDB's door the server's own state says what it did before.
+    let is_at_the_door =
+        ["sleeping before ", "waiting in InnoDB queue"].iter().any(|door| entry.does.starts_with(door));
+    if state.is_empty() || is_at_the_door {
         state.clone_from(&entry.does);
     }
     let statement = entry.transaction.statement.clone();
@@ -426,7 +411,7 @@ fn waits(entries: &[Entry], status: &InnodbStatus) -> Vec<RowLockWait> {
     let mut waits = Vec::new();
     for waiter in entries.iter().filter(is_waiting) {
         let Some(wanted) = &waiter.wanted else { continue };
-        let is_counter = wanted.mode.starts_with("AUTO-INC");
+        let is_counter = wanted.printed.mode.starts_with("AUTO-INC");
         let waited_s = waiter.transaction.waited_s.unwrap_or(0.0);
         let printed = entries.iter().find(|other| {
             other.transaction.id != waiter.transaction.id && other.held.iter().any(|held| held.blocks(wanted))
@@ -434,7 +419,7 @@ fn waits(entries: &[Entry], status: &InnodbStatus) -> Vec<RowLockWait> {
         // Ages are printed in whole seconds.
         let mut old = others.iter().filter(|other| other.transaction.age_s + 1.0 >= waited_s);
         let mut can = old.clone().filter(|other| match is_counter {
-            true => inserts_into(other, &wanted.table),
+            true => inserts_into(other, &wanted.printed.table),
             false => other.transaction.rows_locked > 0,
         });
         let inferred = match (can.next(), can.next()) {
@@ -449,10 +434,10 @@ fn waits(entries: &[Entry], status: &InnodbStatus) -> Vec<RowLockWait> {
             blocking_connection_id: holder.and_then(|holder| holder.transaction.connection_id),
             waiting_transaction: waiter.transaction.id.clone(),
             blocking_transaction: holder.map(|holder| holder.transaction.id.clone()).unwrap_or_default(),
-            table: wanted.table.clone(),
-            index: wanted.index.clone(),
+            table: wanted.printed.table.clone(),
+            index: wanted.printed.index.clone(),
             record: String::new(),
-            mode: wanted.mode.replace("AUTO-INC", "AUTO_INC"),
+            mode: wanted.printed.mode.replace("AUTO-INC", "AUTO_INC"),
             waited_s,
         });
     }

@@ -1,7 +1,9 @@
 //! A text to stretches of lines that belong together: where each document begins and ends, by content alone.
 
 use crate::rows::{header_of, is_border, row_number};
-use crate::{client_errors, clock, deadlock_rows, error_log, named, slow_log, statement_report, status};
+use crate::{
+    client_errors, clock, deadlock_rows, error_log, named, slow_log, statement_report, status, tuner,
+};
 
 /// What a stretch of lines looks like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,6 +18,8 @@ pub(crate) enum Look {
     SlowLog,
     Report,
     Deadlocks,
+    /// What mysqltuner prints.
+    Tuner,
     System,
     Other,
 }
@@ -108,6 +112,9 @@ fn next_look(now: Look, lines: &[&str], at: usize, is_open: bool, form: Option<c
     if statement_report::is_head(line) {
         return Look::Report;
     }
+    if tuner::is_head(line) {
+        return Look::Tuner;
+    }
     if deadlock_rows::is_head(line) {
         return Look::Deadlocks;
     }
@@ -121,6 +128,9 @@ fn next_look(now: Look, lines: &[&str], at: usize, is_open: bool, form: Option<c
         Look::SlowLog | Look::Report if is_prompt() => Look::Other,
         Look::SlowLog if !slow_log::goes_on(lines, at) => beginning(lines, at).unwrap_or(Look::Other),
         Look::SlowLog | Look::Report => now,
+        Look::Tuner if begins_table() => Look::Table,
+        Look::Tuner if is_prompt() => Look::Other,
+        Look::Tuner => now,
         Look::WholeStatus if begins_table() => Look::Table,
         Look::WholeStatus => now,
         Look::Table => {
@@ -133,6 +143,7 @@ fn next_look(now: Look, lines: &[&str], at: usize, is_open: bool, form: Option<c
         Look::Log => match () {
             () if begins_table() => Look::Table,
             () if named::is_group(line) => Look::Options,
+            () if is_thread_of_gdb(line) => Look::Other,
             // A client's error is a line by itself.
             () if at > 0 && client_errors::is_of_client(lines[at - 1]) => {
                 beginning(lines, at).unwrap_or(Look::Other)
@@ -142,7 +153,7 @@ fn next_look(now: Look, lines: &[&str], at: usize, is_open: bool, form: Option<c
         Look::Status => match () {
             () if begins_table() => Look::Table,
             () if error_log::is_of_log(line) && clock::time(line).is_some() => Look::Log,
-            () if is_prompt() => Look::Other,
+            () if is_prompt() || is_thread_of_gdb(line) => Look::Other,
             () => now,
         },
         Look::Options => match beginning(lines, at) {
@@ -201,6 +212,15 @@ fn beginning(lines: &[&str], at: usize) -> Option<Look> {
         && pairs().count() >= 3.min(lines.len() - at)
         && pairs().filter(|(name, _)| named::is_known(name)).count() >= 2;
     is_list.then_some(Look::Pairs)
+}
+
+/// `Thread 5 (Thread 0x50ad7940 (LWP 25047)):`, which no log has.
+fn is_thread_of_gdb(line: &str) -> bool {
+    line.strip_prefix("Thread ").is_some_and(|rest| {
+        rest.starts_with(|c: char| c.is_ascii_digit())
+            && (rest.contains("(Thread 0x") || rest.contains("(LWP "))
+            && rest.ends_with(':')
+    })
 }
 
 /// `--key_buffer_size=16M`, as my_print_defaults prints it.

@@ -1,5 +1,6 @@
 //! What a result set is, by the names of its columns.
 
+use crate::group_members;
 use crate::locks;
 use crate::thread_pool::{self, ThreadPoolTable};
 
@@ -52,6 +53,12 @@ pub(crate) enum TableKind {
     DataLocks,
     /// MariaDB's `information_schema.THREAD_POOL_GROUPS`, `_QUEUES`, `_STATS` and `_WAITS`.
     ThreadPool(ThreadPoolTable),
+    /// Numbers of `performance_schema.threads` with their connections, and no more of these.
+    ThreadIds,
+    /// `XA RECOVER`
+    PreparedXa,
+    /// `performance_schema.replication_group_members`
+    GroupMembers,
     /// `SHOW BINARY LOG STATUS`, to MySQL 8.0 `SHOW MASTER STATUS`
     BinaryLog,
 }
@@ -71,6 +78,15 @@ pub(crate) fn kind(columns: &[String]) -> Option<TableKind> {
         Some(TableKind::Replica)
     } else if let Some(table) = thread_pool::table(columns) {
         Some(TableKind::ThreadPool(table))
+    } else if has("thread_id")
+        && has("processlist_id")
+        && !any(&["processlist_state", "processlist_info", "processlist_command", "lock_type", "object_name"])
+    {
+        Some(TableKind::ThreadIds)
+    } else if has("gtrid_length") && has("bqual_length") {
+        Some(TableKind::PreparedXa)
+    } else if group_members::is_list(columns) {
+        Some(TableKind::GroupMembers)
     } else if has("file") && has("position") && has("binlog_do_db") {
         Some(TableKind::BinaryLog)
     } else if has("trx_id") && has("trx_state") {

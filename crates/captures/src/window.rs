@@ -28,8 +28,17 @@ pub fn window<'p>(parts: impl IntoIterator<Item = &'p Part>) -> Window {
         .min();
     let readings = readings(&parts, start);
     let mut window = Window { samples: samples(&readings), ..Window::default() };
+    let said = parts.iter().flat_map(|part| &part.moments).flat_map(|moment| &moment.said);
+    let ids = said.filter_map(|said| if let Said::ThreadIds(ids) = said { Some(ids) } else { None });
+    let ids: BTreeMap<u64, u64> =
+        ids.flatten().map(|&(internal, connection)| (connection, internal)).collect();
     for sample in &mut window.samples {
         let server = &mut sample.server;
+        if let Reading::Available { value: threads, .. } = &mut server.threads {
+            for thread in threads.iter_mut().filter(|thread| thread.internal_id.is_none()) {
+                thread.internal_id = thread.connection_id.and_then(|id| ids.get(&id).copied());
+            }
+        }
         if let (Reading::Available { value: waits, .. }, Some(transactions)) =
             (&mut server.row_lock_waits, server.transactions.value())
         {
@@ -84,8 +93,9 @@ fn place(said: &Said) -> Option<&'static str> {
         Said::MetadataLocks(_) => "metadata_locks",
         Said::Status(_) => "status",
         Said::Variables(_) | Said::Options(_) => "variables",
+        Said::PreparedXa(_) => "prepared_xa",
         Said::Replication(_) => "replication",
-        Said::Stacks(_) | Said::Troubles(_) => return None,
+        Said::Stacks(_) | Said::Troubles(_) | Said::ThreadIds(_) => return None,
     })
 }
 
@@ -192,8 +202,9 @@ fn put(sample: &mut Sample, at_s: f64, said: &Said) {
         Said::MetadataLocks(list) => server.metadata_locks = available(at_s, list),
         Said::Status(values) => server.status = available(at_s, values),
         Said::Variables(values) | Said::Options(values) => server.variables = available(at_s, values),
+        Said::PreparedXa(list) => server.prepared_xa = available(at_s, list),
         Said::Replication(channels) => server.replication = available(at_s, channels),
-        Said::Stacks(_) | Said::Troubles(_) => {}
+        Said::Stacks(_) | Said::Troubles(_) | Said::ThreadIds(_) => {}
     }
 }
 

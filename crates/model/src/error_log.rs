@@ -66,4 +66,16 @@ pub enum TroubleKind {
     CpusTaken,
     /// A CPU quota stopped a control group.
     Throttled,
+    /// A node of a cluster does not reach a majority of its nodes.
+    NoMajority,
+    /// Another node of the cluster does not answer.
+    NodeLost,
+    /// The pool made no more threads, because it had as many as it may have.
+    PoolFull,
+    /// A table had no room for more rows.
+    TableFull,
+    /// The system refused memory to the server.
+    NoMemory,
+    /// A page of a data file is damaged.
+    PageDamaged,
 }

@@ -4,6 +4,7 @@
 //! line and nothing else: no I/O, no decision; how a number with its unit looks to people ([`number`]), no other formatting. Times are in the unit
 //! that the field's name ends in; sizes in bytes; shares are ratios from 0 to 1 (`_ratio`).
 
+pub mod clock;
 pub mod connections;
 pub mod diagnosis;
 pub mod error_log;

@@ -234,6 +234,11 @@ impl Build {
         self.status(name, |at_s| format!("{:.0}", 1000.0 + per_s * at_s))
     }
 
+    /// A status value in words.
+    pub(crate) fn words(self, name: &str, words: &str) -> Self {
+        self.status(name, |_| words.to_owned())
+    }
+
     /// A status gauge that does not change.
     pub(crate) fn gauge(self, name: &str, value: f64) -> Self {
         self.status(name, |_| value.to_string())

@@ -34,7 +34,32 @@ pub fn locks_the_server(statement: &str) -> bool {
         &["lock", "instance"],
         &["backup", "stage"],
     ];
-    BEGINNINGS.iter().any(|words| begins_with(statement, words))
+    BEGINNINGS.iter().any(|words| begins_with(statement, words)) || makes_read_only(statement)
+}
+
+/// True for `SET GLOBAL read_only = ON` and its like, which take the global read lock and then that of commits until it is done
+/// (sql/sys_vars.cc, fix_read_only); to switch it off takes none, but that an expression decides which it is.
+fn makes_read_only(statement: &str) -> bool {
+    const OFF: [&str; 3] = ["off", "0", "false"];
+    let lower = statement.to_ascii_lowercase();
+    let Some((before, after)) = lower.split_once("read_only") else { return false };
+    let is_set = before.trim_start().starts_with("set ");
+    let is_global = before.contains("global");
+    let is_variable = before.ends_with([' ', '.', '_', '`', '\t'])
+        && !before.ends_with("innodb_")
+        && !before.ends_with("transaction_");
+    let value =
+        after.trim_start_matches(['`', ' ', ':', '=']).split([' ', ',', ';']).next().unwrap_or_default();
+    is_set && is_global && is_variable && !OFF.contains(&value)
+}
+
+/// True for a statement that a dump runs: mysqldump, mariadb-dump and mydumper read each table by one that begins so.
+///
+/// ```
+/// assert!(spindoctor_sql::is_of_dump("SELECT /*!40001 SQL_NO_CACHE */ * FROM `orders`"));
+/// ```
+pub fn is_of_dump(statement: &str) -> bool {
+    statement.contains("/*!40001 SQL_NO_CACHE */")
 }
 
 /// True for a statement that changes rows, or locks those that it reads (`FOR UPDATE`, `FOR SHARE`, `LOCK IN SHARE MODE`) as if it

@@ -26,6 +26,9 @@ use super::{CapturedStacks, name};
 /// The longest text of one frame, with the lines that it was wrapped over.
 const LONGEST_FRAME: usize = 64 << 10;
 
+/// Known functions that a numbered list which is no stack has at most. By judgement: a recipe names one or two.
+const MOST_BY_CHANCE: usize = 3;
+
 /// Lines that one frame may be wrapped over.
 const MOST_WRAPPED: usize = 60;
 
@@ -61,6 +64,8 @@ struct Reading {
     threads: usize,
     /// Frames with an address, a file or a library: prose has none.
     sure: usize,
+    /// Frames of functions that a server has, or waits in: a numbered list of these is a stack, too.
+    known: usize,
     forms: [usize; 4],
     not_understood: usize,
     has_headers: bool,
@@ -78,6 +83,7 @@ impl Reading {
             wrapped: 0,
             threads: 0,
             sure: 0,
+            known: 0,
             forms: [0; 4],
             not_understood: 0,
             has_headers: false,
@@ -131,6 +137,7 @@ impl Reading {
             return;
         };
         self.sure += usize::from(is_sure);
+        self.known += usize::from(is_known(&place.name));
         self.forms[form as usize] += 1;
         self.places.push(place);
     }
@@ -156,7 +163,7 @@ impl Reading {
     fn finish(self) -> Option<CapturedStacks> {
         let frames: usize = self.forms.iter().sum();
         // One numbered line is prose; two that lie in code, or one below the heading of a thread, are a stack.
-        if self.sure == 0 || frames < if self.has_headers { 1 } else { 2 } {
+        if self.sure == 0 && self.known < MOST_BY_CHANCE || frames < if self.has_headers { 1 } else { 2 } {
             return None;
         }
         let [gdb, eu_stack, coredump, lldb] = self.forms;
@@ -257,6 +264,12 @@ fn is_noise(line: &str) -> bool {
         || trimmed.chars().all(|c| "-=_*".contains(c))
 }
 
+/// True for a function that a server has, or that threads wait in.
+fn is_known(name: &str) -> bool {
+    const WAITS: [&str; 4] = ["pthread_", "__lll_lock_wait", "__GI___pthread", "inline_mysql_"];
+    super::OF_SERVERS.iter().chain(&WAITS).any(|begin| name.starts_with(begin))
+}
+
 /// Whose stack follows.
 fn thread_header(line: &str) -> Option<Who> {
     if let Some(id) = line.strip_prefix("TID ").and_then(|rest| rest.strip_suffix(':')) {
@@ -334,7 +347,9 @@ fn place(text: &str, depth: usize) -> Option<(Form, Place, bool)> {
         // A call that was inlined, or the innermost whose line has just begun.
         let end = name::end_of_name(text);
         let is_call = text[end..].starts_with(" (") || text.starts_with("<signal handler");
-        if !is_call && !text.contains(['(', '<']) {
+        // A name alone, as a page shows a stack.
+        let is_name = end == text.len() && !text.contains(' ');
+        if !is_call && !is_name && !text.contains(['(', '<']) {
             return None;
         }
         let mut place = Place { inlined: depth > 0 && is_call, ..Place::default() };

@@ -29,8 +29,8 @@ const NOT_PREPARED: u16 = 1295;
 /// `ER_MAX_PREPARED_STMT_COUNT_REACHED`: the server holds as many prepared statements as it may.
 const TOO_MANY_PREPARED: u16 = 1461;
 
-/// `ER_OPTION_PREVENTS_STATEMENT`: the server is read-only.
-const READ_ONLY: u16 = 1290;
+/// `ER_OPTION_PREVENTS_STATEMENT`, the server is read-only; `ER_UNKNOWN_COM_ERROR`, a node of Galera is outside of its cluster.
+const SERVES_NOBODY: [u16; 2] = [1290, 1047];
 
 const CHURN: &str = "CALL churn()";
 
@@ -301,7 +301,8 @@ impl Sessions {
         Ok(())
     }
 
-    /// A client that sends a statement at most that often, and counts how often a server that is read-only refuses it.
+    /// A client that sends a statement at most that often, and counts how often a server refuses it that is read-only, or a node
+    /// outside of its cluster.
     pub(crate) async fn write(&mut self, server: &Server, statement: String, every: Duration) -> Result<()> {
         let mut conn = server.connect_as("app").await.map_err(Error::statement("connect"))?;
         let (refused, prepared) = (Arc::clone(&self.refused), server.draw().is_prepared());
@@ -313,7 +314,7 @@ impl Sessions {
                 match send(&mut conn, &statement, prepared).await {
                     Ok(()) => {}
                     Err(mysql_async::Error::Server(error)) => {
-                        refused.fetch_add(u64::from(error.code == READ_ONLY), Ordering::Relaxed);
+                        refused.fetch_add(u64::from(SERVES_NOBODY.contains(&error.code)), Ordering::Relaxed);
                     }
                     Err(_) => return,
                 }
@@ -339,7 +340,7 @@ impl Sessions {
     }
 
     /// How many connections, or prepared statements, were refused so far for want of room, in the server or in the account's limit, or
-    /// statements because the server is read-only.
+    /// statements because the server is read-only or outside of its cluster.
     pub(crate) fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }

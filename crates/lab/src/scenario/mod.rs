@@ -11,6 +11,7 @@ mod accept_bottleneck;
 mod acl_cache_contention;
 mod auto_increment_lock;
 mod checkpoint_stall;
+mod cluster_partition;
 mod commit_delay_set;
 mod commit_sync_bound;
 mod concurrency_queue;
@@ -125,6 +126,7 @@ pub const SCENARIOS: &[&Scenario] = &[
     &commit_delay_set::SCENARIO,
     &semi_sync_wait::SCENARIO,
     &galera_flow_control::SCENARIO,
+    &cluster_partition::SCENARIO,
     &storage_stalled::SCENARIO,
     &disk_full::SCENARIO,
     &read_io_bound::SCENARIO,

@@ -2,7 +2,7 @@
 
 use spindoctor_model::mysql::ServerThread;
 use spindoctor_model::wait_graph::LockKind;
-use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, TroubleKind, Unavailable, Window};
+use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, TroubleKind, Unavailable, Window, number};
 
 use super::{commit_delay_set, disk_full, semi_sync_wait};
 use crate::commits::commits_per_s;
@@ -12,7 +12,7 @@ use crate::rank::WARNING_FROM;
 use crate::redo_sync::{CommitQueue, FROM_COMMITS, redo_sync_behind};
 use crate::sessions::{Waiting, mean};
 use crate::stall::{LATCH_WAITS, Look, Stall, nobody};
-use crate::time_model::wait_class;
+use crate::time_model::{InClasses, wait_class};
 use crate::wait_graph::root_at_the_end;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
@@ -108,6 +108,57 @@ fn of_capture(window: &Window) -> Option<Finding> {
         ..Remedy::default()
     };
     logged::printed(window, &CAUSE, TroubleKind::BusyWriting, WARNING_FROM, why, remedy)
+        .or_else(|| of_stacks(window))
+}
+
+/// Functions below which a thread syncs the log for a commit, and the file that each is of.
+const SYNCS: [(&str, &str); 5] = [
+    ("MYSQL_BIN_LOG::sync_binlog_file", "binary log"),
+    ("fil_flush_file_redo", "redo log"),
+    ("log_write_up_to", "redo log"),
+    ("log_t::flush", "redo log"),
+    ("log_flusher", "redo log"),
+];
+
+/// Sessions in commit, from which on stacks that somebody captured show more than a part of a server. By judgement.
+const CROWD: f64 = 4.0;
+
+/// Stacks that somebody captured of commits that stand behind a sync which one of them does.
+fn of_stacks(window: &Window) -> Option<Finding> {
+    let profile = window.profile.value().filter(|_| window.is_given())?;
+    let names = |frames: &[u32]| -> Vec<&str> {
+        frames.iter().filter_map(|&at| Some(profile.frames.get(at as usize)?.name.as_str())).collect()
+    };
+    let time = crate::session_time(window)?;
+    let commits = InClasses::from_time(&time, &[TimeClass::Commit])?;
+    let file = profile.stacks.iter().find_map(|stack| {
+        let names = names(&stack.frames);
+        let syncs = names.iter().any(|name| name.contains("fsync") || name.contains("fdatasync"));
+        SYNCS.iter().find(|(function, _)| syncs && names.contains(function)).map(|(_, file)| *file)
+    })?;
+    if commits.sessions < CROWD {
+        return None;
+    }
+    Some(
+        commits
+            .draft(
+                &CAUSE,
+                format!("{} in commit while one of them syncs the {file}", number::counted(commits.sessions.round() as u64, "session stands", "sessions stand")),
+            )
+            .why(format!(
+                "Commits go to disk in groups: one session writes and syncs the {file} for all, and the others wait for it or for the next \
+                 turn. One look does not say how long a sync takes: `iostat -x 1`, or a second look, does."
+            ))
+            .remedy(Remedy {
+                statement: format!("iostat -x 1 on the device of the {file}; a second `thread apply all bt` some seconds later"),
+                why: "A sync of some milliseconds and more, or the same thread in it again, is a slow or busy disk.".into(),
+                dynamic: true,
+                risk: "The server is stopped while gdb reads, for seconds.".into(),
+                undo: String::new(),
+            })
+            .remedy(faster_storage())
+            .finding(),
+    )
 }
 
 fn evaluate(window: &Window) -> Outcome {

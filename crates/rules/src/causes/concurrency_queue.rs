@@ -42,6 +42,9 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
     let Some(waits) = InClasses::from_time(time, &[TimeClass::ConcurrencyTicket]) else {
         return Outcome::Clear;
     };
+    let printed = window.latest(|sample| &sample.server.innodb_status).map(|status| &status.row_operations);
+    let queued = printed.and_then(|rows| rows.queries_queued).filter(|&queued| queued > 0);
+    let inside = printed.and_then(|rows| rows.queries_inside);
     let limit = window.variable_number("innodb_thread_concurrency").filter(|limit| *limit > 0.0);
     let let_in = limit.map_or_else(String::new, |limit| format!("; {limit:.0} may be inside at once"));
     Outcome::Fired(
@@ -53,6 +56,23 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
             .why("innodb_thread_concurrency lets no more in until one of those inside leaves or has used up its tickets.")
             .evidence_if(limit.map(|limit| {
                 Evidence::new("innodb_thread_concurrency", limit, "", "SHOW GLOBAL VARIABLES").expected("0")
+            }))
+            .evidence_if(queued.map(|queued| {
+                Evidence::new("queries in InnoDB's queue", queued as f64, "", "SHOW ENGINE INNODB STATUS").expected("0")
+            }))
+            .evidence_if(inside.filter(|_| queued.is_some()).map(|inside| {
+                Evidence::new("queries inside", inside as f64, "", "SHOW ENGINE INNODB STATUS")
+            }))
+            .remedy_if(queued.map(|_| Remedy {
+                statement: "Look at the statements inside first: those of InnoDB's list of transactions that neither sleep before entering \
+                            nor wait for a lock, the oldest first"
+                    .into(),
+                why: "A few long ones that keep their places let all others wait: KILL QUERY of these, or an index for them, empties the \
+                      queue."
+                    .into(),
+                dynamic: true,
+                risk: "Looking is safe.".into(),
+                ..Remedy::default()
             }))
             .remedy(Remedy {
                 statement: "SET GLOBAL innodb_thread_concurrency = 0".into(),

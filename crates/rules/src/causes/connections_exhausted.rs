@@ -90,7 +90,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         return Ok(Some(own_login_refused(&refusal.because)));
     }
     let status = window.need(|s| &s.server.status)?;
-    let limit = window.need_variable("max_connections")?;
+    let limit = window.need_variable("max_connections");
     status.number("Threads_connected").ok_or_else(|| Unavailable::because("Threads_connected is absent"))?;
 
     // spindoctor's own session is not one of the clients'.
@@ -101,15 +101,21 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         .map(|(at_s, connected)| (at_s, (connected - own).max(0.0)))
         .collect();
     let most = connected.iter().map(|&(_, connected)| connected).fold(0.0, f64::max);
+    let refused = window.status_growth("Connection_errors_max_connections").unwrap_or(0.0);
+    // Where logins are refused, so many as are connected are permitted.
+    let is_known = limit.is_ok();
+    let limit = limit.or_else(|missing| if refused > 0.0 { Ok(most) } else { Err(missing) })?;
     let used = most / limit.max(1.0);
 
-    let refused = window.status_growth("Connection_errors_max_connections").unwrap_or(0.0);
     let accepted = window.status_growth("Connections").unwrap_or(0.0);
     if refused == 0.0 && used < NEARLY_FULL {
         return Ok(None);
     }
 
-    let taken = format!("{} of {} connections are taken", whole(most), whole(limit));
+    let taken = match is_known {
+        true => format!("{} of {} connections are taken", whole(most), whole(limit)),
+        false => format!("all {} connections are taken", whole(most)),
+    };
     let headline = if refused > 0.0 {
         format!("{} logins were refused: {taken}", whole(refused))
     } else {
@@ -136,7 +142,9 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
                     .expected(format!("< {:.0}", limit * NEARLY_FULL))
                     .series(connected),
             )
-            .evidence(Evidence::new("max_connections", limit, "connections", "SHOW GLOBAL VARIABLES"))
+            .evidence_if(
+                is_known.then(|| Evidence::new("max_connections", limit, "connections", "SHOW GLOBAL VARIABLES")),
+            )
             .evidence(
                 Evidence::new(
                     "logins refused",

@@ -1,8 +1,12 @@
 //! `deadlock-storm`: many transactions are rolled back because they wait for each other in a ring.
 
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use spindoctor_model::clock;
 use spindoctor_model::innodb_status::InnodbStatus;
 use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, TroubleKind, Unavailable, Window, number};
 
+use crate::deadlock::{Deadlock, Way};
 use crate::draft::Draft;
 use crate::logged;
 use crate::rank::NOTE;
@@ -22,7 +26,8 @@ pub const CAUSE: Cause = Cause {
     evidence: "The counter lock_deadlocks of INNODB_METRICS, or Innodb_deadlocks of MariaDB's status: one a second or more, \
                and 2 % or more of the transactions that end. The estimate is that share. MySQL before 8.0.18 and MariaDB before \
                10.6 leave most of them out of their counters: there it is half of the rollbacks that no client asked for (Handler_rollback), where \
-               each look at the InnoDB status shows a deadlock of the second before.",
+               each look at the InnoDB status shows a deadlock of the second before. Of a captured status alone: its latest deadlock, a note, with \
+               the way that it went by the locks that are printed.",
     looks_alike: "Waits that end by innodb_lock_wait_timeout (error 1205) are no deadlocks: row-lock-pileup. A deadlock now and \
                   then is normal; every client must be able to repeat a transaction.",
     remedies: "SHOW ENGINE INNODB STATUS shows the two statements of the latest deadlock and the index. Let all transactions \
@@ -54,7 +59,7 @@ const RATIO: f64 = 0.02;
 
 /// What a capture of one moment says: an error log's end, or a status since the start.
 fn of_capture(window: &Window) -> Option<Finding> {
-    of_log(window).or_else(|| of_status(window))
+    of_log(window).or_else(|| of_status(window)).or_else(|| of_printed(window))
 }
 
 /// What one status says, of MariaDB and Percona Server, which count them there.
@@ -77,35 +82,74 @@ fn evaluate(window: &Window) -> Outcome {
 fn of_log(window: &Window) -> Option<Finding> {
     let (trouble, times) = logged::at_the_end(window, TroubleKind::Deadlock)?;
     let latest = latest(window);
-    let on = latest.wanted.first().map_or_else(String::new, |wanted| format!("; the latest on {wanted}"));
+    let on = latest.wanted().first().map_or_else(String::new, |wanted| format!("; the latest on {wanted}"));
     let rolled_back = number::counted(times, "transaction was", "transactions were");
     Some(
         Draft::new(&CAUSE, NOTE, format!("{rolled_back} rolled back as the victim of a deadlock{on}"))
             .why("Transactions lock the same rows in different orders; InnoDB rolls one of each ring back, and its work is lost. The \
                   log does not say how many others ended well: one now and then is normal.")
             .evidence_all(logged::evidence(trouble, times).into_iter())
-            .evidence_all(latest.evidence("error log"))
-            .remedy(same_order("The log has the two statements, their tables and indexes"))
+            .evidence_all(evidence(&latest, "error log").into_iter())
+            .remedy(same_order(
+                latest.way().map_or("The log has the two statements, their tables and indexes", Way::cure),
+            ))
             .remedy(read_committed())
             .finding(),
     )
 }
 
 /// The latest deadlock that the server's status or its log prints.
-fn latest(window: &Window) -> Rings {
+fn latest(window: &Window) -> Deadlock {
     window
         .latest(|sample| &sample.server.innodb_status)
         .and_then(|status| status.latest_deadlock.as_ref())
-        .map(|printed| Rings::from_text(&printed.text))
+        .map(Deadlock::from_printed)
         .unwrap_or_default()
 }
+
+/// A deadlock that is older than this when the status is printed is no news, seconds. By judgement: who copies a status for a deadlock
+/// does it within the hour.
+const NEWS_S: f64 = 3_600.0;
+
+/// The latest deadlock of a status that somebody gave: how it went, and what changes it. One alone is normal: a note.
+fn of_printed(window: &Window) -> Option<Finding> {
+    let latest = Some(latest(window)).filter(|latest| window.is_given() && !latest.parties.is_empty())?;
+    let taken =
+        (window.start != Timestamp::UNIX_EPOCH).then(|| window.start.to_zoned(TimeZone::UTC).datetime());
+    let age_s = latest.at.zip(taken).map(|(at, taken)| clock::seconds(at, taken));
+    if age_s.is_some_and(|age_s| age_s > NEWS_S) {
+        return None;
+    }
+    let wanted = latest.wanted().join(" and for ");
+    let rows = if wanted.is_empty() { String::new() } else { format!(" for {wanted}") };
+    let half = if latest.is_cut() { " The second transaction is not in what was given." } else { "" };
+    let way = latest.way();
+    let why = way.map_or("The text does not say which locks they wanted.", Way::sentence);
+    Some(
+        Draft::new(
+            &CAUSE,
+            NOTE,
+            format!("Two transactions waited for each other{rows}; one was rolled back"),
+        )
+        .why(format!("{why}{half} One now and then is normal, and the client repeats its transaction."))
+        .evidence_all(evidence(&latest, "SHOW ENGINE INNODB STATUS").into_iter())
+        .remedy_if(way.map(|way| same_order(way.cure())))
+        .remedy_if(way.is_none().then(|| same_order(IN_STATUS)))
+        .remedy(read_committed())
+        .finding(),
+    )
+}
+
+/// Where the statements are.
+const IN_STATUS: &str =
+    "SHOW ENGINE INNODB STATUS: LATEST DETECTED DEADLOCK has the two statements, their tables and indexes";
 
 fn same_order(statement: &str) -> Remedy {
     Remedy {
         statement: statement.into(),
-        why: "Let both lock their rows in the same order, and the ring cannot close.".into(),
+        why: "The ring then cannot close.".into(),
         dynamic: true,
-        risk: "Looking is safe; the order is a change of the application.".into(),
+        risk: "A change of the application or its tables; looking is safe.".into(),
         undo: String::new(),
     }
 }
@@ -131,7 +175,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         return Ok(None);
     }
     let latest = latest(window);
-    let on = latest.wanted.first().map_or_else(String::new, |wanted| format!("; the latest on {wanted}"));
+    let on = latest.wanted().first().map_or_else(String::new, |wanted| format!("; the latest on {wanted}"));
     Ok(Some(
         Draft::new(
             &CAUSE,
@@ -144,10 +188,9 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         .evidence_if(committed_per_s.map(|per_s| {
             Evidence::new("transactions that change something", per_s, "1/s", "SHOW GLOBAL STATUS")
         }))
-        .evidence_all(latest.evidence("SHOW ENGINE INNODB STATUS"))
-        .remedy(same_order(
-            "SHOW ENGINE INNODB STATUS: LATEST DETECTED DEADLOCK has the two statements, their tables and indexes",
-        ))
+        .evidence_all(evidence(&latest, "SHOW ENGINE INNODB STATUS").into_iter())
+        .evidence_if(latest.way().map(|way| Evidence::new("how it went", way.sentence(), "", "SHOW ENGINE INNODB STATUS")))
+        .remedy(latest.way().map_or_else(|| same_order(IN_STATUS), |way| same_order(way.cure())))
         .remedy(read_committed())
         .explains(&[super::row_lock_pileup::CAUSE.name])
         .finding(),
@@ -226,62 +269,12 @@ fn second_of_day(time: &str) -> Option<f64> {
     (hours < 24 && minutes < 60 && seconds <= 60).then(|| f64::from(hours * 3600 + minutes * 60 + seconds))
 }
 
-/// What `LATEST DETECTED DEADLOCK` says of the transactions of a ring.
-#[derive(Debug, Default, PartialEq)]
-struct Rings {
-    /// Their statements without literals.
-    statements: Vec<String>,
-    /// What each waited for: `index PRIMARY of d.t`.
-    wanted: Vec<String>,
-}
-
-impl Rings {
-    fn evidence(self, source: &str) -> impl Iterator<Item = Evidence> {
-        let statements =
-            self.statements.into_iter().map(|statement| ("statement of the latest deadlock", statement));
-        let wanted = self.wanted.into_iter().map(|wanted| ("it waited for", wanted));
-        statements.chain(wanted).map(move |(reading, text)| Evidence::new(reading, text, "", source))
-    }
-
-    /// Of the section's text. A transaction is a line `*** (1) TRANSACTION:`, some lines of its own, a line with `thread id`
-    /// and `query id`, and its statement; then the locks that it holds and wants, each below a line of stars
-    /// (lock0lock.cc, Deadlock_notifier).
-    fn from_text(text: &str) -> Self {
-        /// More transactions in a ring are not shown.
-        const MOST: usize = 2;
-        let mut rings = Self::default();
-        let mut lines = text.lines().peekable();
-        while let Some(line) = lines.next() {
-            if line.contains(" thread id ") && line.contains("query id ") && rings.statements.len() < MOST {
-                let mut statement = Vec::new();
-                while let Some(line) = lines.next_if(|line| !line.starts_with("***")) {
-                    statement.push(line);
-                }
-                let statement = spindoctor_sql::digest(statement.join("\n").trim());
-                if !statement.is_empty() {
-                    rings.statements.push(shortened(&statement));
-                }
-            } else if line.starts_with("***") && line.contains("WAITING FOR THIS LOCK") {
-                let lock =
-                    lines.next_if(|line| line.starts_with("RECORD LOCKS") || line.starts_with("TABLE LOCK"));
-                rings.wanted.extend(lock.and_then(place));
-            }
-        }
-        rings.wanted.truncate(MOST);
-        rings.wanted.dedup();
-        rings.statements.dedup();
-        rings
-    }
-}
-
-/// `index PRIMARY of d.t` of ``RECORD LOCKS ... index PRIMARY of table `d`.`t` trx id ...``, `d.t` of a table lock.
-fn place(lock: &str) -> Option<String> {
-    let (before, after) = lock.split_once(" table `")?;
-    let table =
-        format!("`{}", after.split_once(" trx id").map_or(after, |(table, _)| table)).replace('`', "");
-    let index =
-        before.rsplit_once(" index ").map(|(_, index)| index.trim_end_matches(" of").trim_matches('`'));
-    Some(index.map_or_else(|| table.clone(), |index| format!("index {index} of {table}")))
+/// What a deadlock's text says, as evidence.
+fn evidence(latest: &Deadlock, source: &str) -> Vec<Evidence> {
+    let statements = latest.statements().into_iter().map(shortened);
+    let statements = statements.map(|text| ("statement of the latest deadlock", text));
+    let wanted = latest.wanted().into_iter().map(|wanted| ("it waited for", wanted));
+    statements.chain(wanted).map(|(reading, text)| Evidence::new(reading, text, "", source)).collect()
 }
 
 /// Transactions that changed something and committed, a second: explicit commits, or the statements that change rows where
@@ -299,7 +292,7 @@ pub(crate) mod examples {
     use spindoctor_model::innodb_status::PrintedEvent;
 
     use super::*;
-    use crate::testing::Build;
+    use crate::testing::{Build, answer};
 
     pub(crate) fn fires() -> Window {
         Build::busy("8.0.36").metric("lock_deadlocks", 10_000.0, 50.0).counter("Com_commit", 100.0).window()
@@ -373,39 +366,38 @@ pub(crate) mod examples {
         assert!(matches!(evaluate(&unread), Outcome::NotEnoughEvidence(_)));
     }
 
-    /// As MySQL 9.7 prints it, shortened.
-    const PRINTED: &str = "*** (1) TRANSACTION:
-TRANSACTION 1575, ACTIVE 0 sec starting index read
-MySQL thread id 12, OS thread handle 140041065064128, query id 17 localhost root updating
-update t set v = 5
-  where name = 'alice@example.com'
-
-*** (1) HOLDS THE LOCK(S):
-RECORD LOCKS space id 2 page no 4 n bits 72 index PRIMARY of table `d`.`t` trx id 1575 lock_mode X locks rec but not gap
-*** (1) WAITING FOR THIS LOCK TO BE GRANTED:
-RECORD LOCKS space id 2 page no 4 n bits 72 index by_name of table `d`.`t` trx id 1575 lock_mode X waiting
-*** (2) TRANSACTION:
-TRANSACTION 1574, ACTIVE 1 sec starting index read
-MySQL thread id 11, OS thread handle 140041066120896, query id 18 localhost root updating
-update t set v = 1 where id = 2
-*** (2) WAITING FOR THIS LOCK TO BE GRANTED:
-TABLE LOCK table `d`.`u` trx id 1574 lock mode AUTO-INC waiting
-*** WE ROLL BACK TRANSACTION (2)
-";
-
     #[test]
-    fn the_latest_deadlock_gives_its_statements_without_literals_and_what_they_wanted() {
-        let rings = Rings::from_text(PRINTED);
-        assert_eq!(
-            rings.statements,
-            ["update t set v = ? where name = ?", "update t set v = ? where id = ?"]
-        );
-        assert_eq!(rings.wanted, ["index by_name of d.t", "d.u"]);
-        assert_eq!(Rings::from_text(""), Rings::default());
-        // Cut anywhere, it says less.
-        for end in 0..PRINTED.len() {
-            let cut = format!("{:?}", Rings::from_text(&PRINTED[..end]));
-            assert!(!cut.contains("alice"), "{cut}");
-        }
+    fn a_deadlock_that_was_captured_is_taken_apart_where_it_is_of_now() {
+        let text = "*** (1) TRANSACTION:\nMySQL thread id 12, OS thread handle 1, query id 17 localhost root update\n\
+                    INSERT INTO t VALUES (1) ON DUPLICATE KEY UPDATE n = 2\n*** (1) WAITING FOR THIS LOCK TO BE GRANTED:\n\
+                    RECORD LOCKS space id 2 page no 4 n bits 72 index PRIMARY of table `d`.`t` trx id 1575 lock_mode X insert intention \
+                    waiting\n";
+        let found = |time: &str, is_given: bool| {
+            let mut window = Build::busy("8.0.36")
+                .each(|at_s, server, _| {
+                    if let Reading::Available { value: status, .. } = &mut server.innodb_status {
+                        let (time, text) = (time.to_owned(), text.to_owned());
+                        status.latest_deadlock = Some(PrintedEvent { time, text, cut: false });
+                    }
+                    server.innodb_metrics = answer(at_s, std::collections::BTreeMap::new());
+                })
+                .remote()
+                .window();
+            window.start = "2026-11-26T00:00:00Z".parse().unwrap();
+            if is_given {
+                window.server.no_pid = Some(Unavailable::because(spindoctor_model::window::NOT_GIVEN));
+            }
+            match CAUSE.evaluate(&window, None) {
+                Outcome::Fired(finding) => Some(finding),
+                _ => None,
+            }
+        };
+        let of_now = found("2026-11-25 23:59:55", true).unwrap();
+        assert_eq!(of_now.severity, spindoctor_model::Severity::Note);
+        assert!(of_now.why.starts_with("Each locked a gap"), "{}", of_now.why);
+        assert!(of_now.remedies[0].statement.starts_with("Insert first"), "{:?}", of_now.remedies);
+        assert!(found("", true).is_some(), "a section that was copied alone");
+        assert_eq!(found("2026-11-24 23:59:55", true), None, "it is a day old");
+        assert_eq!(found("2026-11-25 23:59:55", false), None, "a live server has had one at some time");
     }
 }

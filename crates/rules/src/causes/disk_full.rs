@@ -94,13 +94,18 @@ fn of_capture(window: &Window) -> Option<Finding> {
         let free = free_space("What the server then writes finds space.");
         logged::printed(window, &CAUSE, TroubleKind::DiskFull, WARNING_FROM, WHY, free)
     };
-    printed().or_else(|| of_log(window))
+    // A server that says that it waits for space says more than a tool that lists file systems.
+    match logged::at_the_end(window, TroubleKind::WaitsForSpace) {
+        Some(_) => of_log(window),
+        None => printed().or_else(|| of_log(window)),
+    }
 }
 
 /// What the error log ends with.
 fn of_log(window: &Window) -> Option<Finding> {
     let waits = logged::at_the_end(window, TroubleKind::WaitsForSpace);
-    let (trouble, times) = waits.or_else(|| logged::at_the_end(window, TroubleKind::DiskFull))?;
+    let failed = || logged::at_the_end(window, TroubleKind::DiskFull);
+    let Some((trouble, times)) = waits.or_else(failed) else { return of_full_table(window) };
     let path = path(&trouble.line);
     if let Some(path) = path.filter(|path| is_temporary(path)) {
         return Some(of_temporary_table(path, waits.is_some(), logged::evidence(trouble, times)));
@@ -125,6 +130,47 @@ fn of_log(window: &Window) -> Option<Finding> {
     Some(draft.remedy(free_space(then)).finding())
 }
 
+/// A temporary table of the server's own that could not grow: the log does not say whether its file system or a limit was full.
+fn of_full_table(window: &Window) -> Option<Finding> {
+    let (trouble, times) = logged::at_the_end(window, TroubleKind::TableFull)?;
+    let path = path(&trouble.line).filter(|path| is_temporary(path))?;
+    Some(
+        Draft::new(
+            &CAUSE,
+            WARNING_FROM,
+            format!("A temporary table of the server's own found no room ({path}): the statement that needed it failed"),
+        )
+        .why("A statement with a large sort, GROUP BY, UNION or join writes a table of its own. It ends with error 1114 where the file \
+              system of tmpdir is full, or where a limit is: temptable_max_mmap and innodb_temp_data_file_path with a max (MySQL), \
+              max_tmp_space_usage (MariaDB 11.5).")
+        .evidence_all(logged::evidence(trouble, times).into_iter())
+        .remedy(Remedy {
+            statement: "df -h of tmpdir (SELECT @@tmpdir), and SHOW GLOBAL VARIABLES LIKE '%tmp%'; LIKE 'temptable%'; LIKE \
+                        'innodb_temp_data_file_path'"
+                .into(),
+            why: "It shows which of them is full. On a managed service the free storage is a number of the console.".into(),
+            dynamic: true,
+            risk: "Looking is safe.".into(),
+            ..Remedy::default()
+        })
+        .remedy(end_the_largest())
+        .remedy(free_space("What the server then writes finds space."))
+        .finding(),
+    )
+}
+
+fn end_the_largest() -> Remedy {
+    Remedy {
+        statement: "SHOW FULL PROCESSLIST, and KILL QUERY of the statement in `Copying to tmp table`, `Creating sort index` or \
+                    `converting HEAP to ...` that has run longest"
+            .into(),
+        why: "Its table is removed with it, and the space is free at once.".into(),
+        dynamic: true,
+        risk: "That statement is lost.".into(),
+        undo: String::new(),
+    }
+}
+
 /// The file that a line of the log names.
 ///
 /// ```text
@@ -146,7 +192,9 @@ fn path(line: &str) -> Option<&str> {
 /// True for the file of a temporary table that the server made for a statement.
 fn is_temporary(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
-    name.starts_with("#sql") || name.starts_with("MY") && path.starts_with("/tmp/") || name == "ibtmp1"
+    name.starts_with("#sql") || name.starts_with("MY") && path.starts_with("/tmp/")
+        // In the data directory it shares the file system of the data.
+        || name == "ibtmp1" && !path.starts_with("./")
 }
 
 /// Temporary tables alone: no commit waits for their disk unless logs and data lie on it, too.
@@ -160,15 +208,7 @@ fn of_temporary_table(path: &str, waits: bool, evidence: [Evidence; 2]) -> Findi
     .why("A statement with a large sort, GROUP BY or join writes a table of its own there. Others go on, but for those that need such \
           a table, too, and all that writes where the data or the logs lie on the same file system.")
     .evidence_all(evidence.into_iter())
-    .remedy(Remedy {
-        statement: "SHOW FULL PROCESSLIST, and KILL QUERY of the statement in `Copying to tmp table`, `Creating sort index` or \
-                    `converting HEAP to ...` that has run longest"
-            .into(),
-        why: "Its table is removed with it, and the space is free at once.".into(),
-        dynamic: true,
-        risk: "That statement is lost.".into(),
-        undo: String::new(),
-    })
+    .remedy(end_the_largest())
     .remedy(free_space("What the server then writes finds space."))
     .remedy(Remedy {
         statement: "tmpdir (and innodb_temp_data_file_path with a max) on a file system of its own, at the next start".into(),

@@ -162,7 +162,49 @@ const NOTE: f64 = 0.04;
 
 /// What a capture of one moment says: an error log's end, or a status since the start.
 fn of_capture(window: &Window) -> Option<Finding> {
-    of_log(window).or_else(|| of_status(window))
+    of_log(window).or_else(|| of_status(window)).or_else(|| of_two(window))
+}
+
+/// What two readings of the status say that somebody gave: how often sessions waited, and not how many at once.
+fn of_two(window: &Window) -> Option<Finding> {
+    /// Of the pages that are read, the part whose readers first wait for a free one, from which on it matters. By judgement.
+    const SHARE: f64 = 0.01;
+    let per_s = window.status_per_s("Innodb_buffer_pool_wait_free").filter(|&per_s| per_s >= WAITS_PER_S)?;
+    let reads_per_s = window.status_per_s("Innodb_buffer_pool_reads").unwrap_or(0.0);
+    let is_given = window.is_given() && window.missing(|sample| &sample.server.threads).is_some();
+    if !is_given || per_s < SHARE * reads_per_s {
+        return None;
+    }
+    let part = |name| {
+        Some(
+            window.status(name)?
+                / window.status("Innodb_buffer_pool_pages_total").filter(|&all| all > 0.0)?,
+        )
+    };
+    let dirty = part("Innodb_buffer_pool_pages_dirty");
+    let source = "SHOW GLOBAL STATUS";
+    Some(
+        Draft::new(
+            &CAUSE,
+            WARNING_FROM,
+            format!("Sessions wait {per_s:.0} times a second until a page of the buffer pool is free"),
+        )
+        .why("A session that reads a page from disk needs a free one: there is none, and it waits until a page was written and given up. A process \
+              list beside it would say how many sessions wait at once.")
+        .evidence(
+            Evidence::new("waits for a free page", per_s, "1/s", "SHOW GLOBAL STATUS Innodb_buffer_pool_wait_free")
+                .expected(format!("< {WAITS_PER_S:.0}"))
+                .series(window.status_rate_series("Innodb_buffer_pool_wait_free")),
+        )
+        .evidence(Evidence::new("pages read from disk", reads_per_s, "1/s", source))
+        .evidence_if(dirty.map(|dirty| Evidence::new("dirty pages", dirty, "ratio", source)))
+        .remedy(since_start::look(
+            "SHOW GLOBAL VARIABLES LIKE 'innodb_io_capacity%'; LIKE 'innodb_lru_scan_depth'; LIKE 'innodb_buffer_pool_size'; iostat -x 1",
+            "The page cleaner writes no more than innodb_io_capacity allows: raise it to what the disk writes a second; a larger pool has \
+             more pages to give.",
+        ))
+        .finding(),
+    )
 }
 
 fn of_status(window: &Window) -> Option<Finding> {

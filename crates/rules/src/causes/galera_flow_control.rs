@@ -126,16 +126,27 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
     // The growth of the nanoseconds is of this window; `wsrep_flow_control_paused` is of all time since FLUSH STATUS.
     let paused =
         window.status_per_s("wsrep_flow_control_paused_ns").map(|ns_per_s| (ns_per_s / 1e9).clamp(0.0, 1.0));
+    // A single status that somebody gave has a mean since the last FLUSH STATUS, and some versions a word for now.
+    let last = |name: &str| window.status_series(name).last().map(|&(_, value)| value);
+    let mean = || last("wsrep_flow_control_paused").filter(|_| window.is_given());
+    let paused = paused.or_else(mean);
+    let is_node = is_node || window.is_given() && last("wsrep_cluster_size").is_some_and(|size| size >= 1.0);
     let is_paused = is_node && paused.is_some_and(|paused| paused >= PAUSED);
     let is_listed = is_node_by_its_list(window);
     let classes: &[TimeClass] =
         if is_paused || is_listed { &[TimeClass::Galera, TimeClass::Commit] } else { &[TimeClass::Galera] };
     let Some(waits) = InClasses::from_time(time, classes) else { return Outcome::Clear };
-    let grows = |name: &str| window.status_growth(name).is_some_and(|growth| growth > 0.0);
-    let queue = window.status_series("wsrep_local_recv_queue").last().map(|&(_, queue)| queue);
-    let size = window.status_series("wsrep_cluster_size").last().map(|&(_, size)| size);
+    let sent_most = last("wsrep_flow_control_sent")
+        .zip(last("wsrep_flow_control_recv"))
+        .is_some_and(|(sent, received)| sent > received / 2.0);
+    let asked = match window.status_growth("wsrep_flow_control_sent") {
+        Some(growth) => growth > 0.0,
+        None => sent_most,
+    };
+    let queue = last("wsrep_local_recv_queue");
+    let size = last("wsrep_cluster_size");
     let status = "SHOW GLOBAL STATUS wsrep_*";
-    let (why_so, first) = match (is_paused, grows("wsrep_flow_control_sent")) {
+    let (why_so, first) = match (is_paused, asked) {
         (true, true) => ("this node applies too slowly and asked the cluster to pause", THIS_NODE),
         (true, false) => ("another node applies too slowly and asked the cluster to pause", OTHER_NODE),
         (false, _) if is_listed => (

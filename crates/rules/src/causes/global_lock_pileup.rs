@@ -6,7 +6,7 @@ use spindoctor_model::{
     Evidence, Finding, Remedy, Sample, SessionTime, TimeClass, Unavailable, Window, number,
 };
 
-use super::{connections_exhausted, thread_pool_starved};
+use super::{connections_exhausted, monitoring_overload, thread_pool_starved};
 use crate::draft::Draft;
 use crate::killing;
 use crate::sessions::{self, Waiting};
@@ -104,6 +104,9 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
     let frees = |id: &u64| killing::frees(&sample.server, *id);
     // Of several that wait, one may want the whole server, and the others wait behind it.
     let wanting = flusher(&sample.server).filter(|_| culprit.is_none() && is_locked);
+    // It has the first of its two locks: who waits for that waits for it, and it for commits.
+    let has_half =
+        wanting.filter(|flush| flush.state.to_ascii_lowercase().starts_with("waiting for commit lock"));
     let began_before = |writer: &&ServerThread| wanting.is_some_and(|flush| writer.time_s >= flush.time_s);
     let kept_by = wanting
         .and_then(|_| oldest_writer(&sample.server))
@@ -121,6 +124,7 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
             match root.statement.as_str() {
                 idle if idle.starts_with("idle") && is_a_guess =>
                     "alone was there before they began to wait".to_owned(),
+                _ if is_a_guess => format!("is a dump at work, {}", sessions::doing(root)),
                 idle if idle.starts_with("idle") => "holds a global lock and is idle".to_owned(),
                 _ => sessions::doing(root),
             }
@@ -148,6 +152,14 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
                 "{} until nobody uses the old copy of a table any more",
                 number::counted(waiters as u64, "session waits", "sessions wait")
             ),
+            None if has_half.is_some() && kept_by.is_none() => format!(
+                "{} for a lock of the whole server: connection {} has half of it and waits for commits ({})",
+                number::counted(waiters as u64, "session waits", "sessions wait"),
+                has_half.and_then(|flush| flush.connection_id).unwrap_or_default(),
+                sessions::shortened(
+                    has_half.and_then(|flush| flush.statement.as_deref()).unwrap_or_default()
+                )
+            ),
             None => format!(
                 "{} for a lock of the whole server{}",
                 number::counted(waiters as u64, "session waits", "sessions wait"),
@@ -174,15 +186,25 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
                     "A FLUSH TABLES holds the global lock already and waits for this statement to give its table \
                      back; every write queues behind the FLUSH."
                 }
-                Some(_) if is_a_guess => {
+                Some(_) if is_a_guess && root.as_ref().is_some_and(|root| root.statement.starts_with("idle")) => {
                     "Who holds the lock could not be read. It is inferred: this session alone was there before the first of them began to \
                      wait, and rests."
+                }
+                Some(_) if is_a_guess => {
+                    "Who holds the lock could not be read. It is inferred: this session alone dumps tables, and a dump without \
+                     --single-transaction locks the whole server from its beginning to its end. It reads table by table, so that the time \
+                     of its statement is that of one table."
                 }
                 Some(_) => "Its lock is of the whole server; everyone else's statement has to wait until it is given back.",
                 None if kept_by.is_some() => {
                     "A FLUSH waits until no statement changes anything and no commit is under way; a SELECT ... FOR UPDATE counts as a \
                      change. Of those that are at work this one has run longest. Once the FLUSH has a part of its locks, every write \
                      waits behind it."
+                }
+                None if has_half.is_some() => {
+                    "A statement that locks the whole server takes two locks: it has the first, the global read lock, and waits for the \
+                     second until each commit under way has ended. A commit that itself waits for the first, or for its turn behind such a \
+                     one as the workers of a replica do, never ends: only the end of that statement opens the ring."
                 }
                 None if alone.is_some() => {
                     "It waits until no statement changes anything and no commit is under way. The session that it waits for is not among \
@@ -228,9 +250,15 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
                 let risk = if through_flush || (is_statement && !locks_itself) {
                     "That statement is lost; what it changed is rolled back."
                 } else {
-                    "The backup or whatever it locked for is spoilt; an open transaction is rolled back."
+                    SPOILT
                 };
-                Some(Remedy { risk: risk.into(), ..culprit.remedy(why)? })
+                let remedy = culprit.remedy(why)?;
+                // A dump keeps its lock from one statement to the next.
+                let (statement, risk) = match is_a_guess {
+                    true => (remedy.statement.replacen("KILL QUERY", "KILL", 1), SPOILT),
+                    false => (remedy.statement, risk),
+                };
+                Some(Remedy { statement, risk: risk.into(), ..remedy })
             }))
             .remedy_if(kept_by.and_then(|writer| writer.connection_id).filter(frees).map(|id| Remedy {
                 statement: format!("KILL QUERY {id}"),
@@ -239,13 +267,7 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
                 risk: "That statement is lost; what it changed is rolled back.".into(),
                 undo: String::new(),
             }))
-            .remedy_if(flusher(&sample.server).filter(|_| is_locked).and_then(|flush| flush.connection_id).filter(frees).map(|id| Remedy {
-                statement: format!("KILL {id}"),
-                why: "It ends the statement that locks the server while it waits.".into(),
-                dynamic: true,
-                risk: "The backup that issued it fails.".into(),
-                undo: "Run it again at a quieter time.".into(),
-            }))
+            .remedy_if(end_flushers(&sample.server).filter(|_| is_locked))
             .remedy_if(alone.is_some().then(|| Remedy {
                 statement: "SET SESSION lock_wait_timeout = 60 in the session of the backup".into(),
                 why: "It gives up after a minute, and lets go of what it holds, where the default is a year.".into(),
@@ -263,7 +285,7 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
                 undo: String::new(),
             }))
             .remedy_if(sessions::listing_locks(window).filter(|_| culprit.is_none() && alone.is_none()))
-            .remedy_if((culprit.is_none() && alone.is_none()).then(|| Remedy {
+            .remedy_if((culprit.is_none() && alone.is_none() && has_half.is_none()).then(|| Remedy {
                 statement: if is_locked {
                     "UNLOCK TABLES (or UNLOCK INSTANCE, BACKUP STAGE END) in the session that locked"
                 } else {
@@ -281,10 +303,17 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
                 undo: String::new(),
             }))
             .root(root)
-            .explains(&[connections_exhausted::CAUSE.name, thread_pool_starved::CAUSE.name])
+            .explains(&[
+                connections_exhausted::CAUSE.name,
+                thread_pool_starved::CAUSE.name,
+                monitoring_overload::CAUSE.name,
+            ])
             .finding(),
     ))
 }
+
+/// What the end of a session costs that holds a lock of the whole server.
+const SPOILT: &str = "The backup or whatever it locked for is spoilt; an open transaction is rolled back.";
 
 /// True for a session that waits for a lock of the whole server, or for tables to be flushed.
 fn waits(thread: &ServerThread) -> bool {
@@ -331,6 +360,23 @@ fn states(sample: &Sample) -> String {
 /// A FLUSH, backup or lock statement that waits.
 fn flusher(server: &ServerSample) -> Option<&ServerThread> {
     server.threads.value()?.iter().find(|thread| waits(thread) && locks_all(thread))
+}
+
+/// Statements whose end is proposed at most.
+const ENDED: usize = 8;
+
+/// Ending all statements that want to lock the whole server and wait: of each that stays the next statements wait.
+fn end_flushers(server: &ServerSample) -> Option<Remedy> {
+    let waiting = server.threads.value()?.iter().filter(|thread| waits(thread) && locks_all(thread));
+    let ids = waiting.filter_map(|thread| thread.connection_id).filter(|id| killing::frees(server, *id));
+    let kills: Vec<String> = ids.take(ENDED).map(|id| format!("KILL {id}")).collect();
+    (!kills.is_empty()).then(|| Remedy {
+        statement: kills.join("; "),
+        why: "It ends what locks the server while it waits.".into(),
+        dynamic: true,
+        risk: "The backup, or the program that switches the server to read-only, fails.".into(),
+        undo: "Run it again at a quieter time.".into(),
+    })
 }
 
 /// True for a statement that locks the whole server.

@@ -1,11 +1,15 @@
 //! `index-dive-waste`: the optimizer looks ranges up in indexes to estimate them, and that costs more than running the
 //! statement.
 
+use spindoctor_model::mysql::ServerThread;
 use spindoctor_model::stack::ThreadState;
 use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window};
 
+use super::cpu_saturated;
 use crate::dives::{DIVES, lists_values};
 use crate::draft::Draft;
+use crate::rank::WARNING_FROM;
+use crate::sessions;
 use crate::spin_samples::{self, SpinSamples};
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
@@ -44,7 +48,7 @@ pub const CAUSE: Cause = Cause {
     costs: Costs::Cpu,
     explains_time: &[TimeClass::Read],
     stacks: Stacks::Running(DIVES),
-    rule: Rule::Readings(evaluate),
+    rule: Rule::ReadingsOrCapture(evaluate, of_list),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,
@@ -59,6 +63,75 @@ const SHARE: f64 = 0.10;
 
 /// The default of MySQL 5.6, before it became 200.
 const FEWER: f64 = 10.0;
+
+/// The default of MySQL since 5.7.
+const USUAL: f64 = 200.0;
+
+/// Sessions of a captured list in the optimizer, from which on they are a crowd. By judgement.
+const CROWD: usize = 4;
+
+/// Values of a list by its commas, from which on it is long. By judgement: MySQL looks up each of fewer than 200 by default.
+const LONG_LIST: usize = 20;
+
+/// What a captured process list shows: most sessions at work are in the optimizer (`statistics`), with long lists of values. It does not
+/// say whether they run; reading pages for a primary key's only row has the same state, and no long list.
+fn of_list(window: &Window) -> Option<Finding> {
+    let threads = window.latest(|sample| &sample.server.threads).filter(|_| window.is_given())?;
+    let at_work: Vec<&ServerThread> = sessions::at_work(threads).collect();
+    let has_list = |statement: &str| {
+        let lower = statement.to_ascii_lowercase();
+        let list = lower.split_once(" in (").or_else(|| lower.split_once(" in("));
+        list.is_some_and(|(_, list)| {
+            list.split(')').next().unwrap_or_default().bytes().filter(|byte| *byte == b',').count()
+                >= LONG_LIST
+        })
+    };
+    let estimating = at_work
+        .iter()
+        .filter(|thread| thread.state.eq_ignore_ascii_case("statistics"))
+        .filter(|thread| thread.statement.as_deref().is_some_and(has_list))
+        .count();
+    if estimating < CROWD || 2 * estimating < at_work.len() {
+        return None;
+    }
+    let limit = window.variable_number("eq_range_index_dive_limit");
+    // Where somebody has raised it, or switched it off, what MySQL comes with; else fewer.
+    let proposed = if limit.is_some_and(|limit| limit > USUAL || limit == 0.0) { USUAL } else { FEWER };
+    Some(
+        Draft::new(
+            &CAUSE,
+            WARNING_FROM,
+            format!("{estimating} of {} sessions at work are in the optimizer, with long lists of values", at_work.len()),
+        )
+        .why(
+            "Each value of an IN list with fewer of them than eq_range_index_dive_limit is looked up in each index that could serve it, before \
+             the statement runs (state `statistics`). A list does not say whether they run or wait.",
+        )
+        .evidence(Evidence::new("sessions in `statistics` with a long list", estimating as f64, "", "thread list"))
+        .evidence_if(limit.map(|limit| Evidence::new("eq_range_index_dive_limit", limit, "", "SHOW GLOBAL VARIABLES")))
+        .remedy(Remedy {
+            statement: format!("SET GLOBAL eq_range_index_dive_limit = {proposed:.0}"),
+            why: "For longer lists the optimizer then takes the index's statistics in place of a look for each value; 200 is what MySQL comes \
+                  with since 5.7."
+                .into(),
+            dynamic: true,
+            risk: "Where values are unevenly distributed another index may be chosen: compare EXPLAIN before and after.".into(),
+            undo: limit.map_or_else(
+                || "SET GLOBAL eq_range_index_dive_limit to what SELECT @@eq_range_index_dive_limit says before".to_owned(),
+                |limit| format!("SET GLOBAL eq_range_index_dive_limit = {limit:.0}"),
+            ),
+        })
+        .remedy(Remedy {
+            statement: "Send shorter lists, or join with a table of the values".into(),
+            why: "Then there is less to estimate.".into(),
+            dynamic: true,
+            risk: "A change of the application.".into(),
+            undo: String::new(),
+        })
+        .explains(&[cpu_saturated::CAUSE.name])
+        .finding(),
+    )
+}
 
 fn evaluate(window: &Window) -> Outcome {
     examine(window).into()

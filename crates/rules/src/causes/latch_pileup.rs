@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use spindoctor_model::innodb_status::{SemaphoreWait, Semaphores};
+use spindoctor_model::innodb_status::{SemaphoreKind, SemaphoreWait, Semaphores};
 use spindoctor_model::mysql::ServerThread;
 use spindoctor_model::{
     Evidence, Finding, InnodbStatus, Remedy, Root, TimeClass, TroubleKind, Unavailable, Window, number,
 };
 
+use super::storage_stalled::look_at_the_device;
 use crate::draft::Draft;
 use crate::logged;
 use crate::rank::CRITICAL_FROM;
@@ -196,8 +197,22 @@ fn finding(
     let culprit =
         holder.filter(|_| !is_ring).or_else(|| last.map(|wait| wait.pthread_id).filter(|_| !is_ring));
     let session = culprit.and_then(|pthread| threads.session(pthread));
+    let never_ends = is_ring || last.is_some_and(|wait| has_itself(wait) && !reads_its_page(wait));
+    let reads = last.is_some_and(|wait| reads_its_page(wait));
+    // A latch that is kept for seconds, and I/O under way meanwhile: most likely the disk.
+    let io = io_under_way(status).filter(|_| longest_s >= LONG_S && !never_ends);
+    let beside = io.as_ref().map_or_else(String::new, |io| {
+        format!(
+            " When this was printed {io} {} under way: a disk that does not answer keeps latches for so long.",
+            if io.starts_with("1 ") && !io.contains(',') { "was" } else { "were" }
+        )
+    });
     let mut draft = Draft::new(&CAUSE, score, headline(end, &threads, longest_s))
-        .why(why(end, &threads))
+        .why(why(end, &threads) + &beside)
+        .evidence_if(
+            io.as_ref().map(|io| Evidence::new("I/O under way", io.clone(), "", "SHOW ENGINE INNODB STATUS")),
+        )
+        .remedy_if((reads || io.is_some()).then(look_at_the_device))
         .evidence(Evidence::new("threads that wait for a latch", waiting, "", source).expected("0"))
         .evidence(Evidence::new("longest wait", longest_s, "s", source).expected(format!("< {NOTE_S:.0}")));
     for wait in waits.iter().chain(others).take(SHOWN) {
@@ -225,18 +240,18 @@ fn finding(
         };
         draft = draft.evidence(Evidence::new("wait", format!("{has}{taken}"), "", source));
     }
-    if is_ring {
+    if never_ends {
         draft = draft
             .remedy(Remedy {
                 statement: "gdb -p PID -batch -ex 'thread apply all bt' > stacks.txt, then restart the server".into(),
-                why: "None of these threads can go on, and no KILL reaches them. Without the stacks the defect cannot be found.".into(),
+                why: "What waits so can never go on, and no KILL reaches it. Without the stacks the defect cannot be found.".into(),
                 dynamic: true,
                 risk: "The server recovers as after a crash; a stop in order does not come to an end.".into(),
                 undo: String::new(),
             })
             .remedy(Remedy {
                 statement: "Report it to those who maintain the server, with the stacks and this text".into(),
-                why: "Latches are taken in a fixed order: a ring is a defect of the server, and a later version may have it mended."
+                why: "Latches are taken in a fixed order: this is a defect of the server, and a later version may have it mended."
                     .into(),
                 dynamic: true,
                 ..Remedy::default()
@@ -321,7 +336,28 @@ fn headline(end: &End<'_>, threads: &Threads<'_>, longest_s: f64) -> String {
             let waited = number::duration(longest_s);
             let end = match (last.holder_pthread_id, waits.len()) {
                 (Some(holder), _) => format!(", which {} has", threads.named(holder)),
+                (None, 1) if reads_its_page(last) => {
+                    format!(
+                        ": {} reads that page from disk, and the read does not end",
+                        threads.named(last.pthread_id)
+                    )
+                }
+                (None, 1) if has_itself(last) => {
+                    format!(
+                        ", which {} wants and has itself: it never gets it",
+                        threads.named(last.pthread_id)
+                    )
+                }
                 (None, 1) => ", whose holder the text does not name".to_owned(),
+                (None, _) if reads_its_page(last) => format!(
+                    "; {}, behind which they wait, reads a page from disk, and the read does not end",
+                    threads.named(last.pthread_id)
+                ),
+                (None, _) if has_itself(last) => format!(
+                    "; {}, behind which they wait, wants the {} and has it itself: it never gets it",
+                    threads.named(last.pthread_id),
+                    latch_named(last)
+                ),
                 (None, _) => format!(
                     "; {}, behind which they wait, itself waits for the {}",
                     threads.named(last.pthread_id),
@@ -331,6 +367,42 @@ fn headline(end: &End<'_>, threads: &Threads<'_>, longest_s: f64) -> String {
             format!("{waited} of waiting for the {}{end}", latch_named(first))
         }
     }
+}
+
+/// True for a thread that waits for a latch which it has reserved itself, as the text prints it: who waits for readers has the mode
+/// `wait exclusive`.
+fn has_itself(wait: &SemaphoreWait) -> bool {
+    wait.holder_pthread_id.is_none()
+        && wait.held_mode.as_deref().is_some_and(|mode| mode.trim() == "exclusive")
+        && wait.readers == Some(0)
+}
+
+/// True for one that has begun to read a page and waits for its end: the latch of a page that is read is taken for the read, in the name
+/// of who began it, and given back when the read has ended (buf0buf.cc, buf_wait_for_read).
+fn reads_its_page(wait: &SemaphoreWait) -> bool {
+    has_itself(wait)
+        && wait.kind == SemaphoreKind::Shared
+        && [&wait.created_file, &wait.at_file].iter().all(|file| file.starts_with("buf0buf"))
+}
+
+/// I/O of files that the text shows under way: `18 reads, 1 write`.
+fn io_under_way(status: &InnodbStatus) -> Option<String> {
+    let (pool, io) = (&status.buffer_pool, &status.file_io);
+    let pages = [pool.pending_flush_list_writes, pool.pending_lru_writes, pool.pending_single_page_writes];
+    let kinds = [
+        (pool.pending_reads.unwrap_or(0).max(io.pending_reads.unwrap_or(0)), "read", "reads"),
+        (io.pending_writes.unwrap_or(0).max(pages.into_iter().flatten().sum()), "page write", "page writes"),
+        (
+            status.log.pending_writes.unwrap_or(0).max(io.pending_log_fsyncs.unwrap_or(0)),
+            "flush of the redo log",
+            "flushes of the redo log",
+        ),
+        (io.pending_data_fsyncs.unwrap_or(0), "sync of a data file", "syncs of data files"),
+    ];
+    let counted = kinds.iter().filter(|(count, ..)| *count > 0);
+    let under_way: Vec<String> =
+        counted.map(|&(count, one, many)| number::counted(count, one, many)).collect();
+    (!under_way.is_empty()).then(|| under_way.join(", "))
 }
 
 fn why(end: &End<'_>, threads: &Threads<'_>) -> String {
@@ -350,6 +422,13 @@ fn why(end: &End<'_>, threads: &Threads<'_>) -> String {
                     threads.first_named(last.pthread_id),
                     number::counted(readers, "reader leaves", "readers leave")
                 ),
+                (None, None) if reads_its_page(last) => "Who reads a page has its latch until the read has ended, and everyone who wants \
+                                                         that page, or a latch that the reader has, waits with it: the disk does not \
+                                                         answer, or its driver has lost the request."
+                    .to_owned(),
+                (None, None) if has_itself(last) => "A thread that waits for a latch which it has never goes on, and no KILL reaches it: a \
+                                                     defect of the server. InnoDB ends the server after 600 s."
+                    .to_owned(),
                 (None, None) => "The text does not name who has it; stacks of all threads would.".to_owned(),
             },
             None => String::new(),
@@ -392,7 +471,6 @@ fn chain_remedies(window: &Window, waits: &[&SemaphoreWait], session: Option<&Se
 
 #[cfg(test)]
 pub(crate) mod examples {
-    use spindoctor_model::innodb_status::{SemaphoreKind, Semaphores};
 
     use super::*;
     use crate::testing::{Build, answer};
@@ -441,6 +519,55 @@ pub(crate) mod examples {
             Outcome::Fired(finding) => finding,
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn a_latch_that_the_waiter_has_itself_is_a_read_that_does_not_end_or_a_defect() {
+        let itself = |kind, at_file: &str| SemaphoreWait {
+            kind,
+            at_file: at_file.into(),
+            created_file: "buf0buf.cc".into(),
+            readers: Some(0),
+            ..wait(1, None, 412.0)
+        };
+        let defect = found(&waits(&[itself(SemaphoreKind::Exclusive, "ibuf0ibuf.cc")]));
+        assert!(
+            defect.headline.ends_with("thread 1 wants and has itself: it never gets it"),
+            "{}",
+            defect.headline
+        );
+        assert!(defect.remedies[0].statement.ends_with("then restart the server"), "{:?}", defect.remedies);
+        let read = found(&waits(&[itself(SemaphoreKind::Shared, "buf0buf.cc")]));
+        assert!(
+            read.headline.ends_with("reads that page from disk, and the read does not end"),
+            "{}",
+            read.headline
+        );
+        assert_eq!(read.remedies[0].statement, look_at_the_device().statement);
+        // A writer that waits until readers leave is printed as the latch's writer, too.
+        let waits_for_readers = SemaphoreWait {
+            held_mode: Some("wait exclusive".into()),
+            ..itself(SemaphoreKind::WaitExclusive, "x.cc")
+        };
+        assert!(!found(&waits(&[waits_for_readers])).headline.contains("itself"));
+    }
+
+    #[test]
+    fn io_under_way_beside_a_latch_that_is_kept_for_long_is_said() {
+        let with_io = |waited_s| {
+            let window = waits(&[wait(1, None, waited_s)]);
+            let mut window = window;
+            for sample in &mut window.samples {
+                if let spindoctor_model::Reading::Available { value, .. } = &mut sample.server.innodb_status {
+                    value.file_io.pending_reads = Some(18);
+                }
+            }
+            found(&window)
+        };
+        let long = with_io(14.0);
+        assert!(long.why.contains("18 reads were under way"), "{}", long.why);
+        assert_eq!(long.remedies[0].statement, look_at_the_device().statement);
+        assert!(!with_io(3.0).why.contains("under way"));
     }
 
     #[test]

@@ -74,7 +74,9 @@ fn evaluate(window: &Window) -> Outcome {
 
 /// What a log ends with: the kernel ended a server because no memory was left (mm/oom_kill.c). It is over when it is logged.
 fn of_log(window: &Window) -> Option<Finding> {
-    let (trouble, times) = logged::at_the_end(window, TroubleKind::KilledForMemory)?;
+    let Some((trouble, times)) = logged::at_the_end(window, TroubleKind::KilledForMemory) else {
+        return refused(window);
+    };
     let has = |sign: &str| {
         let all = window.error_log.iter().filter(|other| other.kind == TroubleKind::KilledForMemory);
         all.into_iter().any(|other| other.line.contains(sign))
@@ -100,6 +102,36 @@ fn of_log(window: &Window) -> Option<Finding> {
                 dynamic: true,
                 risk: "A smaller pool reads more from disk.".into(),
                 undo: "SET GLOBAL innodb_buffer_pool_size to what it was".into(),
+            })
+            .finding(),
+    )
+}
+
+/// Memory that the system did not give: at a start, or to a statement (errors 1037 and 1041).
+fn refused(window: &Window) -> Option<Finding> {
+    let (trouble, times) = logged::at_the_end(window, TroubleKind::NoMemory)?;
+    let is_pool = window.error_log.iter().any(|other| {
+        other.kind == TroubleKind::NoMemory && other.line.to_ascii_lowercase().contains("buffer pool")
+    });
+    let headline = match is_pool {
+        true => "The server does not start: the system gives it no memory for its buffer pool",
+        false => "The system refused memory to the server",
+    };
+    Some(
+        Draft::new(&CAUSE, WARNING_FROM, headline)
+            .why(
+                "What the buffer pool, connections and other programs take together is more than the host, or the limit of the container, \
+                 has. Errors below such a line, as of a storage engine that is not known, follow from it.",
+            )
+            .evidence_all(logged::evidence(trouble, times).into_iter())
+            .remedy(Remedy {
+                statement: "Lower innodb_buffer_pool_size in the option file, or give the host or container more memory: free -m; ulimit -v; \
+                            /sys/fs/cgroup/.../memory.max"
+                    .into(),
+                why: "What buffers, connections and others take together must fit, with a tenth to spare.".into(),
+                dynamic: false,
+                risk: "A smaller pool reads more from disk.".into(),
+                undo: "innodb_buffer_pool_size as it was".into(),
             })
             .finding(),
     )

@@ -124,10 +124,18 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
             threads.iter().filter(|thread| waits(thread)).map(|thread| thread.time_s).max_by(f64::total_cmp)
         })
         .filter(|s| *s > 0.0);
-    let kill_ddl = kill_of_ddls(&sample.server);
+    // A statement that began before the first DDL, and waits, waits for something else: the table was locked already.
+    let was_locked =
+        culprit.is_none() && window.is_given() && ddl.is_some_and(|ddl| waits_before(&sample.server, ddl));
+    let kill_ddl = kill_of_ddls(&sample.server).filter(|_| !was_locked);
     // A list of locks may show that one waits, and not whose connection it is.
     let ddl_waits =
         ddl.is_some() || locks(&sample.server).any(|lock| !lock.granted && is_strong(&lock.lock_type));
+    let ddl_works = sample.server.threads.value().into_iter().flatten().any(|thread| {
+        thread.is_at_work()
+            && !waits(thread)
+            && thread.statement.as_deref().is_some_and(spindoctor_sql::wants_a_table)
+    });
     Ok(Some(
         Draft::new(&CAUSE, lost_ratio, headline)
             .severity(severity(lost_ratio).min(most))
@@ -137,6 +145,11 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
                 None if is_passing => "Each wait is short, and the lists rarely show one: DDL that runs again and again has the table \
                                        for an instant each time, and everyone who uses it waits until that is over."
                     .to_owned(),
+                None if was_locked => format!(
+                    "Statements that only read or write rows waited before the DDL came: somebody has the table by LOCK TABLES or HANDLER, and \
+                     the end of the DDL frees nobody. Who it is the list does not say.{}",
+                    sessions::there_before(&sample.server, waits, true)
+                ),
                 None => format!(
                     "It is not known who holds the table{}.{}",
                     unlock.map_or_else(String::new, |unlock| format!("; {unlock} would show it")),
@@ -170,9 +183,13 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
             }))
             .remedy_if(culprit.as_ref().zip(ground).and_then(|(culprit, ground)| culprit.remedy(ground.why_to_end_it())))
             .remedy_if(sessions::listing_locks(window).filter(|_| culprit.is_none() && ring.is_none()))
-            .remedy_if((culprit.is_none() && ring.is_none() && !ddl_waits && !is_passing).then(|| Remedy {
+            .remedy_if((culprit.is_none() && ring.is_none() && (was_locked || !ddl_waits && !ddl_works) && !is_passing).then(|| Remedy {
                 statement: "UNLOCK TABLES (or HANDLER ... CLOSE) in the session that locked the table".into(),
-                why: "No DDL waits, and nothing else keeps out statements that read and write rows.".into(),
+                why: if was_locked {
+                    "Nothing else keeps out statements that began to wait before the DDL.".into()
+                } else {
+                    "No DDL waits, and nothing else keeps out statements that read and write rows.".into()
+                },
                 dynamic: true,
                 risk: "What it locked the table for is no longer protected.".into(),
                 undo: String::new(),
@@ -190,6 +207,15 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
             .explains(&[connections_exhausted::CAUSE.name, thread_pool_starved::CAUSE.name])
             .finding(),
     ))
+}
+
+/// True where a statement that wants no table for itself waits for longer than any DDL has.
+fn waits_before(server: &ServerSample, ddl: &ServerThread) -> bool {
+    let is_other = |thread: &&ServerThread| {
+        waits(thread)
+            && thread.statement.as_deref().is_some_and(|statement| !spindoctor_sql::wants_a_table(statement))
+    };
+    server.threads.value().into_iter().flatten().filter(is_other).any(|thread| thread.time_s > ddl.time_s)
 }
 
 /// DDLs that wait whose end is proposed: of more the first ones.

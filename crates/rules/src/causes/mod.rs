@@ -8,6 +8,7 @@ pub mod acl_cache_contention;
 pub mod adaptive_hash_contention;
 pub mod auto_increment_lock;
 pub mod checkpoint_stall;
+pub mod cluster_partition;
 pub mod commit_delay_set;
 pub mod commit_sync_bound;
 pub mod concurrency_queue;
@@ -101,6 +102,7 @@ pub const CAUSES: &[Cause] = &[
     commit_delay_set::CAUSE,
     semi_sync_wait::CAUSE,
     galera_flow_control::CAUSE,
+    cluster_partition::CAUSE,
     storage_stalled::CAUSE,
     disk_full::CAUSE,
     read_io_bound::CAUSE,

@@ -1,12 +1,13 @@
 //! `prepared-xa-left`: a transaction that XA prepared, and nobody ends, keeps its locks.
 
 use spindoctor_model::mysql::PreparedXa;
-use spindoctor_model::number::whole;
+use spindoctor_model::number::{self, whole};
 use spindoctor_model::wait_graph::LockKind;
 use spindoctor_model::{Evidence, Finding, Remedy, Sample, TimeClass, Unavailable, Window};
 
 use super::row_lock_pileup;
 use crate::draft::Draft;
+use crate::rank::WARNING_FROM;
 use crate::sessions::Waiting;
 use crate::wait_graph::{ROLLING_BACK, without_connection};
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
@@ -23,7 +24,7 @@ pub const CAUSE: Cause = Cause {
     evidence: "Row lock waits whose root is a transaction without a connection (INNODB_TRX, data_lock_waits), and XA RECOVER, \
                which lists what is prepared. The server does not say which transaction has which name: where several are \
                prepared, each is shown. Where XA RECOVER may not be asked (MySQL 8.0 and later want XA_RECOVER_ADMIN) the \
-               finding rests on the missing connection alone.",
+               finding rests on the missing connection alone. Of a captured XA RECOVER: what it lists.",
     looks_alike: "A transaction whose connection was lost and that InnoDB rolls back has no connection either: it ends by itself, \
                   and its state says ROLLING BACK: rollback-running. An idle transaction has a connection: row-lock-pileup. \
                   InnoDB prints ACTIVE (PREPARED) for a commit under way too, as of Galera's certification.",
@@ -38,7 +39,7 @@ pub const CAUSE: Cause = Cause {
     costs: Costs::Waits(&[TimeClass::RowLock]),
     explains_time: &[TimeClass::RowLock],
     stacks: Stacks::Nothing,
-    rule: Rule::Readings(evaluate),
+    rule: Rule::ReadingsOrCapture(evaluate, of_list),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,
@@ -107,6 +108,26 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         .explains(&[row_lock_pileup::CAUSE.name])
         .finding(),
     ))
+}
+
+/// What XA RECOVER that somebody gave lists: whether somebody waits for what they lock it does not say.
+fn of_list(window: &Window) -> Option<Finding> {
+    let prepared = window.latest(|sample| &sample.server.prepared_xa).filter(|_| window.is_given())?;
+    let names: Vec<String> = prepared.iter().filter_map(PreparedXa::literal).collect();
+    let count = number::counted(prepared.len() as u64, "transaction is", "transactions are");
+    (!prepared.is_empty()).then(|| {
+        Draft::new(&CAUSE, WARNING_FROM, format!("{count} prepared by XA and not ended"))
+            .why(
+                "A prepared transaction keeps its locks, over restarts too, until XA COMMIT or XA ROLLBACK names it with all three parts: \
+                 with the first alone the server answers XAER_NOTA, Unknown XID. One that a coordinator ends within a second is normal: \
+                 ask a second time whether the same are there.",
+            )
+            .evidence_all(
+                names.iter().take(NAMED).map(|name| Evidence::new("prepared", name.clone(), "", "XA RECOVER")),
+            )
+            .remedies(remedies(window, &names))
+            .finding()
+    })
 }
 
 const WHY: &str = "It was prepared by XA and waits for XA COMMIT or XA ROLLBACK; its client is gone, and its locks stay until then.";

@@ -75,7 +75,12 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         })
         .collect();
     let seen_s = left.last().map_or(0.0, |last| last.0) - left.first().map_or(0.0, |first| first.0);
-    if seen_s < SEEN_S {
+    // A capture is of one moment: there it has lasted for as long as others have waited for it.
+    let lasted_s = match window.is_given() {
+        true => seen_s.max(root.longest_wait_s.unwrap_or(0.0)),
+        false => seen_s,
+    };
+    if lasted_s < SEEN_S {
         return Ok(None);
     }
     let at_work = Waiting::count(window, |_| false).map_or(0.0, |all| all.at_work_mean);

@@ -215,6 +215,11 @@ fn examine<'w>(window: &'w Window) -> Result<Option<Finding>, Unavailable> {
         ),
         _ => format!("{mean_waiters:.1} sessions on average wait for row locks{on}"),
     };
+    // What was not read in a list of lock waits has no index.
+    let is_inferred = window.is_given()
+        && last
+            .and_then(|sample| sample.server.row_lock_waits.value())
+            .is_some_and(|waits| waits.iter().all(|wait| wait.index.is_empty() && wait.record.is_empty()));
     Ok(Some(
         Draft::new(&CAUSE, score, headline)
             .why(match (one_holder, &root) {
@@ -222,6 +227,10 @@ fn examine<'w>(window: &'w Window) -> Result<Option<Finding>, Unavailable> {
                 (true, _) if !others.is_empty() => {
                     "Each of these transactions holds rows of its own, and all others queue behind one of them: ending one frees those \
                      behind it alone."
+                }
+                (true, _) if waiting.len() == 1 && is_inferred => {
+                    "Who has the lock is inferred: of the open transactions this one alone has locked rows, waits for none, and is as old as \
+                     the longest wait."
                 }
                 (true, _) if waiting.len() == 1 => "The transaction that holds the lock is named; the others wait for its end.",
                 (true, _) => "The same transaction holds the lock through the window; all others queue behind it.",

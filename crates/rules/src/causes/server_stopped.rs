@@ -5,6 +5,7 @@ use spindoctor_model::{
     Evidence, Finding, NoSessionKind, Remedy, TimeClass, TroubleKind, Unavailable, Window, number,
 };
 
+use super::statements_refused;
 use super::storage_stalled::{OneIo, look_at_the_device};
 use crate::draft::Draft;
 use crate::logged;
@@ -80,14 +81,19 @@ fn crashed(window: &Window) -> Option<Finding> {
     let signal = trouble.line.split_once("got signal ").map(|(_, rest)| rest.trim_end_matches([' ', ';']));
     let signal = signal.map_or_else(String::new, |signal| format!(" (signal {signal})"));
     let often = number::counted(times, "time", "times");
+    let damage = logged::at_the_end(window, TroubleKind::PageDamaged);
+    let beside = if damage.is_some() { ", with damaged pages in its data files" } else { "" };
     let headline = match times {
-        0 | 1 => format!("The server crashed{signal}"),
-        _ => format!("The server crashed{signal}, {often} in this log"),
+        0 | 1 => format!("The server crashed{signal}{beside}"),
+        _ => format!("The server crashed{signal}, {often} in this log{beside}"),
     };
     let draft = Draft::new(&CAUSE, WARNING_FROM, headline)
         .why("Every connection was lost, and the server had to recover. Load does not do that: it is a defect of the program, of \
               its data or of the hardware, or a server that ended itself because it waited for a latch for too long.")
         .evidence_all(logged::evidence(trouble, times).into_iter())
+        .evidence_if(damage.map(|(damage, _)| Evidence::new("a damaged page", damage.line.clone(), "", "error log")))
+        .remedies(damage.into_iter().flat_map(|_| statements_refused::of_damage()))
+        .explains(&[statements_refused::CAUSE.name])
         .remedy(Remedy {
             statement: "Look in the log above that line for a failed assertion or a semaphore wait, and below it for the functions and \
                         the statement; search the version's bugs for that function"

@@ -30,7 +30,7 @@ pub const CAUSE: Cause = Cause {
                Max_execution_time_exceeded; and on a server that is read-only Questions without all Com_* counters, for what is refused so is \
                in no Com_* (seen on MySQL 9.7 and MariaDB 10.11). It fires from one error a second, ten in the window and 1 % of the \
                statements on. Below ten a second it is a note, as a monitor or a forgotten job has errors, too, unless half of the statements or writes \
-               fail because the server is read-only or full. What an application expects (duplicate keys, values that do not fit, error 1062 and \
+               fail because the server is read-only or full. Of a captured error log: no more open files, damaged pages, a table without room. What an application expects (duplicate keys, values that do not fit, error 1062 and \
                its like), and errors of unknown number, are nothing below 5 % of the statements, a note up to half of them, and a warning \
                at most. The estimate is the share of the statements that fail; on a read-only server that is no replica, the \
                share of the writes.",
@@ -160,8 +160,84 @@ struct Failures {
     statements_per_s: f64,
 }
 
-/// What an error log ends with: the server may open no more files (error 24, EMFILE), and tables, logs and connections are files.
+/// What an error log ends with.
 fn of_log(window: &Window) -> Option<Finding> {
+    damaged(window).or_else(|| without_files(window)).or_else(|| full_table(window))
+}
+
+/// Pages whose check sums do not fit: each statement that reads one fails, and a server may end itself.
+fn damaged(window: &Window) -> Option<Finding> {
+    let (trouble, times) = logged::at_the_end(window, TroubleKind::PageDamaged)?;
+    Some(
+        Draft::new(&CAUSE, WARNING_FROM, "Pages of a data file are damaged: what reads them fails, and the server may end itself")
+            .why("A page is not what was written: the disk, its controller or memory changed it, a file was copied from a running server, \
+                  or a defect of the server wrote it. No setting cures it, and a restart alone does not either.")
+            .evidence_all(logged::evidence(trouble, times).into_iter())
+            .remedies(of_damage())
+            .finding(),
+    )
+}
+
+/// What to do about damaged pages.
+pub(super) fn of_damage() -> [Remedy; 2] {
+    [
+        Remedy {
+            statement: "Copy the whole data directory away before anything else; CHECK TABLE of the table that the lines name; look at the \
+                        disk (dmesg, smartctl -a)"
+                .into(),
+            why: "What was not copied cannot be saved any more; the lines name the file and the page.".into(),
+            dynamic: true,
+            risk: "CHECK TABLE reads the whole table, and a page that is badly damaged may end the server.".into(),
+            ..Remedy::default()
+        },
+        Remedy {
+            statement: "Make the table again from a replica or a backup; where there is none: innodb_force_recovery = 1 (then 2, 3) in the \
+                        option file, start, dump the tables, and load them into a new data directory"
+                .into(),
+            why: "A secondary index alone is made again by ALTER TABLE ... ENGINE=InnoDB.".into(),
+            dynamic: false,
+            risk: "From innodb_force_recovery = 4 on data may be damaged for good. While it is set the server is for reading alone.".into(),
+            undo: "Take innodb_force_recovery out of the option file.".into(),
+        },
+    ]
+}
+
+/// A table that took no more rows (error 1114), and no disk is said to be full.
+fn full_table(window: &Window) -> Option<Finding> {
+    let (trouble, times) = logged::at_the_end(window, TroubleKind::TableFull)?;
+    // A temporary table of the server's own is disk-full.
+    if trouble.line.contains("#sql") {
+        return None;
+    }
+    Some(
+        Draft::new(&CAUSE, WARNING_FROM, "Statements fail: a table has no room for more rows (error 1114)")
+            .why("A MEMORY table is full at max_heap_table_size (as it was when the table was made); an InnoDB table where its file system is \
+                  full, or where innodb_data_file_path ends without autoextend or with a max; a MyISAM table at its MAX_ROWS.")
+            .evidence_all(logged::evidence(trouble, times).into_iter())
+            .remedy(Remedy {
+                statement: "SHOW CREATE TABLE of it; df -h of the data directory; SHOW GLOBAL VARIABLES LIKE 'innodb_data_file_path'; LIKE \
+                            'max_heap_table_size'"
+                    .into(),
+                why: "It shows which of the limits it is.".into(),
+                dynamic: true,
+                risk: "Looking is safe.".into(),
+                ..Remedy::default()
+            })
+            .remedy(Remedy {
+                statement: "MEMORY: DELETE what is old, or SET SESSION max_heap_table_size = MORE; ALTER TABLE ... ENGINE=MEMORY, or \
+                            ENGINE=InnoDB; InnoDB: free space on that file system"
+                    .into(),
+                why: "The table takes rows again.".into(),
+                dynamic: true,
+                risk: "ALTER TABLE copies the table, and writers wait meanwhile.".into(),
+                undo: String::new(),
+            })
+            .finding(),
+    )
+}
+
+/// The server may open no more files (error 24, EMFILE), and tables, logs and connections are files.
+fn without_files(window: &Window) -> Option<Finding> {
     let (trouble, times) = logged::at_the_end(window, TroubleKind::NoFile)?;
     Some(
         Draft::new(&CAUSE, WARNING_FROM, "Statements and logins fail: the server has reached its limit of open files")

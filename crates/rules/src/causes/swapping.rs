@@ -4,7 +4,7 @@ use spindoctor_model::host::MemoryStat;
 use spindoctor_model::number::{bytes, whole};
 use spindoctor_model::{Evidence, Finding, Remedy, SessionTime, TimeClass, TroubleKind, Unavailable, Window};
 
-use super::server_stopped;
+use super::{commit_sync_bound, read_io_bound, server_stopped, write_io_bound};
 use crate::logged;
 use crate::rank::WARNING_FROM;
 use crate::time_model::InClasses;
@@ -81,7 +81,11 @@ fn of_capture(window: &Window) -> Option<Finding> {
         risk: "A smaller pool reads more from disk.".into(),
         undo: "SET GLOBAL innodb_buffer_pool_size to what it was".into(),
     };
-    logged::printed(window, &CAUSE, TroubleKind::Swapping, WARNING_FROM, why, remedy)
+    let mut finding = logged::printed(window, &CAUSE, TroubleKind::Swapping, WARNING_FROM, why, remedy)?;
+    // The pages come from the same disks, and everyone's reads and syncs stand behind them.
+    let behind = [commit_sync_bound::CAUSE.name, read_io_bound::CAUSE.name, write_io_bound::CAUSE.name];
+    finding.explains.extend(behind.map(str::to_owned));
+    Some(finding)
 }
 
 fn evaluate(window: &Window, time: &SessionTime) -> Outcome {

@@ -113,9 +113,10 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     if opened_per_s < OPENED_PER_S || miss_ratio < MISS_RATIO {
         return Ok(None);
     }
-    let cache = window.need_variable("table_open_cache")?;
+    // Of a captured status without the variables: tables that are opened all the time are what a cache that is too small does.
+    let cache = window.variable_number("table_open_cache");
     let open = window.status("Open_tables");
-    let is_full = open.is_none_or(|open| open >= FULL_RATIO * cache);
+    let is_full = open.zip(cache).is_none_or(|(open, cache)| open >= FULL_RATIO * cache);
     let cpu_ratio = cpu_ratio(window, opened_per_s);
     let waiting = Waiting::count(window, |thread| {
         let state = thread.state.to_ascii_lowercase();
@@ -125,7 +126,11 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let in_states = waiting.as_ref().map_or(0.0, Waiting::lost_ratio);
     let made_per_s = made_per_s(window).filter(|&made_per_s| made_per_s * OPENED_BY_MAKING >= opened_per_s);
     let fills = match made_per_s {
-        _ if is_full => format!("table_open_cache holds {}, and is full", whole(cache)),
+        _ if is_full => match (cache, open) {
+            (Some(cache), _) => format!("table_open_cache holds {}, and is full", whole(cache)),
+            (None, Some(open)) => format!("{} are open, as many as fit most likely", whole(open)),
+            (None, None) => "the cache is full most likely".to_owned(),
+        },
         Some(made_per_s) => {
             format!(
                 "the cache is not full: {} tables are made a second, temporary ones among them",
@@ -158,22 +163,25 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             Evidence::new("share of the uses that open it", miss_ratio, "ratio", "computed")
                 .expected(format!("< {MISS_RATIO}")),
         )
-        .evidence(Evidence::new("table_open_cache", cache, "tables", "SHOW GLOBAL VARIABLES"))
+        .evidence_if(cache.map(|cache| Evidence::new("table_open_cache", cache, "tables", "SHOW GLOBAL VARIABLES")))
         .evidence_if(open.map(|open| Evidence::new("Open_tables", open, "tables", "SHOW GLOBAL STATUS")))
         .evidence_if(waiting.map(|waiting| {
             Evidence::new("sessions opening or closing tables", waiting.mean, "", "thread list, state")
                 .series(waiting.series)
         }))
         .evidence(Evidence::new("effective CPUs spent on it", cpu_ratio, "ratio", "CPU samples, or 20 us each"))
-        .remedy_if(is_full.then(|| {
-            let wanted = wanted(window, cache);
-            Remedy {
-                statement: format!("SET GLOBAL table_open_cache = {wanted:.0}"),
-                why: "An instance of a table then stays open from one statement to the next.".into(),
-                dynamic: true,
-                risk: crate::proposals::risks::KEEPS_TABLES.into(),
-                undo: format!("SET GLOBAL table_open_cache = {cache:.0}"),
-            }
+        .remedy_if(is_full.then(|| Remedy {
+            statement: match cache {
+                Some(cache) => format!("SET GLOBAL table_open_cache = {:.0}", wanted(window, cache)),
+                None => "SET GLOBAL table_open_cache = twice of what SELECT @@table_open_cache says".to_owned(),
+            },
+            why: "An instance of a table then stays open from one statement to the next.".into(),
+            dynamic: true,
+            risk: crate::proposals::risks::KEEPS_TABLES.into(),
+            undo: match cache {
+                Some(cache) => format!("SET GLOBAL table_open_cache = {cache:.0}"),
+                None => "SET GLOBAL table_open_cache to what it was.".to_owned(),
+            },
         }))
         .remedy_if((!is_full && made_per_s.is_some()).then(|| Remedy {
             statement: "Find who makes tables so often (Com_create_table, Com_create_temporary_table), and keep them: TRUNCATE or \

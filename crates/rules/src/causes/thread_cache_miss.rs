@@ -94,7 +94,9 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     if pool || found.threads_per_s < CONNECTIONS_PER_S || miss_ratio < MISS_RATIO {
         return Ok(None);
     }
-    let cache = window.need_variable("thread_cache_size")?;
+    // Of a captured status without the variables.
+    let known = window.variable_number("thread_cache_size");
+    let cache = known.unwrap_or(0.0);
     let most = window
         .status("Max_used_connections")
         .or_else(|| window.status("Threads_connected"))
@@ -106,14 +108,16 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             &CAUSE,
             found.threads_per_s * THREAD_CPU_S / found.cpus,
             format!(
-                "{} threads are made a second, one for {} of the connections; thread_cache_size is {cache:.0}",
+                "{} threads are made a second, one for {} of the connections{}",
                 whole(found.threads_per_s),
-                if miss_ratio >= 0.95 { "each".to_owned() } else { format!("{:.0} %", miss_ratio * 100.0) }
+                if miss_ratio >= 0.95 { "each".to_owned() } else { format!("{:.0} %", miss_ratio * 100.0) },
+                known.map_or_else(String::new, |cache| format!("; thread_cache_size is {cache:.0}"))
             ),
         )
         .why(format!(
-            "The cache keeps {cache:.0} threads of clients that left; more come and go at once, so a thread ends \
-             with its client and the next client needs a new one."
+            "The cache keeps {} threads of clients that left; more come and go at once, so a thread ends with its client and the next \
+             client needs a new one.",
+            known.map_or_else(|| "thread_cache_size".to_owned(), whole)
         ))
         .evidence(
             Evidence::new("threads made", found.threads_per_s, "1/s", "SHOW GLOBAL STATUS Threads_created")
@@ -124,13 +128,16 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         .evidence(
             Evidence::new("share of connections that made a thread", miss_ratio, "ratio", "computed").expected("< 0.5"),
         )
-        .evidence(Evidence::new("thread_cache_size", cache, "", "SHOW GLOBAL VARIABLES"))
+        .evidence_if(known.map(|cache| Evidence::new("thread_cache_size", cache, "", "SHOW GLOBAL VARIABLES")))
         .remedy(Remedy {
             statement: format!("SET GLOBAL thread_cache_size = {most:.0}"),
             why: "A client that comes finds the thread of one that left.".into(),
             dynamic: true,
             risk: crate::proposals::risks::KEEPS_THREADS.into(),
-            undo: format!("SET GLOBAL thread_cache_size = {cache:.0}"),
+            undo: match known {
+                Some(cache) => format!("SET GLOBAL thread_cache_size = {cache:.0}"),
+                None => "SET GLOBAL thread_cache_size to what it was.".to_owned(),
+            },
         })
         .explains(&[connection_churn::CAUSE.name, cpu_saturated::CAUSE.name])
         .finding(),

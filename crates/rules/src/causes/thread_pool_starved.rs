@@ -2,13 +2,16 @@
 
 use spindoctor_model::number::whole;
 use spindoctor_model::{
-    Evidence, Finding, NoSessionKind, Profile, Remedy, SessionTime, TimeClass, Unavailable, Window,
+    Evidence, Finding, NoSessionKind, Profile, Remedy, SessionTime, TimeClass, TroubleKind, Unavailable,
+    Window,
 };
 
 use super::{connections_exhausted, server_stopped};
 use crate::below::threads_below;
 use crate::draft::Draft;
+use crate::logged;
 use crate::own_answers::OwnAnswers;
+use crate::rank::CRITICAL_FROM;
 use crate::sessions::Waiting;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
@@ -26,7 +29,7 @@ pub const CAUSE: Cause = Cause {
                sessions are at work as there are threads, one for each of the thread_pool_size groups left out, which listens; and \
                half of them or more wait. Sessions at work are counted in the list and in the stacks, and the larger number counts: a \
                pool that is full by turns lets spindoctor's own questions through in its good moments, and the list shows no others. \
-               Without stacks what the questions took says it: a second and more, for a fifth of the time. Without a session: by the \
+               Without stacks what the questions took says it: a second and more, for a fifth of the time. Of a captured error log: its line that the number of allowed threads was reached. Without a session: by the \
                stacks no thread of the pool is free, two or more are at a statement, and more of them wait than run. The estimate is \
                the share of the connections that have no thread, at most (those of them that have nothing to ask are not \
                distinguished), or the share of the time in which spindoctor's own questions waited, where that is more.",
@@ -47,7 +50,7 @@ pub const CAUSE: Cause = Cause {
     costs: Costs::Elsewhere,
     explains_time: &[],
     stacks: Stacks::Standing(AT_A_STATEMENT),
-    rule: Rule::Time(evaluate),
+    rule: Rule::TimeOrCapture(evaluate, of_log),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,
@@ -90,6 +93,38 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
         Some(profile) if is_silent => by_stacks(profile, time).map_or(Outcome::Clear, Outcome::Fired),
         _ => examine(window, time).into(),
     }
+}
+
+/// What an error log ends with: the pool says when it would have made a thread and may not (sql/threadpool_generic.cc).
+fn of_log(window: &Window) -> Option<Finding> {
+    let (trouble, times) = logged::at_the_end(window, TroubleKind::PoolFull)?;
+    Some(
+        Draft::new(
+            &CAUSE,
+            CRITICAL_FROM,
+            "All threads of the pool are taken: statements stay unread, and logins are not answered",
+        )
+        .why("The pool makes no more than thread_pool_max_threads. Threads that wait for a lock, or sleep, keep their place, so that also \
+              the statement that would let them go on may stay unread.")
+        .evidence_all(logged::evidence(trouble, times).into_iter())
+        .remedy(Remedy {
+            statement: "SET GLOBAL thread_pool_max_threads = 65536, in a session that is open already or through extra_port".into(),
+            why: "The pool then makes threads for those that wait to be read.".into(),
+            dynamic: true,
+            risk: "Each thread takes its stack and the buffers of its session; more statements work at once.".into(),
+            undo: "Set it back.".into(),
+        })
+        .remedy(Remedy {
+            statement: "SHOW FULL PROCESSLIST; SHOW ENGINE INNODB STATUS in that session".into(),
+            why: "What the threads wait for has one root more often than not: end that.".into(),
+            dynamic: true,
+            risk: "Looking is safe.".into(),
+            ..Remedy::default()
+        })
+        .remedy(extra_port())
+        .explains(&[connections_exhausted::CAUSE.name])
+        .finding(),
+    )
 }
 
 /// Sessions that run or are ready to, on average.

@@ -334,7 +334,7 @@ fn look(window: &Window, largest: &TimeShare) -> Remedy {
         _ => (
             "SHOW FULL PROCESSLIST\\G; SHOW ENGINE INNODB STATUS\\G; gdb -p PID -batch -ex 'thread apply all bt'",
             "While it lasts, all of one moment, given together: they show who blocks whom.",
-            "The statements only read; gdb stops the server while it reads, for seconds.",
+            "The statements only read; the server is stopped while gdb reads, for seconds.",
         ),
     };
     Remedy {

@@ -50,7 +50,10 @@ pub fn session_time(window: &Window) -> Option<SessionTime> {
                 add_clocks(window, &mut account, &clients, cpu * scale, queue * scale);
                 account.bound(&waits);
             }
-            account
+            match few_of_the_listed(window, &account) {
+                Some(listed) => listed,
+                None => account,
+            }
         }
         None => {
             let (mut account, clients) = (by_list::account(window), listed_threads(window));
@@ -62,6 +65,29 @@ pub fn session_time(window: &Window) -> Option<SessionTime> {
     };
     by_row_lock_time(window, &mut account);
     account.shares()
+}
+
+/// Of what somebody captured: stacks of a few threads beside a list of many sessions at work, as where one thread was copied. The
+/// account is then that of the list, with what the stacks say in place of states without a word for it.
+fn few_of_the_listed(window: &Window, stacks: &Account) -> Option<Account> {
+    /// The list must have so many for each that the stacks show. By judgement: the two may be some seconds apart.
+    const TIMES: f64 = 2.0;
+    let mut listed = window.is_given().then(|| by_list::account(window))?;
+    if listed.at_work() < TIMES * stacks.at_work() {
+        return None;
+    }
+    for class in
+        stacks.classes().into_iter().filter(|class| !VAGUE.contains(class) && *class != TimeClass::Other)
+    {
+        let missing = stacks.sessions(&[class]) - listed.sessions(&[class]);
+        let vague = listed.sessions(VAGUE);
+        if missing > 0.0 && vague > 0.0 {
+            let moved = missing.min(vague);
+            listed.take(VAGUE, moved / vague);
+            listed.add(class, moved, KnownBy::Stack);
+        }
+    }
+    Some(listed)
 }
 
 /// Names waits without a name by InnoDB's count of the time in row locks: where its functions have no names, a list once a second

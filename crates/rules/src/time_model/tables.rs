@@ -332,6 +332,10 @@ pub(super) const STATES: &[(&str, TimeClass)] = &[
     ("waiting for flow control", Galera),
     ("waiting for toi ddl", Galera),
     ("waiting to execute in isolation", Galera),
+    // InnoDB's own words for a session at its door (srv0conc.cc), which its status prints
+    ("sleeping before entering innodb", ConcurrencyTicket),
+    ("sleeping before joining innodb queue", ConcurrencyTicket),
+    ("waiting in innodb queue", ConcurrencyTicket),
     ("wsrep: ", Galera),
     ("wsrep ", Galera),
     ("committing", Commit),

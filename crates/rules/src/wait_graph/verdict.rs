@@ -82,8 +82,10 @@ impl<'a> Verdict<'a> {
         let server = &self.sample.server;
         let rests = sessions::session(server, self.connection_id)
             .is_some_and(|thread| thread.command == "Sleep" && server.last_statement(thread).is_none());
+        let dumps = sessions::session(server, self.connection_id)
+            .is_some_and(|thread| thread.statement.as_deref().is_some_and(spindoctor_sql::is_of_dump));
         let is_by_state = matches!(self.root.kind, LockKind::Global | LockKind::Backup | LockKind::User);
-        rests && is_by_state && self.root.is_inferred && server.metadata_locks.value().is_none()
+        (rests || dumps) && is_by_state && self.root.is_inferred && server.metadata_locks.value().is_none()
     }
 
     /// Ending what it does, with what that costs; none where no statement would.

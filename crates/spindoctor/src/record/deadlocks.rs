@@ -10,9 +10,9 @@ use std::collections::{BTreeMap, VecDeque};
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
-use spindoctor_captures::Deadlock;
 use spindoctor_model::innodb_status::PrintedEvent;
 use spindoctor_model::{RecordedSample, ServerVersion, StallKind, number};
+use spindoctor_rules::deadlock::Deadlock;
 
 use super::happened::Happened;
 

@@ -237,8 +237,23 @@ impl Situation<'_> {
         const OF_ALL: &[LockKind] = &[LockKind::Global, LockKind::Backup];
         let holder = first
             .or_else(|| self.rests_after(builder, waiter, spindoctor_sql::locks_the_server))
+            .or_else(|| self.dumps(builder))
             .or_else(|| self.was_there_before(builder, OF_ALL));
         holder.map(|holder| (holder, None)).into_iter().collect()
+    }
+
+    /// The dump that is at work, where no list of locks was read and it is the only one: it locks the server at its beginning, and then
+    /// reads table by table, so that its time says nothing.
+    fn dumps(&self, builder: &Builder<'_>) -> Option<Who> {
+        if builder.readings.server.metadata_locks.value().is_some() {
+            return None;
+        }
+        let dumps = builder.listed().iter().enumerate().filter(|(at, thread)| {
+            thread.is_at_work()
+                && !self.is_waiting(&Who::Listed(*at))
+                && thread.statement.as_deref().is_some_and(spindoctor_sql::is_of_dump)
+        });
+        only(dumps).map(|(at, _)| Who::Listed(at))
     }
 
     /// FLUSH waits for a statement that still uses its table: the one that has run longest.
@@ -369,12 +384,22 @@ impl Situation<'_> {
         if !is_ddl(waiter.thread) {
             return None;
         }
+        // A transaction of another schema holds the table only where its statement names that schema.
+        let mut schemas = words(waiter.thread);
+        match waiter.thread.schema.is_empty() {
+            true => schemas.clear(),
+            false => _ = schemas.insert(waiter.thread.schema.to_ascii_lowercase()),
+        }
         let older = builder.listed().iter().enumerate().filter_map(|(at, thread)| {
             let transaction = builder.transaction(thread)?;
+            let is_elsewhere = !thread.schema.is_empty()
+                && !schemas.is_empty()
+                && !schemas.contains(&thread.schema.to_ascii_lowercase());
             let older = transaction.age_s + WHOLE_S >= waiter.thread.time_s;
             let last = builder.readings.server.last_statement(thread).or(thread.statement.as_deref());
             let uses_it = last.is_some_and(&names_it);
-            (older && !self.is_waiting(&Who::Listed(at))).then_some((at, uses_it))
+            (older && (uses_it || !is_elsewhere) && !self.is_waiting(&Who::Listed(at)))
+                .then_some((at, uses_it))
         });
         let older: Vec<(usize, bool)> = older.collect();
         let users = || older.iter().filter(|(_, uses_it)| *uses_it);

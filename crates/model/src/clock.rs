@@ -4,7 +4,7 @@ use jiff::civil::DateTime;
 
 /// The time that a text begins with: `2018-02-12 09:52:22`, `180305 13:24:56`, `060606  9:15:20`, `2018-02-12T09:52:22.123456Z`,
 /// and behind `TS 1520256297.002`.
-pub(crate) fn time(text: &str) -> Option<DateTime> {
+pub fn time(text: &str) -> Option<DateTime> {
     let text = text.trim_start();
     let text = match text.strip_prefix("TS ") {
         Some(rest) => rest.split_once(' ')?.1,
@@ -43,7 +43,7 @@ pub(crate) fn time(text: &str) -> Option<DateTime> {
 }
 
 /// Seconds from one time to another.
-pub(crate) fn seconds(from: DateTime, to: DateTime) -> f64 {
+pub fn seconds(from: DateTime, to: DateTime) -> f64 {
     to.duration_since(from).as_secs_f64()
 }
 

@@ -1,0 +1,313 @@
+//! `cluster-partition`: a node of Galera or Group Replication that has lost the other nodes.
+
+use spindoctor_model::{
+    Evidence, Finding, LoggedTrouble, Remedy, TimeClass, TroubleKind, Unavailable, Window,
+};
+
+use super::{commit_sync_bound, galera_flow_control, statements_refused};
+use crate::draft::Draft;
+use crate::logged;
+use crate::rank::{CRITICAL_FROM, WARNING_FROM};
+use crate::{Cause, Costs, Outcome, Rule, Stacks};
+
+/// The catalogue entry.
+pub const CAUSE: Cause = Cause {
+    name: "cluster-partition",
+    title: "a node has lost the rest of its cluster",
+    what: "Galera and Group Replication commit a transaction only where more than half of the nodes agree on its order. A node that can \
+           no longer reach so many (the network, nodes that died, two nodes of two that lost each other) stops: Galera's refuses every \
+           statement that uses a table, Group Replication's lets commits wait. A node that joins does the same until it has the data. \
+           Where the others are still the majority, no commit returns until the cluster has given the lost node up.",
+    why_it_hurts: "The server runs, accepts logins and has CPU and disk to spare, and its clients get nothing done: error 1047, \
+                   `WSREP has not yet prepared node for application use`, or a COMMIT that never returns. A health check that only connects \
+                   calls the node well, so that a load balancer goes on sending clients to it.",
+    evidence: "Galera: wsrep_cluster_status is not Primary, on a server with wsrep_on; or it is, and wsrep_ready is OFF, as while the node \
+               receives the data of another. Group Replication and captured texts: what the error log ends with (`not able to reach a \
+               majority`, `Received NON-PRIMARY`, `suspecting node`, `has become unreachable`) where no later line takes it back, error \
+               1047 as a client prints it, and replication_group_members. The estimate is all of the node's work where it has no \
+               majority.",
+    looks_alike: "A cluster that pauses because one node applies slowly is galera-flow-control. A node that is read-only on purpose \
+                  (a secondary, error 1290) is statements-refused. Donor/Desynced is a node that gives its data to another, and works.",
+    remedies: "Ask each node: where one says Primary (or ONLINE with a majority), send the clients there, and mend the network of the \
+               others: they join again by themselves. Where no node has a majority, and those that are gone are surely down, make the most \
+               advanced of the rest the new primary part: SET GLOBAL wsrep_provider_options = 'pc.bootstrap=YES', or SET GLOBAL \
+               group_replication_force_members = '...'. Let health checks ask wsrep_ready or MEMBER_STATE.",
+    safety: "Looking is safe. Making a part primary by hand while the other part lives gives two servers that both take writes, and one \
+             side's data is lost: first be sure that the others are down. Three nodes, or two and an arbitrator (garbd), outlive the loss \
+             of one.",
+    references: &[
+        "https://galeracluster.com/library/documentation/quorum-reset.html",
+        "https://mariadb.com/docs/galera-cluster/reference/galera-cluster-status-variables",
+        "MySQL Reference Manual: Group Replication, Handling a Network Partition and Loss of Quorum",
+    ],
+    costs: Costs::Elsewhere,
+    explains_time: &[TimeClass::Galera, TimeClass::Commit],
+    stacks: Stacks::Nothing,
+    rule: Rule::ReadingsOrCapture(evaluate, of_capture),
+    #[cfg(test)]
+    examples: crate::Examples {
+        fires: examples::fires,
+        near_miss: examples::near_miss,
+        missing: examples::missing,
+    },
+};
+
+/// Where Galera's status is read.
+const STATUS: &str = "SHOW GLOBAL STATUS wsrep_*";
+
+/// How a node of Galera that serves nobody stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    /// It is outside of the primary part.
+    Outside,
+    /// It is in the primary part, and has not got the data yet.
+    Joins,
+}
+
+fn evaluate(window: &Window) -> Outcome {
+    examine(window).into()
+}
+
+fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
+    let status = window.need(|sample| &sample.server.status)?;
+    // Of a server without Galera it says Disconnected.
+    let is_node = window.variable("wsrep_on").is_some_and(|on| on.eq_ignore_ascii_case("ON") || on == "1");
+    let cluster = status.text("wsrep_cluster_status").unwrap_or_default();
+    let standing = match cluster.to_ascii_lowercase().as_str() {
+        "non-primary" => Standing::Outside,
+        "disconnected" if is_node => Standing::Outside,
+        "primary" if status.switch("wsrep_ready") == Some(false) => Standing::Joins,
+        _ => return Ok(None),
+    };
+    let state = status.text("wsrep_local_state_comment").unwrap_or_default();
+    let draft = match standing {
+        Standing::Outside => Draft::new(
+            &CAUSE,
+            1.0,
+            format!("This node is outside of the primary part of its cluster ({cluster}): it refuses every statement that uses a table"),
+        )
+        .why(match status.number("wsrep_cluster_size") {
+            Some(size) if size >= 1.0 => format!(
+                "It reaches {} and these are no majority of what the cluster was: a split must not leave two parts that both take writes.",
+                match size as u64 {
+                    1 => "only itself,".to_owned(),
+                    size => format!("{size} nodes, itself among them,"),
+                }
+            ),
+            _ => "It reaches no other node: a split must not leave two parts that both take writes.".to_owned(),
+        })
+        .remedies(of_galera()),
+        Standing::Joins => Draft::new(
+            &CAUSE,
+            WARNING_FROM,
+            format!("This node is joining its cluster ({state}): until it has the data it refuses every statement that uses a table"),
+        )
+        .why("wsrep_ready is OFF in the primary part: it receives the data of another node, by IST or by a whole copy (SST).")
+        .remedy(Remedy {
+            statement: "Send clients to the other nodes until wsrep_ready is ON; look in this node's error log and in the donor's how far \
+                        the copy is"
+                .into(),
+            why: "It ends by itself, unless the copy fails.".into(),
+            dynamic: true,
+            risk: "Looking is safe.".into(),
+            ..Remedy::default()
+        }),
+    };
+    let words = |name: &'static str, expected: &'static str| {
+        let value = status.text(name).filter(|value| !value.is_empty())?;
+        Some(Evidence::new(name, value.to_owned(), "", STATUS).expected(expected))
+    };
+    let size = status.number("wsrep_cluster_size");
+    Ok(Some(
+        draft
+            .evidence_if(words("wsrep_cluster_status", "Primary"))
+            .evidence_if(words("wsrep_ready", "ON"))
+            .evidence_if(words("wsrep_local_state_comment", "Synced"))
+            .evidence_if(
+                size.map(|size| Evidence::new("nodes that it reaches, with itself", size, "", STATUS)),
+            )
+            .explains(&[
+                galera_flow_control::CAUSE.name,
+                commit_sync_bound::CAUSE.name,
+                statements_refused::CAUSE.name,
+            ])
+            .finding(),
+    ))
+}
+
+/// What a log ends with, or a list of the group's members shows.
+fn of_capture(window: &Window) -> Option<Finding> {
+    let (trouble, times, is_alone) = match logged::at_the_end(window, TroubleKind::NoMajority) {
+        Some((trouble, times)) => (trouble, times, true),
+        None => {
+            let (trouble, times) = logged::at_the_end(window, TroubleKind::NodeLost)?;
+            (trouble, times, false)
+        }
+    };
+    let is_group = is_of_group(trouble);
+    let draft = match (is_alone, is_group) {
+        (true, true) => Draft::new(
+            &CAUSE,
+            CRITICAL_FROM,
+            "This member cannot reach the majority of its group: Group Replication lets every change wait",
+        )
+        .why("A COMMIT returns when a majority has agreed on its order, and there is none. Reads go on, and so do logins."),
+        (true, false) => Draft::new(
+            &CAUSE,
+            CRITICAL_FROM,
+            "This node is outside of the primary part of its cluster: it refuses every statement that uses a table",
+        )
+        .why(
+            "It does not reach a majority of the nodes, or has not joined yet. Each statement ends with error 1047 at once, so that nobody \
+             waits and no list shows it.",
+        ),
+        (false, _) => Draft::new(&CAUSE, WARNING_FROM, "Another node of the cluster does not answer").why(
+            "No commit of any node returns until the cluster has given the lost node up (Galera: evs.suspect_timeout of 5 s to \
+             evs.inactive_timeout of 15 s; Group Replication: 5 s and group_replication_member_expel_timeout). One more that is lost may \
+             leave no majority.",
+        ),
+    };
+    Some(
+        draft
+            .evidence_all(logged::evidence(trouble, times).into_iter())
+            .remedies(if is_group { of_group() } else { of_galera() })
+            .explains(&[galera_flow_control::CAUSE.name, commit_sync_bound::CAUSE.name])
+            .finding(),
+    )
+}
+
+/// True for what Group Replication says, false for what Galera does.
+fn is_of_group(trouble: &LoggedTrouble) -> bool {
+    let line = trouble.line.to_ascii_lowercase();
+    trouble.source == MEMBERS || line.contains("group_replication") || line.contains("member")
+}
+
+/// The table of the members of a group, as the source of a captured trouble.
+const MEMBERS: &str = "replication_group_members";
+
+fn look(statement: &str) -> Remedy {
+    Remedy {
+        statement: statement.into(),
+        why: "A part that has the majority goes on: send the clients there, and mend the network of the others. They join again by \
+              themselves."
+            .into(),
+        dynamic: true,
+        risk: "Looking is safe.".into(),
+        ..Remedy::default()
+    }
+}
+
+fn by_hand(statement: &str, undo: &str) -> Remedy {
+    Remedy {
+        statement: statement.into(),
+        why: "Only where no node has a majority and the missing ones are surely down: what is left becomes the cluster.".into(),
+        dynamic: true,
+        risk: "If the others live, there are two servers that both take writes, and the changes of one are lost.".into(),
+        undo: undo.into(),
+    }
+}
+
+fn of_galera() -> Vec<Remedy> {
+    vec![
+        look(
+            "On each node: SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_cluster_status', 'wsrep_last_committed')",
+        ),
+        by_hand(
+            "SET GLOBAL wsrep_provider_options = 'pc.bootstrap=YES' on the node with the highest wsrep_last_committed, and on no other",
+            "",
+        ),
+    ]
+}
+
+fn of_group() -> Vec<Remedy> {
+    vec![
+        look(
+            "On each member: SELECT MEMBER_HOST, MEMBER_STATE, MEMBER_ROLE FROM performance_schema.replication_group_members",
+        ),
+        by_hand(
+            "SET GLOBAL group_replication_force_members = 'HOST:PORT,...' with group_replication_local_address of those that live, on one \
+             of them",
+            "SET GLOBAL group_replication_force_members = '' as soon as the group works: with it the member cannot start again.",
+        ),
+    ]
+}
+
+#[cfg(test)]
+pub(crate) mod examples {
+    use super::*;
+    use crate::testing::Build;
+    use spindoctor_model::Severity;
+
+    /// A node of Galera whose status has these words.
+    fn node(cluster: &str, ready: &str, state: &str) -> Build {
+        Build::busy("10.11.19-MariaDB")
+            .variable("wsrep_on", "ON")
+            .words("wsrep_cluster_status", cluster)
+            .words("wsrep_ready", ready)
+            .words("wsrep_local_state_comment", state)
+            .gauge("wsrep_cluster_size", 1.0)
+    }
+
+    pub(crate) fn fires() -> Window {
+        node("non-Primary", "OFF", "Initialized").window()
+    }
+
+    /// It gives its data to another node, and works.
+    pub(crate) fn near_miss() -> Window {
+        node("Primary", "ON", "Donor/Desynced").window()
+    }
+
+    /// The server's status could not be read.
+    pub(crate) fn missing() -> Window {
+        Build::busy("10.11.19-MariaDB")
+            .each(|_, server, _| {
+                server.status = spindoctor_model::Reading::Unavailable(Unavailable::because("no answer"));
+            })
+            .window()
+    }
+
+    fn found(window: &Window) -> Option<Finding> {
+        match CAUSE.evaluate(window, None) {
+            Outcome::Fired(finding) => Some(finding),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn a_server_without_galera_is_disconnected_and_well() {
+        assert_eq!(
+            found(&Build::busy("10.11.19-MariaDB").words("wsrep_cluster_status", "Disconnected").window()),
+            None
+        );
+        let node = node("Disconnected", "OFF", "Initialized").window();
+        assert_eq!(found(&node).map(|finding| finding.severity), Some(Severity::Critical));
+    }
+
+    #[test]
+    fn a_node_that_joins_is_a_warning() {
+        let finding = found(&node("Primary", "OFF", "Joiner").window()).unwrap();
+        assert_eq!(finding.severity, Severity::Warning);
+        assert!(finding.headline.contains("joining its cluster (Joiner)"), "{}", finding.headline);
+    }
+
+    #[test]
+    fn what_a_log_ends_with_names_the_remedies_of_its_kind_of_cluster() {
+        let logged = |kind, line: &str| {
+            let mut window = Build::busy("8.0.36").window();
+            window.error_log =
+                vec![LoggedTrouble { kind, times: 1, line: line.into(), ..LoggedTrouble::default() }];
+            let finding = found(&window).unwrap();
+            (finding.severity, finding.remedies[1].statement.clone())
+        };
+        let (severity, statement) = logged(
+            TroubleKind::NoMajority,
+            "Plugin group_replication reported: 'This server is not able to reach a majority of members'",
+        );
+        assert_eq!(severity, Severity::Critical);
+        assert!(statement.contains("group_replication_force_members"), "{statement}");
+        let (severity, statement) =
+            logged(TroubleKind::NodeLost, "WSREP: declaring node with index 1 suspected, timeout PT5S");
+        assert_eq!(severity, Severity::Warning);
+        assert!(statement.contains("pc.bootstrap"), "{statement}");
+    }
+}
