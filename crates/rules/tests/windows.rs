@@ -143,7 +143,17 @@ fn nothing_is_made_of_a_missing_source(label: &str, path: &Path) {
         above_note.map(|finding| finding.cause.clone()).collect()
     };
     let explaining = weighty(&found);
+    // What was never read there cannot be taken away.
+    let read: BTreeSet<&str> = whole
+        .samples
+        .iter()
+        .flat_map(|sample| sample.readings().filter(|(_, reading)| reading.value().is_some()))
+        .map(|(about, _)| about.kept)
+        .collect();
     for About { kept: source, .. } in Sample::about_readings() {
+        if !read.contains(source) {
+            continue;
+        }
         let mut window = whole.clone();
         for sample in &mut window.samples {
             sample.change_readings(|about, reading| {
