@@ -458,6 +458,8 @@ pub(crate) fn read(text: &str) -> ErrorLog {
             {
                 has_sign(&lower, sign) && is_kill_for_memory(&lower)
             }
+            // Not of a relay or binary log, of which a replica says that it may be corrupted.
+            "is corrupted" => has_sign(&lower, sign) && !lower.contains(" log is corrupted"),
             DISK_IS_FULL => has_sign(&lower, DISK_IS_FULL) || goes_on,
             sign => has_sign(&lower, sign),
         };
@@ -812,6 +814,18 @@ mod tests {
         assert!(read(&back).says.iter().any(|said| said.ends_with("that is over")), "{:?}", read(&back).says);
         let again = format!("{back}2024-03-12 08:02:05 2 [Note] WSREP: Received NON-PRIMARY.\n");
         assert!(kinds(&again).contains(&TroubleKind::NoMajority));
+    }
+
+    #[test]
+    fn a_binary_log_that_may_be_corrupted_is_no_damaged_page() {
+        let kinds = |text: &str| read(text).troubles.iter().map(|trouble| trouble.kind).collect::<Vec<_>>();
+        let replica = "2024-03-12 08:00:00 5 [ERROR] Slave SQL: Relay log read failure: Could not parse relay log event entry. The \
+                       possible reasons are: the master's binary log is corrupted (you can check this by running 'mysqlbinlog' on the \
+                       binary log), the slave's relay log is corrupted, Error_code: 1594\n";
+        assert!(!kinds(replica).contains(&TroubleKind::PageDamaged), "{:?}", kinds(replica));
+        let page = "2024-03-12 08:00:00 5 [ERROR] InnoDB: Failed to read page 3 from file './d/t.ibd': Page read from tablespace is \
+                    corrupted.\n2024-03-12 08:00:00 5 [ERROR] InnoDB: File './d/t.ibd' is corrupted\n";
+        assert!(kinds(page).contains(&TroubleKind::PageDamaged), "{:?}", kinds(page));
     }
 
     #[test]

@@ -78,11 +78,6 @@ pub(crate) fn kind(columns: &[String]) -> Option<TableKind> {
         Some(TableKind::Replica)
     } else if let Some(table) = thread_pool::table(columns) {
         Some(TableKind::ThreadPool(table))
-    } else if has("thread_id")
-        && has("processlist_id")
-        && !any(&["processlist_state", "processlist_info", "processlist_command", "lock_type", "object_name"])
-    {
-        Some(TableKind::ThreadIds)
     } else if has("gtrid_length") && has("bqual_length") {
         Some(TableKind::PreparedXa)
     } else if group_members::is_list(columns) {
@@ -118,6 +113,8 @@ pub(crate) fn kind(columns: &[String]) -> Option<TableKind> {
         || has("time") && any(&["user", "state", "info", "command"])
     {
         Some(TableKind::ProcessList)
+    } else if has("thread_id") && has("processlist_id") {
+        Some(TableKind::ThreadIds)
     } else {
         None
     }
