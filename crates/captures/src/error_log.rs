@@ -70,122 +70,214 @@ const OVER: [(&str, TroubleKind); 9] = [
     ("received self-leave", TroubleKind::NodeLost),
 ];
 
-/// What lines about trouble hold, in lower case, and what that means. The first that fits counts.
-const TROUBLES: [(&str, &str); 82] = [
-    ("out of memory: killed process", "the kernel killed a server because no memory was left"),
-    ("out of memory: kill process", "the kernel killed a server because no memory was left"),
-    ("cgroup out of memory: kill", "the kernel killed a server because no memory was left"),
-    ("killed process ", "the kernel killed a server because no memory was left"),
-    (" invoked oom-killer", "the kernel had no memory left for the server"),
-    ("oom-kill:constraint=", "the kernel killed a server because no memory was left"),
+/// What lines about trouble hold, in lower case, what that means, and the trouble that causes rest on. The first that fits counts.
+const TROUBLES: [(&str, &str, Option<TroubleKind>); 82] = [
+    (
+        "out of memory: killed process",
+        "the kernel killed a server because no memory was left",
+        Some(TroubleKind::KilledForMemory),
+    ),
+    (
+        "out of memory: kill process",
+        "the kernel killed a server because no memory was left",
+        Some(TroubleKind::KilledForMemory),
+    ),
+    (
+        "cgroup out of memory: kill",
+        "the kernel killed a server because no memory was left",
+        Some(TroubleKind::KilledForMemory),
+    ),
+    (
+        "killed process ",
+        "the kernel killed a server because no memory was left",
+        Some(TroubleKind::KilledForMemory),
+    ),
+    (
+        " invoked oom-killer",
+        "the kernel had no memory left for the server",
+        Some(TroubleKind::KilledForMemory),
+    ),
+    (
+        "oom-kill:constraint=",
+        "the kernel killed a server because no memory was left",
+        Some(TroubleKind::KilledForMemory),
+    ),
     (
         HUNG_OF_SERVER,
         "the kernel found threads that waited in it for minutes, as for a disk that does not answer",
+        Some(TroubleKind::HungInKernel),
     ),
-    (HUNG_IN_KERNEL, "the kernel found threads of other programs that waited in it for minutes"),
-    ("kernel panic", "the kernel stopped the host"),
-    ("redo log writer is waiting", "the redo log was too small for what was written"),
-    (DID_NOT_RUN, "the server's threads did not run for a while: the machine or the process was stopped"),
+    (HUNG_IN_KERNEL, "the kernel found threads of other programs that waited in it for minutes", None),
+    ("kernel panic", "the kernel stopped the host", None),
+    (
+        "redo log writer is waiting",
+        "the redo log was too small for what was written",
+        Some(TroubleKind::RedoLogFull),
+    ),
+    (
+        DID_NOT_RUN,
+        "the server's threads did not run for a while: the machine or the process was stopped",
+        Some(TroubleKind::DidNotRun),
+    ),
     (
         "deadlock of threads detected",
         "the server found a ring of threads that wait for each other's latches: only a restart ends it",
+        None,
     ),
     (
         "semaphore wait has lasted >",
         "the server ended itself because a thread had waited for a latch for too long",
+        Some(TroubleKind::LatchWait),
     ),
     (
         "innodb_fatal_semaphore_wait_threshold was exceeded",
         "the server ended itself because a thread had waited for a latch for too long",
+        Some(TroubleKind::LatchWait),
     ),
-    ("intentionally crash", "the server ended itself because a thread had waited for a latch for too long"),
-    ("long semaphore wait", "a thread waited for a latch for minutes"),
+    (
+        "intentionally crash",
+        "the server ended itself because a thread had waited for a latch for too long",
+        None,
+    ),
+    ("long semaphore wait", "a thread waited for a latch for minutes", Some(TroubleKind::LatchWait)),
     // MariaDB 10.6
-    ("innodb: long wait (", "a thread waited for a latch for minutes"),
-    ("got signal 11", "the server crashed (signal 11)"),
-    ("got signal 6", "the server ended itself after a failed check (signal 6)"),
-    ("got signal 7", "the server could not read a file that is mapped into its memory (signal 7)"),
-    ("assertion failure", "a check of the server's own failed"),
-    (DISK_IS_FULL, "a disk was full: the server waited for room"),
+    ("innodb: long wait (", "a thread waited for a latch for minutes", Some(TroubleKind::LatchWait)),
+    ("got signal 11", "the server crashed (signal 11)", Some(TroubleKind::Crashed)),
+    ("got signal 6", "the server ended itself after a failed check (signal 6)", Some(TroubleKind::Crashed)),
+    (
+        "got signal 7",
+        "the server could not read a file that is mapped into its memory (signal 7)",
+        Some(TroubleKind::Crashed),
+    ),
+    ("assertion failure", "a check of the server's own failed", None),
+    (DISK_IS_FULL, "a disk was full: the server waited for room", Some(TroubleKind::WaitsForSpace)),
     // ER_DISK_FULL, as a client prints it
-    ("waiting for someone to free some space", "a disk was full: the server waited for room"),
-    ("no space left on device", "a disk was full"),
-    ("errno: 28", "a disk was full"),
-    ("errcode: 28", "a disk was full"),
-    ("error number 28", "a disk was full"),
-    ("error 28", "a disk was full"),
+    (
+        "waiting for someone to free some space",
+        "a disk was full: the server waited for room",
+        Some(TroubleKind::WaitsForSpace),
+    ),
+    ("no space left on device", "a disk was full", Some(TroubleKind::DiskFull)),
+    ("errno: 28", "a disk was full", Some(TroubleKind::DiskFull)),
+    ("errcode: 28", "a disk was full", Some(TroubleKind::DiskFull)),
+    ("error number 28", "a disk was full", Some(TroubleKind::DiskFull)),
+    ("error 28", "a disk was full", Some(TroubleKind::DiskFull)),
     // Windows: ERROR_DISK_FULL
-    ("system error number 112", "a disk was full"),
-    ("out of memory", "memory was refused to the server"),
-    ("cannot allocate memory", "memory was refused to the server"),
-    ("failed; errno 12", "memory was refused to the server"),
-    ("difficult to find free blocks in the buffer pool", "no free page was found in the buffer pool"),
-    ("page_cleaner", "the page cleaner took longer than its second"),
+    ("system error number 112", "a disk was full", Some(TroubleKind::DiskFull)),
+    ("out of memory", "memory was refused to the server", Some(TroubleKind::NoMemory)),
+    ("cannot allocate memory", "memory was refused to the server", Some(TroubleKind::NoMemory)),
+    ("failed; errno 12", "memory was refused to the server", Some(TroubleKind::NoMemory)),
+    (
+        "difficult to find free blocks in the buffer pool",
+        "no free page was found in the buffer pool",
+        Some(TroubleKind::NoFreePage),
+    ),
+    ("page_cleaner", "the page cleaner took longer than its second", Some(TroubleKind::SlowFlush)),
     // MySQL 8.0.22
-    ("page cleaner took ", "the page cleaner took longer than its second"),
-    ("too many connections", "clients were refused: too many connections"),
+    ("page cleaner took ", "the page cleaner took longer than its second", Some(TroubleKind::SlowFlush)),
+    (
+        "too many connections",
+        "clients were refused: too many connections",
+        Some(TroubleKind::TooManyConnections),
+    ),
     (
         "can't create thread to handle new connection",
         "clients were refused: no thread could be made for them",
+        Some(TroubleKind::NoThread),
     ),
     // ER_CANT_CREATE_THREAD, as a client prints it
-    ("can't create a new thread (errno", "clients were refused: no thread could be made for them"),
-    ("too many open files", "files could not be opened: the limit of open files was reached"),
-    ("age of the last checkpoint", "the redo log was too small for what was written"),
+    (
+        "can't create a new thread (errno",
+        "clients were refused: no thread could be made for them",
+        Some(TroubleKind::NoThread),
+    ),
+    (
+        "too many open files",
+        "files could not be opened: the limit of open files was reached",
+        Some(TroubleKind::NoFile),
+    ),
+    (
+        "age of the last checkpoint",
+        "the redo log was too small for what was written",
+        Some(TroubleKind::RedoLogFull),
+    ),
     // MySQL 8.0: MY-013059 and MY-014084
-    ("out of space in the redo log", "the redo log was too small for what was written"),
-    ("unable to reserve space in redo log", "the redo log was too small for what was written"),
+    (
+        "out of space in the redo log",
+        "the redo log was too small for what was written",
+        Some(TroubleKind::RedoLogFull),
+    ),
+    (
+        "unable to reserve space in redo log",
+        "the redo log was too small for what was written",
+        Some(TroubleKind::RedoLogFull),
+    ),
     (
         "cannot find a free slot for an undo log",
         "no slot was free for an undo log: too many transactions that change rows were open",
+        None,
     ),
-    ("is marked as crashed", "a table is marked as crashed"),
-    ("database page corruption", DAMAGED),
+    ("is marked as crashed", "a table is marked as crashed", None),
+    ("database page corruption", DAMAGED, Some(TroubleKind::PageDamaged)),
     // MariaDB 10.6
-    ("page read from tablespace is corrupted", DAMAGED),
-    ("is corrupted", DAMAGED),
-    ("transaction deadlock", "transactions ended as victims of a deadlock"),
-    ("transactions deadlock", "transactions ended as victims of a deadlock"),
+    ("page read from tablespace is corrupted", DAMAGED, Some(TroubleKind::PageDamaged)),
+    ("is corrupted", DAMAGED, Some(TroubleKind::PageDamaged)),
+    ("transaction deadlock", "transactions ended as victims of a deadlock", Some(TroubleKind::Deadlock)),
+    ("transactions deadlock", "transactions ended as victims of a deadlock", Some(TroubleKind::Deadlock)),
     (
         "semi-sync replication switched off",
         "semi-synchronous replication was switched off: no replica answered in time",
+        None,
     ),
-    ("flow control", "Galera's flow control stood in the way of commits"),
-    ("table is full", "a table had no room for more rows"),
-    ("' is full", "a table had no room for more rows"),
-    ("number of allowed threads was reached", "the thread pool had as many threads as it may have"),
-    ("threadpool has been blocked", "the thread pool had as many threads as it may have"),
-    ("received non-primary", OUTSIDE),
-    ("view(view_id(non_prim", OUTSIDE),
-    ("component: primary = no", OUTSIDE),
-    ("failed to reach primary view", OUTSIDE),
-    ("no nodes coming from prim view", OUTSIDE),
+    ("flow control", "Galera's flow control stood in the way of commits", None),
+    ("table is full", "a table had no room for more rows", Some(TroubleKind::TableFull)),
+    ("' is full", "a table had no room for more rows", Some(TroubleKind::TableFull)),
+    (
+        "number of allowed threads was reached",
+        "the thread pool had as many threads as it may have",
+        Some(TroubleKind::PoolFull),
+    ),
+    (
+        "threadpool has been blocked",
+        "the thread pool had as many threads as it may have",
+        Some(TroubleKind::PoolFull),
+    ),
+    ("received non-primary", OUTSIDE, Some(TroubleKind::NoMajority)),
+    ("view(view_id(non_prim", OUTSIDE, Some(TroubleKind::NoMajority)),
+    ("component: primary = no", OUTSIDE, Some(TroubleKind::NoMajority)),
+    ("failed to reach primary view", OUTSIDE, Some(TroubleKind::NoMajority)),
+    ("no nodes coming from prim view", OUTSIDE, Some(TroubleKind::NoMajority)),
     // ER_UNKNOWN_COM_ERROR of a node, as a client prints it
-    ("has not yet prepared node for application use", OUTSIDE),
-    ("not able to reach a majority of members", WITHOUT_MAJORITY),
-    ("could not reach a majority of the members", WITHOUT_MAJORITY),
+    ("has not yet prepared node for application use", OUTSIDE, Some(TroubleKind::NoMajority)),
+    ("not able to reach a majority of members", WITHOUT_MAJORITY, Some(TroubleKind::NoMajority)),
+    ("could not reach a majority of the members", WITHOUT_MAJORITY, Some(TroubleKind::NoMajority)),
     (
         "was expelled from the group",
         "the member was expelled from its group: it took part in nothing until it joined again",
+        Some(TroubleKind::NoMajority),
     ),
-    ("suspecting node", NODE_LOST),
-    ("suspected, timeout pt", NODE_LOST),
-    ("inactive, timeout pt", NODE_LOST),
-    ("declaring inactive", NODE_LOST),
-    ("has become unreachable", "a member of the replication group did not answer"),
-    ("i/o error, dev ", DISK_ERRORS),
-    ("medium error, dev ", DISK_ERRORS),
-    ("i/o error on dev", DISK_ERRORS),
-    ("metadata i/o error in ", DISK_ERRORS),
-    ("ext4-fs error (device ", DISK_ERRORS),
-    ("remounting filesystem read-only", "the kernel made a file system read-only after an error"),
-    (" timeout, aborting", LATE_DISK),
-    (" timeout, reset controller", LATE_DISK),
-    ("database was not shutdown normally", RECOVERED),
-    ("database was not shut down normally", RECOVERED),
-    ("aborted connection ", "connections were lost: clients that died, or were silent for too long"),
-    (APPLIER_STOPPED, "replication stopped: the applier met an error"),
-    (RECEIVER_FAILED, "replication: the receiver could not reach its source"),
+    ("suspecting node", NODE_LOST, Some(TroubleKind::NodeLost)),
+    ("suspected, timeout pt", NODE_LOST, Some(TroubleKind::NodeLost)),
+    ("inactive, timeout pt", NODE_LOST, Some(TroubleKind::NodeLost)),
+    ("declaring inactive", NODE_LOST, Some(TroubleKind::NodeLost)),
+    (
+        "has become unreachable",
+        "a member of the replication group did not answer",
+        Some(TroubleKind::NodeLost),
+    ),
+    ("i/o error, dev ", DISK_ERRORS, None),
+    ("medium error, dev ", DISK_ERRORS, None),
+    ("i/o error on dev", DISK_ERRORS, None),
+    ("metadata i/o error in ", DISK_ERRORS, None),
+    ("ext4-fs error (device ", DISK_ERRORS, None),
+    ("remounting filesystem read-only", "the kernel made a file system read-only after an error", None),
+    (" timeout, aborting", LATE_DISK, None),
+    (" timeout, reset controller", LATE_DISK, None),
+    ("database was not shutdown normally", RECOVERED, None),
+    ("database was not shut down normally", RECOVERED, None),
+    ("aborted connection ", "connections were lost: clients that died, or were silent for too long", None),
+    (APPLIER_STOPPED, "replication stopped: the applier met an error", None),
+    (RECEIVER_FAILED, "replication: the receiver could not reach its source", None),
 ];
 
 /// True where a line has a sign. A number ends where its digits do.
@@ -237,65 +329,6 @@ pub(crate) fn without_json(text: &str) -> Option<String> {
 /// The first line of a server that waits for room, with the file; every minute or ten it says that it still does.
 const DISK_IS_FULL: &str = "disk is full writing";
 const STILL_FULL: &str = "message reprinted in";
-
-/// Which trouble that causes rest on a sign is of.
-fn kind_of(sign: &str) -> Option<TroubleKind> {
-    Some(match sign {
-        DISK_IS_FULL | "waiting for someone to free some space" => TroubleKind::WaitsForSpace,
-        "no space left on device"
-        | "errno: 28"
-        | "errcode: 28"
-        | "error number 28"
-        | "error 28"
-        | "system error number 112" => TroubleKind::DiskFull,
-        "too many connections" => TroubleKind::TooManyConnections,
-        "can't create thread to handle new connection" | "can't create a new thread (errno" => {
-            TroubleKind::NoThread
-        }
-        "too many open files" => TroubleKind::NoFile,
-        "difficult to find free blocks in the buffer pool" => TroubleKind::NoFreePage,
-        DID_NOT_RUN => TroubleKind::DidNotRun,
-        "out of memory: killed process"
-        | "out of memory: kill process"
-        | "cgroup out of memory: kill"
-        | "killed process "
-        | "oom-kill:constraint="
-        | " invoked oom-killer" => TroubleKind::KilledForMemory,
-        "got signal 11" | "got signal 6" | "got signal 7" => TroubleKind::Crashed,
-        HUNG_OF_SERVER => TroubleKind::HungInKernel,
-        "redo log writer is waiting"
-        | "age of the last checkpoint"
-        | "out of space in the redo log"
-        | "unable to reserve space in redo log" => TroubleKind::RedoLogFull,
-        "page_cleaner" | "page cleaner took " => TroubleKind::SlowFlush,
-        "transaction deadlock" | "transactions deadlock" => TroubleKind::Deadlock,
-        "semaphore wait has lasted >"
-        | "innodb_fatal_semaphore_wait_threshold was exceeded"
-        | "long semaphore wait"
-        | "innodb: long wait (" => TroubleKind::LatchWait,
-        "out of memory" | "cannot allocate memory" | "failed; errno 12" => TroubleKind::NoMemory,
-        "table is full" | "' is full" => TroubleKind::TableFull,
-        "number of allowed threads was reached" | "threadpool has been blocked" => TroubleKind::PoolFull,
-        "database page corruption" | "page read from tablespace is corrupted" | "is corrupted" => {
-            TroubleKind::PageDamaged
-        }
-        "received non-primary"
-        | "view(view_id(non_prim"
-        | "component: primary = no"
-        | "failed to reach primary view"
-        | "no nodes coming from prim view"
-        | "has not yet prepared node for application use"
-        | "not able to reach a majority of members"
-        | "could not reach a majority of the members"
-        | "was expelled from the group" => TroubleKind::NoMajority,
-        "suspecting node"
-        | "suspected, timeout pt"
-        | "inactive, timeout pt"
-        | "declaring inactive"
-        | "has become unreachable" => TroubleKind::NodeLost,
-        _ => return None,
-    })
-}
 
 /// Characters of a line that are shown.
 const SHOWN: usize = 300;
@@ -463,7 +496,7 @@ pub(crate) fn read(text: &str) -> ErrorLog {
             DISK_IS_FULL => has_sign(&lower, DISK_IS_FULL) || goes_on,
             sign => has_sign(&lower, sign),
         };
-        if let Some(at) = TROUBLES.iter().position(|(sign, _)| has(sign)) {
+        if let Some(at) = TROUBLES.iter().position(|(sign, ..)| has(sign)) {
             // What goes on names the file no more.
             let line = if goes_on && seen[at].0 > 0 { seen[at].2 } else { line };
             let is_of_kernel = by_kernel.is_some() || kernel_log::is_of_kernel(line);
@@ -474,19 +507,19 @@ pub(crate) fn read(text: &str) -> ErrorLog {
             unknown = (unknown.0 + 1, words);
         }
         for (_, kind) in OVER.iter().filter(|(sign, _)| has_sign(&lower, sign)) {
-            for (over, (sign, _)) in is_over.iter_mut().zip(TROUBLES) {
-                *over |= kind_of(sign) == Some(*kind);
+            for (over, (.., of)) in is_over.iter_mut().zip(TROUBLES) {
+                *over |= of == Some(*kind);
             }
         }
     }
     let mut said: Vec<&str> = Vec::new();
-    for (at, ((count, last, line), (sign, meaning))) in seen.iter().zip(TROUBLES).enumerate() {
+    for (at, ((count, last, line), (_, meaning, kind))) in seen.iter().zip(TROUBLES).enumerate() {
         if *count == 0 {
             continue;
         }
         let longest_ms = slowest_ms[at];
         let end = if kernel_log::is_of_kernel(line) { kernel_end } else { log.time };
-        if let Some(kind) = kind_of(sign).filter(|_| !is_over[at]) {
+        if let Some(kind) = kind.filter(|_| !is_over[at]) {
             log.troubles.push(LoggedTrouble {
                 kind,
                 times: *count,
@@ -502,7 +535,7 @@ pub(crate) fn read(text: &str) -> ErrorLog {
         said.push(meaning);
         // Several signs may have one meaning.
         let same =
-            || seen.iter().zip(TROUBLES).filter(|(_, (_, other))| *other == meaning).map(|(seen, _)| seen);
+            || seen.iter().zip(TROUBLES).filter(|(_, (_, other, _))| *other == meaning).map(|(seen, _)| seen);
         let count: u64 = same().map(|(count, ..)| count).sum();
         let last = same().filter_map(|(_, last, _)| *last).max();
         let times = if count == 1 { String::new() } else { format!(", {count} times") };
@@ -511,7 +544,7 @@ pub(crate) fn read(text: &str) -> ErrorLog {
         let slowest_ms = TROUBLES
             .iter()
             .zip(slowest_ms)
-            .filter(|((_, other), _)| *other == meaning)
+            .filter(|((_, other, _), _)| *other == meaning)
             .map(|(_, ms)| ms)
             .max();
         let slowest = match slowest_ms {
