@@ -560,3 +560,82 @@ fn connections_that_cannot_end_and_threads_that_spin_are_not_answered_with_nothi
                 36 nanosleep(libpthread.so.0),buf_flush_wait_flushed(buf0flu.cc:1),ha_innobase::update_row(ha_innodb.cc:1),dispatch_command\n";
     assert_eq!(found(spin), [("unnamed-wait".to_owned(), Severity::Critical)]);
 }
+
+/// A process list of these rows: number, command, time, state, statement.
+fn list(rows: &[(u64, &str, u64, &str, &str)]) -> String {
+    let mut text = "Id\tUser\tHost\tdb\tCommand\tTime\tState\tInfo\n".to_owned();
+    for (id, command, time, state, statement) in rows {
+        text.push_str(&format!("{id}\tapp\t10.0.0.1:5\tshop\t{command}\t{time}\t{state}\t{statement}\n"));
+    }
+    text
+}
+
+/// The first finding's remedies, one below the other.
+fn remedies(text: &str) -> String {
+    let window = window(&parts(text));
+    let finding = spindoctor_rules::diagnose(&window).findings.into_iter().next().expect("a finding");
+    finding.remedies.into_iter().map(|remedy| remedy.statement + "\n").collect()
+}
+
+#[test]
+fn a_dump_at_work_is_the_likely_holder_of_the_whole_server() {
+    let mut rows = vec![(7, "Query", 4, "Sending data", "SELECT /*!40001 SQL_NO_CACHE */ `id` FROM `lines`")];
+    rows.extend((20..30).map(|id| (id, "Query", 900, "Waiting for backup lock", "UPDATE stock SET n = 1")));
+    assert_eq!(found(&list(&rows))[0].0, "global-lock-pileup");
+    assert!(remedies(&list(&rows)).starts_with("KILL 7\n"), "{}", remedies(&list(&rows)));
+}
+
+#[test]
+fn a_switch_to_read_only_in_a_ring_with_workers_is_what_is_ended() {
+    let rows = [
+        (7, "Query", 700, "Waiting for commit lock", "set global read_only=on"),
+        (8, "Query", 600, "Waiting for commit lock", "set global read_only=on"),
+        (20, "Query", 900, "Waiting for global read lock", "NULL"),
+        (21, "Query", 900, "Waiting for preceding transaction to commit", "NULL"),
+    ];
+    assert!(remedies(&list(&rows)).contains("KILL 7; KILL 8\n"), "{}", remedies(&list(&rows)));
+    assert!(!remedies(&list(&rows)).contains("UNLOCK TABLES"));
+}
+
+#[test]
+fn a_table_that_was_locked_before_the_ddl_came_is_not_freed_by_its_end() {
+    let wait = "Waiting for table metadata lock";
+    let mut rows = vec![(8, "Query", 46, wait, "ALTER TABLE orders ADD n INT")];
+    rows.extend((20..30).map(|id| (id, "Query", 47, wait, "SELECT id FROM orders")));
+    rows.extend((40..43).map(|id| (id, "Sleep", 50, "", "NULL")));
+    let first = remedies(&list(&rows));
+    assert!(!first.contains("KILL 8"), "{first}");
+    rows[0].2 = 48;
+    assert!(remedies(&list(&rows)).contains("KILL 8"), "the DDL came first");
+}
+
+#[test]
+fn long_lists_in_the_optimizer_are_named_and_short_ones_are_not() {
+    let values = |count: u32| (0..count).map(|value| value.to_string()).collect::<Vec<_>>().join(",");
+    let crowd = |count: u32| {
+        let statement = format!("SELECT a FROM posts WHERE author IN ({})", values(count));
+        list(&(20..30).map(|id| (id, "Query", 9, "statistics", statement.as_str())).collect::<Vec<_>>())
+    };
+    assert_eq!(found(&crowd(60))[0].0, "index-dive-waste");
+    assert!(found(&crowd(3)).iter().all(|(cause, _)| cause != "index-dive-waste"));
+}
+
+#[test]
+fn stacks_of_one_thread_do_not_hide_a_long_list() {
+    let rows: Vec<_> =
+        (20..32).map(|id| (id, "Query", 9, "Waiting for global read lock", "UPDATE a SET b = 1")).collect();
+    let stack = "#0  pthread_cond_timedwait\n#1  inline_mysql_cond_timedwait\n#2  MDL_wait::timed_wait\n#3  dispatch_command\n#4  do_command\n";
+    assert_eq!(found(&format!("{}\n{stack}", list(&rows)))[0].0, "global-lock-pileup");
+}
+
+#[test]
+fn commits_behind_one_sync_are_named_by_stacks() {
+    let below = "MYSQL_BIN_LOG::ordered_commit\n#4  0x5 ha_commit_trans\n#5  0x5 dispatch_command\n#6  0x5 do_command\n";
+    let mut text = format!(
+        "TID 9:\n#0  0x7 fsync\n#1  0x7 my_sync\n#2  0x5 MYSQL_BIN_LOG::sync_binlog_file\n#3  0x5 {below}"
+    );
+    for id in 10..16 {
+        text.push_str(&format!("TID {id}:\n#0  0x7 pthread_cond_wait\n#1  0x7 Stage_manager::enroll_for\n#2  0x5 MYSQL_BIN_LOG::change_stage\n#3  0x5 {below}"));
+    }
+    assert_eq!(found(&text)[0].0, "commit-sync-bound");
+}
