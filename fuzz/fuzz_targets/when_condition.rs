@@ -6,8 +6,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use spindoctor_model::mysql::ServerThread;
-use spindoctor_record::condition::Tracked;
-use spindoctor_record::running::When;
+use spindoctor_stalls::condition::Tracked;
+use spindoctor_stalls::when::When;
 
 fuzz_target!(|text: &str| {
     let mut lines = text.lines();

@@ -5,7 +5,7 @@
 //!
 //! A load is one of sysbench's (`oltp_point_select`); without stalls the load is steady. FILE is text: a line that says
 //! what it is, then `stall KIND ASKED HELD ENDED` in milliseconds and a line for each probe, as
-//! `crates/record/tests/stalls/real.rs` reads them. Files that become test data are compressed with zstd.
+//! `crates/stalls/tests/stalls/real.rs` reads them. Files that become test data are compressed with zstd.
 
 use std::fmt::Write as _;
 use std::time::Duration;

@@ -43,6 +43,13 @@ pub struct Finding {
     pub references: Vec<String>,
 }
 
+impl Finding {
+    /// The share that is lost by it, 0 to 1; None of a note, whose score is its place in the order and no estimate.
+    pub fn estimated_loss(&self) -> Option<f64> {
+        (self.severity > Severity::Note && self.score > 0.0).then_some(self.score)
+    }
+}
+
 /// One reading that a finding rests on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {

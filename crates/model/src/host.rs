@@ -187,6 +187,18 @@ pub struct CpuTimes {
     pub context_switches: u64,
 }
 
+impl CpuTimes {
+    /// Share of the CPUs' time since an earlier reading in which they were busy, 0 to 1, steal counted in; None where no time passed.
+    pub fn busy_share_since(&self, earlier: &Self) -> Option<f64> {
+        let busy_us =
+            |times: &Self| times.user_us.saturating_add(times.system_us).saturating_add(times.steal_us);
+        let idle_us = |times: &Self| times.idle_us.saturating_add(times.iowait_us);
+        let busy = busy_us(self).saturating_sub(busy_us(earlier)) as f64;
+        let all = busy + idle_us(self).saturating_sub(idle_us(earlier)) as f64;
+        (all > 0.0).then(|| busy / all)
+    }
+}
+
 /// The server's process.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]

@@ -13,7 +13,7 @@ const ON_THE_WAY: [&str; 4] =
     ["crates/model/src", "crates/collect/src", "crates/record/src", "crates/export/src"];
 
 /// Files and folders on the way that use the values of some readings, and name those for that.
-const USERS: [&str; 22] = [
+const USERS: [&str; 20] = [
     // What shows an interruption, and shortcuts to the status and the variables.
     "model/src/interruption.rs",
     "model/src/window.rs",
@@ -26,13 +26,11 @@ const USERS: [&str; 22] = [
     "collect/src/locks.rs",
     "collect/src/statements.rs",
     "collect/src/watch/",
-    // What starts an event, what is kept apart or left out, what holds literals, what the overview draws.
-    "record/src/condition.rs",
+    // What is kept apart or left out, what holds literals, what the overview draws.
     "record/src/cut.rs",
     "record/src/literals.rs",
     "record/src/overview.rs",
     "record/src/rare.rs",
-    "record/src/stall/",
     "record/src/statements.rs",
     "record/src/thin.rs",
     "record/src/writer/",

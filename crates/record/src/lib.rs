@@ -1,12 +1,11 @@
-//! The black box: a recording's file, its retention, and the detectors that start an event.
+//! The black box: a recording's file and its retention.
 //!
 //! Nothing here asks a server: samples come in raw and go out as they came, as a [`Window`](spindoctor_model::Window)
-//! from which each reader computes what it shows. Rates are computed in [`stall`] alone, for its own use. `FORMAT.md`
+//! from which each reader computes what it shows. What starts an event is `spindoctor-stalls`. `FORMAT.md`
 //! beside this crate describes the file for people who query it with sqlite3.
 
 mod aside;
 mod codec;
-pub mod condition;
 mod costs;
 mod cut;
 mod disk;
@@ -18,10 +17,8 @@ mod overview;
 mod rare;
 mod reader;
 mod retention;
-pub mod running;
 mod schema;
 pub mod span;
-pub mod stall;
 mod statements;
 mod stretch;
 mod thin;

@@ -26,7 +26,7 @@ const SHOWS: [(&str, &str, &str); 13] = [
     ("tune", "doctor", "a plan shows the host as a diagnosis does"),
 ];
 /// The crates, each with what it may use; what stands on a line uses only what stands above it.
-const CRATES: [(&str, &[&str]); 21] = [
+const CRATES: [(&str, &[&str]); 22] = [
     ("model", &[]),
     ("safefile", &[]),
     ("sql", &[]),
@@ -38,6 +38,7 @@ const CRATES: [(&str, &[&str]); 21] = [
     ("statements", &["model", "sql"]),
     ("rules", &["model", "sql", "statements"]),
     ("sessions", &["model", "rules", "sql"]),
+    ("stalls", &["model", "sql"]),
     ("record", &["model", "safefile", "sql"]),
     ("stacks", &["model", "safefile"]),
     ("profile", &["model", "page", "sql", "stacks"]),
@@ -65,6 +66,7 @@ const CRATES: [(&str, &[&str]); 21] = [
             "sessions",
             "sql",
             "stacks",
+            "stalls",
             "statements",
             "tune",
         ],

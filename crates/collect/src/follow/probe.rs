@@ -22,7 +22,7 @@ pub(super) const EVERY: Duration = Duration::from_millis(100);
 const DEADLINE: Duration = Duration::from_secs(1);
 
 /// An answer that takes longer is reported before it arrives: so a server that stops for 200 ms is examined meanwhile.
-/// None of the 7,194 answers in the recordings of steady load (`crates/record/tests/stalls/real`) took that long.
+/// None of the 7,194 answers in the recordings of steady load (`crates/stalls/tests/stalls/real`) took that long.
 const OVERDUE: Duration = Duration::from_millis(60);
 
 /// And longer than so many times the mean of late: a server whose CPUs are all busy may take that long for each answer.

@@ -1,5 +1,7 @@
 //! `/proc/stat`: CPU times of the whole host, threads runnable and blocked, context switches.
 
+use std::path::Path;
+
 use spindoctor_model::Unavailable;
 use spindoctor_model::host::CpuTimes;
 
@@ -23,6 +25,11 @@ pub const SOURCE: HostSource = HostSource {
 fn collect(target: &Target) -> Result<CpuTimes, Unavailable> {
     let path = target.proc.join("stat");
     parse_cpu_times(&kernel_file::read(&path)?).ok_or_else(|| kernel_file::unknown_form(&path))
+}
+
+/// CPU times of the machine that spindoctor itself runs on; None where it has no `/proc`.
+pub fn of_this_machine() -> Option<CpuTimes> {
+    parse_cpu_times(&kernel_file::read(Path::new("/proc/stat")).ok()?)
 }
 
 /// Reads `/proc/stat`; None where it has no `cpu` line with at least user, nice, system and idle.

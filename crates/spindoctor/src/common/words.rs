@@ -2,7 +2,7 @@
 
 use spindoctor_model::diagnosis::DiagnosedServer;
 
-use spindoctor_model::{Cost, Interruption, Severity};
+use spindoctor_model::{Cost, Finding, Interruption, Severity};
 
 use spindoctor_page::number;
 
@@ -13,6 +13,13 @@ pub fn severity_word(severity: Severity) -> &'static str {
         Severity::Warning => "warning",
         Severity::Note => "note",
     }
+}
+
+/// `row-lock-pileup (84 %): 12 sessions wait for ...`.
+pub fn finding_in_a_line(finding: &Finding) -> String {
+    let loss =
+        finding.estimated_loss().map_or_else(String::new, |loss| format!(" ({})", number::percent(loss)));
+    format!("{}{loss}: {}", finding.cause, finding.headline)
 }
 
 /// `interrupted after 4.1 s of 10 s: the server's process ended`.

@@ -125,7 +125,7 @@ impl Rows {
         self.row(page, label, text, style, "");
     }
 
-    /// One row; the source goes to the right edge where there is room for it.
+    /// One row; the source stands at the right edge, below the text where it has no room beside it.
     fn row(self, page: &mut Page, label: &str, text: &str, style: Style, source: &str) {
         let column = self.indent + self.label_width + 2;
         let mut lead = " ".repeat(self.indent);
@@ -144,11 +144,19 @@ impl Rows {
                 printed.insert_str(0, &" ".repeat(column));
             }
             let free = page.look.width.saturating_sub(column + line.width());
-            if at + 1 == lines.len() && !source.is_empty() && free >= source.width() + 2 {
+            let is_last = at + 1 == lines.len() && !source.is_empty();
+            let fits = free >= source.width() + 2;
+            if is_last && fits {
                 printed.push_str(&" ".repeat(free - source.width()));
                 printed.push_str(&page.paint(QUIET, source));
             }
             page.push(&printed);
+            if is_last && !fits {
+                for line in wrapped(source, page.look.width.saturating_sub(column)) {
+                    let free = page.look.width.saturating_sub(line.width());
+                    page.push(&format!("{}{}", " ".repeat(free), page.paint(QUIET, &line)));
+                }
+            }
         }
     }
 }

@@ -136,8 +136,8 @@ pub fn finding(rank: usize, finding: &Finding, explained: &[&str]) -> Markup {
             header {
                 span.severity { (severity_word(finding.severity)) }
                 code { (safe(&finding.cause)) }
-                @if finding.score > 0.0 {
-                    span.lost { "about " (number::percent(finding.score)) " lost" }
+                @if let Some(loss) = finding.estimated_loss() {
+                    span.lost { "about " (number::percent(loss)) " lost" }
                 }
             }
             h2 { (safe(&finding.headline)) }

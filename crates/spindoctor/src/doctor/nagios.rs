@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use spindoctor_model::{Diagnosis, Severity};
+use spindoctor_model::{Diagnosis, Finding, Severity};
 
 use super::view::{findings_counted, unexplained_interruption};
 use crate::common::exit::NagiosState;
@@ -40,7 +40,7 @@ pub fn render(diagnosis: &Diagnosis) -> (String, NagiosState) {
         }
         None => summary,
     };
-    let lost = diagnosis.findings.iter().map(|finding| finding.score).fold(0.0, f64::max);
+    let lost = diagnosis.findings.iter().filter_map(Finding::estimated_loss).fold(0.0, f64::max);
 
     let mut output = format!("SPINDOCTOR {} - {}", word(state), plain(&summary));
     let _ = write!(

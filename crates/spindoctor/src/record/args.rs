@@ -10,7 +10,7 @@ use clap::Args;
 
 use clap::builder::NonEmptyStringValueParser;
 
-use spindoctor_record::running::When;
+use spindoctor_stalls::when::When;
 
 use super::notify::{Program, Template, hook_url, program};
 use crate::common::flags::{Connection, duration, seconds, size, table_names};

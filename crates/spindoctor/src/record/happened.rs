@@ -9,7 +9,7 @@ use super::plans::Plans;
 
 /// Events of an instant that are kept in a row,
 const AT_ONCE: f64 = 60.0;
-/// and so many more an hour, as of stalls with detail (`spindoctor_record::stall::events`).
+/// and so many more an hour, as of stalls with detail (`spindoctor_stalls::events`).
 const PER_HOUR: f64 = 10.0;
 
 /// Something that happened.

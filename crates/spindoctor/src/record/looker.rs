@@ -9,7 +9,7 @@ use spindoctor_collect::locks::Locks;
 use spindoctor_collect::mysql::Target;
 use spindoctor_collect::mysql::logins::{self, Again};
 use spindoctor_model::{HostSample, Reading, Sample, ServerSample, ServerVersion};
-use spindoctor_record::stall::suspicion::Reason;
+use spindoctor_stalls::suspicion::Reason;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;

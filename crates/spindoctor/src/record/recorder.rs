@@ -14,11 +14,11 @@ use spindoctor_model::{
     Diagnosis, Event, EventHead, Probe, Profile, Reading, RecordedGraph, RecordedSample, Sample, Segment,
     Stall, StallKind, WaitGraph,
 };
-use spindoctor_record::stall::events::{Act, Events};
-use spindoctor_record::stall::suspicion::{Reason, Suspicion};
-use spindoctor_record::stall::{StallChange, Stalls};
 use spindoctor_record::{Error, Writer, Written};
 use spindoctor_rules::wait_graph::{self, Readings};
+use spindoctor_stalls::events::{Act, Events};
+use spindoctor_stalls::suspicion::{Reason, Suspicion};
+use spindoctor_stalls::{StallChange, Stalls};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::gathering::{Gathering, Over, Phase, Wanted};

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use spindoctor_model::Profile;
-use spindoctor_record::stall::events::DETAIL_FOR_S;
 use spindoctor_stacks::{RingOptions, RingThread};
+use spindoctor_stalls::events::DETAIL_FOR_S;
 
 use crate::common::session::note;
 

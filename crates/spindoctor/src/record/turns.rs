@@ -1,6 +1,6 @@
 //! The times of snapshots of locks and stacks. Pure.
 
-use spindoctor_record::stall::suspicion::Reason;
+use spindoctor_stalls::suspicion::Reason;
 
 /// How often locks are looked at in a stall, and suspected ones are looked into.
 const EVERY_S: f64 = 0.5;

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use regex::Regex;
 use spindoctor_profile::By;
 use spindoctor_profile::formats::FORMATS;
-use spindoctor_record::condition::Condition;
+use spindoctor_stalls::condition::Condition;
 
 use crate::common::flags::{Connection, duration, format_names, hz, one_of, pattern};
 use crate::common::watchpoint::{Watchpoint, inside, slower};

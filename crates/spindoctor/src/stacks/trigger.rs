@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use spindoctor_model::mysql::NamedValues;
 use spindoctor_model::{HostSample, Probe, StallKind};
-use spindoctor_record::condition::{Condition, LOAD, Tracked};
-use spindoctor_record::stall::{Baseline, StallChange, Stalls};
+use spindoctor_stalls::condition::{Condition, LOAD, Tracked};
+use spindoctor_stalls::{Baseline, StallChange, Stalls};
 
 /// What was read at one instant.
 #[derive(Debug, Clone, Default)]

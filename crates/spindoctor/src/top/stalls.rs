@@ -5,8 +5,8 @@
 use jiff::{SignedDuration, Timestamp};
 use spindoctor_collect::follow::Restart;
 use spindoctor_model::{EventHead, Probe, RecordedSample, Segment, Stall, StallKind};
-use spindoctor_record::stall::events::{Act, Events};
-use spindoctor_record::stall::{Baseline, StallChange, Stalls};
+use spindoctor_stalls::events::{Act, Events};
+use spindoctor_stalls::{Baseline, StallChange, Stalls};
 
 /// More stalls than anybody looks through on a screen; the oldest are forgotten.
 const KEPT: usize = 500;

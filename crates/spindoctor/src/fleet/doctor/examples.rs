@@ -66,5 +66,5 @@ pub fn fleet() -> FleetDiagnosis {
     gathering.add(3, None, &window("8.0.36", 10.0, "0"));
     gathering.add(1, None, &window("8.0.35", 10.0, "1"));
     gathering.add(2, None, &window("8.0.36", 95.0, "1"));
-    gathering.finish()
+    gathering.finish(None)
 }

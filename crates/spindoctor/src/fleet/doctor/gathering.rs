@@ -18,8 +18,12 @@ const KEPT: usize = 3;
 const OWN_QUESTIONS: &str = "own questions that took a second or more";
 
 /// Where more than this share of all servers answers late, it is who asks them: servers do not fall ill together. A few that are asked
-/// may be on one host, so that there have to be [`MANY`].
-const LATE_TOGETHER: f64 = 0.5;
+/// may be on one host, so that there have to be [`MANY`]. Chosen.
+const LATE_TOGETHER: f64 = 0.25;
+
+/// From this share of its CPUs on, the machine that asks may have had none for what it was answered: what `unnamed-wait` holds
+/// against a server's own host, too. Chosen.
+const NO_CPU_TO_SPARE: f64 = 0.9;
 
 /// So many servers at the least that answer late together. Chosen.
 const MANY: usize = 10;
@@ -86,8 +90,9 @@ impl Gathering {
         self.found.entry(finding.cause.clone()).or_default().push((server, finding));
     }
 
-    /// Takes out what late answers alone say, where most servers answered late.
-    fn leave_out_our_own_delay(&mut self) {
+    /// Takes out what late answers alone say, where they may be late by who asks: many together, or on a machine whose CPUs were
+    /// busy for this share of the time.
+    fn leave_out_our_own_delay(&mut self, own_cpus_busy: Option<f64>) {
         let is_late = |finding: &Finding| {
             finding.cause == unnamed_wait::CAUSE.name
                 && finding.evidence.iter().any(|evidence| evidence.reading == OWN_QUESTIONS)
@@ -95,26 +100,32 @@ impl Gathering {
         let Some(found) = self.found.get_mut(unnamed_wait::CAUSE.name) else { return };
         let late: BTreeSet<usize> =
             found.iter().filter(|(_, finding)| is_late(finding)).map(|(server, _)| *server).collect();
-        if late.len() < MANY || (late.len() as f64) <= LATE_TOGETHER * self.judged as f64 {
-            return;
-        }
+        let together = late.len() >= MANY && late.len() as f64 > LATE_TOGETHER * self.judged as f64;
+        let busy = own_cpus_busy.filter(|busy| *busy >= NO_CPU_TO_SPARE && !late.is_empty());
+        let why = match busy {
+            Some(busy) => format!(
+                "this machine, which asks them all at once, had its CPUs busy for {:.0} % of the time",
+                busy * 100.0
+            ),
+            None if together => {
+                "together: it was this machine, which asks them all at once, or the network from it"
+                    .to_owned()
+            }
+            None => return,
+        };
         found.retain(|(_, finding)| !is_late(finding));
         if found.is_empty() {
             self.found.remove(unnamed_wait::CAUSE.name);
         }
-        let because = format!(
-            "{} of {} servers answered late, together: it was this machine, which asks them all at once, or the network from it",
-            late.len(),
-            self.judged
-        );
+        let because = format!("{} of {} servers answered late, {why}", late.len(), self.judged);
         let unlock = "--connections 100, or a machine with CPU to spare".to_owned();
         let causes = BTreeSet::from([unnamed_wait::CAUSE.name.to_owned()]);
         self.unexamined.insert((because, unlock), (causes, late));
     }
 
-    /// Puts all in order.
-    pub fn finish(mut self) -> FleetDiagnosis {
-        self.leave_out_our_own_delay();
+    /// Puts all in order. `own_cpus_busy` is the share of the time in which the CPUs of the machine that asked were busy.
+    pub fn finish(mut self, own_cpus_busy: Option<f64>) -> FleetDiagnosis {
+        self.leave_out_our_own_delay(own_cpus_busy);
         let (cpus, misfits) = self.cpus.finish();
         for (misfit, server) in misfits {
             self.misfits.entry(misfit).or_default().push(server);
@@ -225,8 +236,8 @@ mod tests {
         assert_eq!(misfits, [("innodb_log_writer_threads", "OFF", [0].as_slice())]);
     }
 
-    /// So many servers, of which so many answered late.
-    fn answered(servers: usize, late: usize) -> FleetDiagnosis {
+    /// So many servers, of which so many answered late to a machine whose CPUs were busy for that share.
+    fn answered(servers: usize, late: usize, own_cpus_busy: f64) -> FleetDiagnosis {
         let mut gathering = Gathering::default();
         for server in 0..servers {
             let mut window = examples::window("8.0.36", 10.0, "1");
@@ -242,7 +253,7 @@ mod tests {
             }
             gathering.add(server, None, &window);
         }
-        gathering.finish()
+        gathering.finish(Some(own_cpus_busy))
     }
 
     #[test]
@@ -252,12 +263,26 @@ mod tests {
             trouble.map_or(0, |trouble| trouble.found.len())
         };
         assert_eq!(
-            (late(&answered(40, 0)), late(&answered(40, 2))),
+            (late(&answered(40, 0, 0.5)), late(&answered(40, 2, 0.5))),
             (0, 2),
             "a server that is late is named"
         );
-        assert_eq!(late(&answered(3, 3)), 3, "three may share a host");
-        let all = answered(40, 39);
+        assert_eq!(late(&answered(3, 3, 0.5)), 3, "three may share a host");
+        assert_eq!(late(&answered(40, 15, 0.5)), 0, "fifteen of forty do not fall ill together");
+        let busy = answered(40, 2, 0.95);
+        assert_eq!(late(&busy), 0, "who asks may have been late itself");
+        assert!(
+            busy.unexamined.iter().any(|missing| missing.because.contains("CPUs busy for 95 %")),
+            "{:?}",
+            busy.unexamined
+        );
+        let none = answered(40, 0, 0.95);
+        assert!(
+            !none.unexamined.iter().any(|missing| missing.because.contains("late")),
+            "{:?}",
+            none.unexamined
+        );
+        let all = answered(40, 39, 0.5);
         assert_eq!(late(&all), 0);
         let ours =
             all.unexamined.iter().find(|missing| missing.because.contains("39 of 40 servers answered late"));

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context as _, bail};
+use spindoctor_collect::host::cpu_times::of_this_machine;
 use spindoctor_export::hosts::recorded_hosts;
 use spindoctor_fleet::examine::{Examination, Examined, KnownHost, channel, window_of};
 use spindoctor_fleet::failure::Failures;
@@ -151,6 +152,7 @@ impl Judge {
     }
 
     fn all(mut self, mut examined: mpsc::Receiver<Examined>) -> Judged {
+        let begun = of_this_machine();
         while let Some((server, window)) = examined.blocking_recv() {
             match window {
                 Ok(window) => self.gathering.add(server, self.roles[server].as_deref(), &window),
@@ -162,6 +164,8 @@ impl Judge {
                 }
             }
         }
-        Judged { diagnosis: self.gathering.finish(), failures: self.failures }
+        let own_cpus_busy =
+            begun.zip(of_this_machine()).and_then(|(begun, ended)| ended.busy_share_since(&begun));
+        Judged { diagnosis: self.gathering.finish(own_cpus_busy), failures: self.failures }
     }
 }

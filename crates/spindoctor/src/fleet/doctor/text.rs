@@ -85,9 +85,14 @@ fn head(page: &mut Page, text: &Report<'_>) {
         number::duration(text.interval_s),
         number::duration(text.took_s),
     );
-    let right = match fleet.in_trouble() {
+    let troubled = match fleet.in_trouble() {
         0 => "none in trouble".to_owned(),
         some => format!("{} in trouble", number::plain(some as f64)),
+    };
+    let right = match fleet.noted() {
+        0 => troubled,
+        1 => format!("{troubled}, 1 with a note"),
+        some => format!("{troubled}, {} with notes", number::plain(some as f64)),
     };
     page.line_with_right(&left, &right, STRONG, STRONG);
 }
@@ -96,6 +101,7 @@ fn of_trouble(page: &mut Page, trouble: &Trouble, names: &[String]) {
     let lead = format!("{:<8}  ", severity_word(trouble.severity()));
     let servers = counted(trouble.found.len(), "server", "servers");
     let lost = match trouble.found.len() {
+        _ if trouble.severity() == Severity::Note => servers,
         1 => format!("{servers} loses {}", number::percent(trouble.worst())),
         _ => format!("{servers} lose up to {}", number::percent(trouble.worst())),
     };
@@ -111,10 +117,9 @@ fn of_trouble(page: &mut Page, trouble: &Trouble, names: &[String]) {
         }
     }
     if !named.is_empty() {
-        let servers = named
-            .iter()
-            .take(NAMED)
-            .map(|(server, finding)| format!("{} {}", safe(&names[*server]), number::percent(finding.score)));
+        let servers = named.iter().take(NAMED).map(|(server, finding)| {
+            format!("{} {}", safe(&names[*server]), lost(finding)).trim_end().to_owned()
+        });
         let text = and_others(&servers.collect::<Vec<_>>(), named.len());
         page.hanging(INDENT, "  ", &format!("also {text}"), PLAIN);
     }
@@ -129,7 +134,12 @@ fn column(page: &Page, widths: impl Iterator<Item = usize>, widest: usize) -> us
 
 /// What it costs this server, in a column as wide as the most of it, and what was found.
 fn sentence(finding: &Finding) -> String {
-    format!("{:>5}  {}", number::percent(finding.score), finding.headline)
+    format!("{:>5}  {}", lost(finding), finding.headline)
+}
+
+/// What a server loses; empty where that is not estimated.
+fn lost(finding: &Finding) -> String {
+    finding.estimated_loss().map_or_else(String::new, number::percent)
 }
 
 fn odd_ones(page: &mut Page, fleet: &FleetDiagnosis, names: &[String]) {
@@ -349,6 +359,18 @@ mod tests {
         let text = rendered(&fleet, &examples::names());
         assert!(text.contains("none in trouble") && text.contains("Nothing found"), "{text}");
         assert!(!text.contains("odd ones"), "{text}");
+    }
+
+    #[test]
+    fn a_note_is_no_trouble_and_loses_nothing() {
+        let mut fleet = examples::fleet();
+        for (_, finding) in &mut fleet.troubles[0].found {
+            finding.severity = Severity::Note;
+        }
+        let text = rendered(&fleet, &examples::names());
+        assert!(text.contains("none in trouble, 3 with notes"), "{text}");
+        assert!(text.contains("note      3 servers: max_connections reached"), "{text}");
+        assert!(!text.contains("lose"), "{text}");
     }
 
     #[test]

@@ -5,6 +5,8 @@
 //! server only the content of the report is kept. In the end all is put in order
 //! ([`finish`](super::gathering::Gathering::finish)).
 
+use std::collections::BTreeSet;
+
 use spindoctor_fleet::peers::Compared;
 use spindoctor_model::{Finding, Severity};
 use spindoctor_rules::spin_fit::Misfit;
@@ -49,7 +51,7 @@ impl Trouble {
         self.found[0].1.severity
     }
 
-    /// The share of its time or throughput that the costliest server loses, 0 to 1.
+    /// The share of its time or throughput that the costliest server loses, 0 to 1; of notes a place in the order and no estimate.
     pub fn worst(&self) -> f64 {
         self.found[0].1.score
     }
@@ -69,15 +71,18 @@ pub struct Unexamined {
 }
 
 impl FleetDiagnosis {
-    /// Servers with a finding.
+    /// Servers with a finding above a note.
     pub fn in_trouble(&self) -> usize {
-        let mut servers: Vec<usize> = self
-            .troubles
-            .iter()
-            .flat_map(|trouble| trouble.found.iter().map(|(server, _)| *server))
-            .collect();
-        servers.sort_unstable();
-        servers.dedup();
-        servers.len()
+        self.with(|finding| finding.severity > Severity::Note).len()
+    }
+
+    /// Servers with notes and nothing above.
+    pub fn noted(&self) -> usize {
+        self.with(|_| true).len() - self.in_trouble()
+    }
+
+    fn with(&self, is_wanted: impl Fn(&Finding) -> bool) -> BTreeSet<usize> {
+        let found = self.troubles.iter().flat_map(|trouble| &trouble.found);
+        found.filter(|(_, finding)| is_wanted(finding)).map(|(server, _)| *server).collect()
     }
 }

@@ -9,6 +9,7 @@ use super::verdict::Facts;
 use super::waiting::is_at_work;
 use super::{queries, replication, verdict, waits};
 use crate::common::queries::Queries;
+use crate::common::words::finding_in_a_line;
 use crate::host::HostReport;
 use crate::locks::of_newest as locks_of_newest;
 use crate::top::moment::Moment;
@@ -284,8 +285,7 @@ fn is_a_lock(class: TimeClass) -> bool {
 fn findings(diagnosis: &Diagnosis, verdict: &MoodText) -> Vec<MoodText> {
     let lines = diagnosis.findings.iter().map(|finding| {
         let mood = if finding.severity >= Severity::Warning { Mood::Warn } else { Mood::Quiet };
-        let share = number::percent(finding.score);
-        MoodText::new(format!("{} ({share}): {}", finding.cause, finding.headline), mood)
+        MoodText::new(finding_in_a_line(finding), mood)
     });
     lines.filter(|line| line.text != verdict.text).take(FINDINGS).collect()
 }

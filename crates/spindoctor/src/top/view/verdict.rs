@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use spindoctor_model::{Finding, ServerIdentity, Severity, Window};
 
 use super::events::{END_NOT_SEEN, because, duration, lasted_s};
+use crate::common::words::finding_in_a_line;
 use crate::locks::waits::Locks;
 use crate::locks::{Forest, Top};
 use crate::top::moment::Moment;
@@ -53,9 +54,8 @@ pub fn line(moment: &Moment, window: &Window, seen: &Facts<'_>) -> MoodText {
         return MoodText::new(text, Mood::Alarm);
     }
     if let Some(finding) = seen.finding {
-        let share = number::percent(finding.score);
         let mood = if finding.severity == Severity::Critical { Mood::Alarm } else { Mood::Warn };
-        return MoodText::new(format!("{} ({share}): {}", finding.cause, finding.headline), mood);
+        return MoodText::new(finding_in_a_line(finding), mood);
     }
     if let (Some(now), Some(median)) = (seen.queries_now, seen.queries_median)
         && median >= FEW_QUERIES_PER_S

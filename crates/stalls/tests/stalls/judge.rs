@@ -1,7 +1,7 @@
 //! The detectors' results over probes, compared with the stalls that were made.
 
 use spindoctor_model::{Probe, StallKind};
-use spindoctor_record::stall::{Baseline, StallChange, Stalls};
+use spindoctor_stalls::{Baseline, StallChange, Stalls};
 
 /// A stall that was made.
 #[derive(Debug, Clone, Copy)]

@@ -6,7 +6,7 @@ use spindoctor_model::mysql::ServerThread;
 use spindoctor_sql::digest;
 
 use super::Sight;
-use crate::running::StatementCondition;
+use crate::when::StatementCondition;
 
 /// Of a list so many statements are matched: those that run for long enough, in the order of the list. Five hundred of 1,024
 /// characters take a hundredth of a second.
@@ -85,7 +85,7 @@ mod tests {
     use spindoctor_model::{Reading, Sample};
 
     use super::*;
-    use crate::running::When;
+    use crate::when::When;
 
     fn running(condition: &str) -> Running {
         match condition.parse() {

@@ -5,7 +5,7 @@
 //! usual values are learnt from the server itself, by ranks (median, scatter around it), and outside stalls. [`events`]
 //! decides what opens an event and which of its data are kept.
 //!
-//! `cargo run -p spindoctor-record --example stalls` prints false alarms and misses over hours of simulated load.
+//! `cargo run -p spindoctor-stalls --example stalls` prints false alarms and misses over hours of simulated load.
 //!
 //! # A stall's trip
 //!
@@ -13,13 +13,13 @@
 //! probe (10 Hz), sample (1 Hz) -> detectors -> stall -> event -> what the recorder does
 //! ```
 //!
-//! 1. **A detector says whether it sees its kind of stall, and since when.** `crates/record/src/stall/` has one file
+//! 1. **A detector says whether it sees its kind of stall, and since when.** `crates/stalls/src` has one file
 //!    per `StallKind`, each fed with `Probe`s or `RecordedSample`s in order of time, pure. Nothing has to be set: the
 //!    usual value is the median of the last minute or minutes, noise is the scatter around it, and both are learnt
 //!    outside stalls only. `collapse.rs` is the core of two: it adds up the time in which a counter grew less than just
 //!    before, until that time is more than noise and habit explain. A `Baseline` that outlives the recorder holds the
 //!    usual number of running threads for each hour of the week; one hour moves it by a quarter at most.
-//!    `lock_waits.rs` is fed with snapshots of the locks too. Conditions of `--when` are in `condition.rs` and `running.rs`; `stacks
+//!    `lock_waits.rs` is fed with snapshots of the locks too. Conditions of `--when` are in `condition.rs` and `when.rs`; `stacks
 //!    --when` and `--when-stalled` use the first. What watchpoints in functions see comes from outside
 //!    (`record/watch.rs` of the program).
 //! 2. **`Stalls` asks them all** and returns what changed: opened, with the time of the beginning, or over.
@@ -27,7 +27,7 @@
 //!    kept, and for how many events per day. It returns orders (`Act`), and does nothing itself.
 //! 4. **`record/recorder.rs` of the program does it**: it writes, and orders the slow work (stacks of the ring, a
 //!    snapshot of locks, the diagnosis), which comes back later. A stall of 200 ms is over before it is certain, so a
-//!    snapshot is taken with each unusual probe: `stall/suspicion.rs` says how strong the reason is, `turns.rs` when a
+//!    snapshot is taken with each unusual probe: `suspicion.rs` says how strong the reason is, `turns.rs` when a
 //!    snapshot is allowed. `lately.rs` holds the last seconds that belong to no event yet, and `gathering.rs` collects
 //!    each event until it is complete. These three are pure.
 //! 5. **The rules are given the stall and nothing else** (`event_window.rs`): its samples, its stacks, and the last values
@@ -35,8 +35,8 @@
 //!    stall. A stall shorter than three samples is diagnosed with the samples around it too; its snapshots show who
 //!    waited in it, and its probes how long it lasted.
 //!
-//! `crates/record/tests/stalls/simulator.rs` has hours of load of several shapes, with noise, and stalls whose beginning is
-//! known; `cargo run -p spindoctor-record --example stalls` prints false alarms and misses. `crates/lab/src/injection.rs` makes
+//! `crates/stalls/tests/stalls/simulator.rs` has hours of load of several shapes, with noise, and stalls whose beginning is
+//! known; `cargo run -p spindoctor-stalls --example stalls` prints false alarms and misses. `crates/lab/src/injection.rs` makes
 //! stalls of a given length on a real server.
 
 mod asked;
@@ -44,6 +44,7 @@ mod baseline;
 mod checkpoint_age;
 mod collapse;
 mod commits;
+pub mod condition;
 mod connections_fail;
 pub mod events;
 mod functions;
@@ -58,13 +59,13 @@ mod server_gone;
 pub mod suspicion;
 mod threads_running;
 mod throughput;
+pub mod when;
 
 use jiff::{SignedDuration, Timestamp};
 use spindoctor_model::{Probe, RecordedSample, Segment, Stall, StallKind};
 
 pub use baseline::Baseline;
 
-use crate::running::When;
 use asked::Asked;
 use checkpoint_age::CheckpointAge;
 use commits::Commits;
@@ -79,6 +80,7 @@ use running::Running;
 use server_gone::ServerGone;
 use threads_running::{Crowd, ThreadsRunning};
 use throughput::Throughput;
+use when::When;
 
 /// Commits go on so soon after all other statements do.
 const COMMITS_FOLLOW_S: f64 = 0.5;

@@ -1,6 +1,6 @@
 //! False alarms and misses of the detectors over hours of simulated load, or over recordings of real servers.
 //!
-//! `cargo run -p spindoctor-record --example stalls [HOURS]`: so many hours of each shape without a stall, and then with
+//! `cargo run -p spindoctor-stalls --example stalls [HOURS]`: so many hours of each shape without a stall, and then with
 //! stalls of each length in it. `... --example stalls FILE...`: these recordings of `crates/lab/examples/probes.rs`.
 
 #[path = "../tests/stalls/judge.rs"]

@@ -10,8 +10,8 @@ use judge::{Made, Outcome};
 use proptest::prelude::*;
 use simulator::{Injected, Shape, Standstill, probes, stalls};
 use spindoctor_model::{Probe, ProbeFailure};
-use spindoctor_record::stall::suspicion::{Reason, Suspicion};
-use spindoctor_record::stall::{Baseline, Stalls};
+use spindoctor_stalls::suspicion::{Reason, Suspicion};
+use spindoctor_stalls::{Baseline, Stalls};
 
 const HOUR_S: f64 = 3_600.0;
 const HALF_A_DAY_S: f64 = 43_200.0;
@@ -192,7 +192,7 @@ proptest! {
     fn whatever_the_probes_say_each_stall_opens_once_and_begins_before_it_is_seen(
         readings in prop::collection::vec(any_probe(), 1..400)
     ) {
-        use spindoctor_record::stall::StallChange::{Opened, Over};
+        use spindoctor_stalls::StallChange::{Opened, Over};
 
         let mut stalls = Stalls::new(Baseline::default(), vec!["Threads_running > 50".parse().unwrap()]);
         let (mut at_s, mut open) = (0.0, Vec::new());
