@@ -17,6 +17,8 @@ use crate::fleet::{List, ran, stub};
 use crate::program::spindoctor;
 
 const SERVERS: u32 = 1_000;
+/// Of these there are each CPU and planted servers, too: where it is not the number of servers that is tried.
+const SOME: u32 = 200;
 const MULTIPLIER: &str = "innodb_spin_wait_pause_multiplier";
 
 /// A CPU of the fleet: its name, its PAUSE in nanoseconds, and the multiplier that its servers were given for it.
@@ -42,8 +44,9 @@ fn multiplier(number: u32) -> &'static str {
     }
 }
 
-fn planted() -> BTreeSet<u32> {
-    (1..=SERVERS)
+/// Those of the first so many servers that do not fit.
+fn planted(servers: u32) -> BTreeSet<u32> {
+    (1..=servers)
         .filter(|number| (number % 3 == 1 && number % 50 == 1) || (number % 3 == 0 && number % 75 == 0))
         .collect()
 }
@@ -91,14 +94,14 @@ fn groups(diagnosis: &Value) -> Vec<(&str, usize, usize)> {
         .collect()
 }
 
-fn expect_the_planted_ones(diagnosis: &Value) {
-    let planted = planted();
-    assert!(planted.len() > 15, "{planted:?}");
+fn expect_the_planted_ones(diagnosis: &Value, servers: u32) {
+    let planted = planted(servers);
+    assert!(planted.len() >= 5, "{planted:?}");
     assert_eq!(named(diagnosis, MULTIPLIER), planted);
     assert_eq!(named(diagnosis, "innodb_spin_wait_delay"), BTreeSet::new());
-    assert_eq!(diagnosis["answered"], SERVERS, "{:#}", diagnosis["failures"]);
+    assert_eq!(diagnosis["answered"], servers, "{:#}", diagnosis["failures"]);
     let groups = groups(diagnosis);
-    assert_eq!(groups.iter().map(|(_, servers, _)| servers).sum::<usize>(), SERVERS as usize);
+    assert_eq!(groups.iter().map(|(_, servers, _)| servers).sum::<usize>(), servers as usize);
     for (name, _, _) in CPUS {
         let found =
             groups.iter().find(|(cpu, ..)| *cpu == name).unwrap_or_else(|| panic!("{name}: {groups:?}"));
@@ -115,18 +118,18 @@ fn of_a_thousand_servers_exactly_those_whose_settings_do_not_fit_their_pause_are
         let name = name.replace(' ', "_");
         format!("{line} cpu={name} pause_ns={pause_ns}\n")
     };
-    let list = stubs.list(SERVERS);
-    let tagged: String = list.lines().zip(1..).map(line).collect();
-    let mut diagnosis = doctor(&List::from_text(&tagged), &[]);
+    let tagged = |servers| stubs.list(servers).lines().zip(1..).map(line).collect::<String>();
+    let mut diagnosis = doctor(&List::from_text(&tagged(SERVERS)), &[]);
     for group in diagnosis["cpus"].as_array_mut().expect("a list") {
         group["cpu"] = group["cpu"].as_str().unwrap_or_default().replace('_', " ").into();
     }
-    expect_the_planted_ones(&diagnosis);
-    let text = ran(spindoctor("fleet doctor"), &List::from_text(&tagged), &["--interval", "500ms"]).out();
+    expect_the_planted_ones(&diagnosis, SERVERS);
+    let text =
+        ran(spindoctor("fleet doctor"), &List::from_text(&tagged(SOME)), &["--interval", "500ms"]).out();
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(words.contains("PAUSE 66 ns: 334 servers, "), "{text}");
+    assert!(words.contains("PAUSE 66 ns: 67 servers, "), "{text}");
     assert!(words.contains(&format!("{MULTIPLIER} = 50, 8 fits: 127.0.0.1:")), "{text}");
-    let without = doctor(&List::from_text(&list), &[]);
+    let without = doctor(&List::from_text(&stubs.list(SOME)), &[]);
     assert_eq!(
         (groups(&without), named(&without, MULTIPLIER)),
         (vec![], BTreeSet::new()),
@@ -159,11 +162,11 @@ fn write_host(history: &Path, number: u32) {
 #[test]
 fn the_same_are_named_by_what_recorders_wrote_down() {
     let stubs = stubs();
-    let list = List::from_text(&stubs.list(SERVERS));
+    let list = List::from_text(&stubs.list(SOME));
     let history = list.folder.path().join("history");
-    (1..=SERVERS).for_each(|number| write_host(&history, number));
+    (1..=SOME).for_each(|number| write_host(&history, number));
     let history = history.display().to_string();
-    expect_the_planted_ones(&doctor(&list, &["--history", &history]));
+    expect_the_planted_ones(&doctor(&list, &["--history", &history]), SOME);
     let nowhere = list.folder.path().display().to_string();
     let run = ran(spindoctor("fleet doctor"), &list, &["--history", &nowhere]);
     assert_eq!(run.code(), Some(2));

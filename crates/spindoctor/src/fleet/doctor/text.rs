@@ -100,13 +100,13 @@ fn head(page: &mut Page, text: &Report<'_>) {
 fn of_trouble(page: &mut Page, trouble: &Trouble, names: &[String]) {
     let lead = format!("{:<8}  ", severity_word(trouble.severity()));
     let servers = counted(trouble.found.len(), "server", "servers");
-    let lost = match trouble.found.len() {
+    let who = match trouble.found.len() {
         _ if trouble.severity() == Severity::Note => servers,
         1 => format!("{servers} loses {}", number::percent(trouble.worst())),
         _ => format!("{servers} lose up to {}", number::percent(trouble.worst())),
     };
     let title = spindoctor_rules::find(&trouble.cause).map_or("", |cause| cause.title);
-    page.headline(&lead, accent(trouble.severity()), &format!("{lost}: {title}"), &safe(&trouble.cause));
+    page.headline(&lead, accent(trouble.severity()), &format!("{who}: {title}"), &safe(&trouble.cause));
     let (text, named) = trouble.found.split_at(trouble.found.len().min(FINDINGS_SHOWN));
     let widths = text.iter().map(|(server, _)| safe(&names[*server]).width());
     let column = column(page, widths, WIDEST_NAME);
