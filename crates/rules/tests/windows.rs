@@ -76,30 +76,32 @@ fn ungrouped(sentence: &str) -> Vec<&str> {
         .collect()
 }
 
-#[test]
-fn numbers_in_sentences_have_their_thousands_apart() {
-    assert_eq!(ungrouped("Connection 12345 reads 200000 rows, 20,000 at once (99999)"), ["200000", "99999"]);
-    let mut wrong = Vec::new();
-    for (_, path) in recorded() {
-        for finding in diagnose(&load(&path)).findings {
-            let said = finding.remedies.iter().flat_map(|remedy| [&remedy.why, &remedy.risk]);
-            for sentence in said.chain([&finding.headline, &finding.why]) {
-                if !ungrouped(sentence).is_empty() {
-                    wrong.push(format!("{}: {sentence}", finding.cause));
-                }
-            }
-        }
-    }
-    wrong.sort();
-    wrong.dedup();
-    assert!(wrong.is_empty(), "{wrong:#?}");
+/// Sentences of a diagnosis with such numbers.
+fn sentences_with_ungrouped_numbers(findings: &[Finding]) -> Vec<String> {
+    let said = |finding: &Finding| {
+        let remedies = finding.remedies.iter().flat_map(|remedy| [remedy.why.clone(), remedy.risk.clone()]);
+        remedies.chain([finding.headline.clone(), finding.why.clone()]).collect::<Vec<_>>()
+    };
+    let sentences =
+        findings.iter().flat_map(|finding| said(finding).into_iter().map(|one| (&finding.cause, one)));
+    sentences
+        .filter(|(_, sentence)| !ungrouped(sentence).is_empty())
+        .map(|(cause, sentence)| format!("{cause}: {sentence}"))
+        .collect()
 }
 
+#[test]
+fn a_number_without_thousands_apart_is_found() {
+    assert_eq!(ungrouped("Connection 12345 reads 200000 rows, 20,000 at once (99999)"), ["200000", "99999"]);
+}
+
+/// And in sentences whose numbers have their thousands apart.
 #[test]
 fn every_recorded_window_is_diagnosed_as_its_label_says() {
     let mut wrong = Vec::new();
     for (label, path) in recorded() {
         let diagnosis = diagnose(&load(&path));
+        wrong.extend(sentences_with_ungrouped_numbers(&diagnosis.findings));
         let found: Vec<(&str, Severity)> =
             diagnosis.findings.iter().map(|finding| (finding.cause.as_str(), finding.severity)).collect();
         let beside_others = BESIDE_OTHER_WORK.iter().any(|name| path.ends_with(name));
