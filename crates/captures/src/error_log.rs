@@ -556,6 +556,7 @@ pub(crate) fn read(text: &str) -> ErrorLog {
     }
     log.says.extend(unknown_errors(unknown.0, unknown.1));
     log.says.extend(death(text));
+    log.says.extend(kernel_log::who_had_memory(text));
     log.waits = (!waits.is_empty()).then(|| waits.iter().map(|line| format!("{line}\n")).collect());
     log.deadlock = last_deadlock(text);
     log

@@ -7,7 +7,10 @@
 //!
 //! The first eight columns are those of every server. A row is known by its number, its command and the time behind it; what stands
 //! behind the statement (MariaDB: the progress, Percona: counts of rows) is left out.
+//!
+//! And lists of InnoDB's transactions without theirs, in a frame or with tabs.
 
+use crate::clock;
 use crate::heads::{COMMANDS, is_number};
 use crate::rows::{LONGEST_CELL, header_of, quoted_cells};
 use crate::spaced::HEAD;
@@ -153,6 +156,81 @@ fn printed(rows: &[Vec<String>]) -> Vec<String> {
     rows.iter().map(line).collect()
 }
 
+/// The first columns of `information_schema.INNODB_TRX`, which are those of every version.
+const OF_TRANSACTION: [&str; 17] = [
+    "trx_id",
+    "trx_state",
+    "trx_started",
+    "trx_requested_lock_id",
+    "trx_wait_started",
+    "trx_weight",
+    "trx_mysql_thread_id",
+    "trx_query",
+    "trx_operation_state",
+    "trx_tables_in_use",
+    "trx_tables_locked",
+    "trx_lock_structs",
+    "trx_lock_memory_bytes",
+    "trx_rows_locked",
+    "trx_rows_modified",
+    "trx_concurrency_tickets",
+    "trx_isolation_level",
+];
+
+/// The lines of a text, with lists of InnoDB's transactions that have lost their head as a client prints them in batch mode. A text that
+/// has such a head is as it was.
+pub(crate) fn with_head_of_transactions(lines: Vec<String>) -> Vec<String> {
+    let is_head =
+        |line: &String| header_of(line).is_some_and(|names| kind(&names) == Some(TableKind::Transactions));
+    let rows: Vec<Option<String>> = lines.iter().map(|line| transaction(line)).collect();
+    if rows.iter().all(Option::is_none) || lines.iter().any(is_head) {
+        return lines;
+    }
+    let is_row = |at: usize| rows.get(at).is_some_and(Option::is_some);
+    let mut all = Vec::with_capacity(lines.len() + 1);
+    let mut is_below_head = false;
+    for (at, line) in lines.iter().enumerate() {
+        // The border of rows that are printed in a frame.
+        let is_border = line.starts_with("+-") && (is_row(at + 1) || at > 0 && is_row(at - 1));
+        match &rows[at] {
+            Some(row) => {
+                if !is_below_head {
+                    all.push(OF_TRANSACTION.join("\t"));
+                }
+                all.push(row.clone());
+                is_below_head = true;
+            }
+            None if is_border => {}
+            None => {
+                all.push(line.clone());
+                is_below_head = false;
+            }
+        }
+    }
+    all
+}
+
+/// A row of InnoDB's transactions with the columns that are known, tabs between them: of a frame, or as batch mode prints it.
+fn transaction(line: &str) -> Option<String> {
+    const STATES: [&str; 4] = ["RUNNING", "LOCK WAIT", "ROLLING BACK", "COMMITTING"];
+    /// MySQL 8.0 has 25. By judgement.
+    const MOST_COLUMNS: usize = 30;
+    if !STATES.iter().any(|state| line.contains(state)) || line.len() > LONGEST_CELL {
+        return None;
+    }
+    let cells: Vec<String> = match line.trim().strip_prefix('|') {
+        Some(framed) => framed.trim_end_matches('|').split(" | ").map(one_line).collect(),
+        None => line.split('\t').map(one_line).collect(),
+    };
+    let is_whole = (OF_TRANSACTION.len()..=MOST_COLUMNS).contains(&cells.len());
+    let is_transaction = is_whole
+        && STATES.contains(&cells[1].as_str())
+        && clock::time(&cells[2]).is_some()
+        && is_number(&cells[6])
+        && cells[9..15].iter().all(|cell| is_number(cell));
+    is_transaction.then(|| cells[..OF_TRANSACTION.len()].join("\t"))
+}
+
 /// A cell without tabs and line ends.
 pub(crate) fn one_line(cell: &str) -> String {
     cell.trim().replace(['\t', '\n', '\r'], " ")
@@ -207,6 +285,36 @@ mod tests {
                 "14\tapp\th:1\tshop\tSleep\t5\t\tNULL",
             ]
         );
+    }
+
+    const TRANSACTIONS: [&str; 2] = [
+        "34821\tLOCK WAIT\t2024-05-02 08:01:40\t34821:2:4:3\t2024-05-02 08:01:41\t2\t34\tUPDATE t SET a = 1\tstarting index read\t1\t1\t2\t1136\t1\t0\t0\tREPEATABLE READ",
+        "34820\tRUNNING\t2024-05-02 08:00:11\tNULL\tNULL\t903\t33\tNULL\tNULL\t0\t1\t2\t1136\t900\t1\t0\tREPEATABLE READ",
+    ];
+
+    #[test]
+    fn transactions_without_their_head_get_it() {
+        let wanted = [
+            "before".to_owned(),
+            OF_TRANSACTION.join("\t"),
+            TRANSACTIONS[0].into(),
+            TRANSACTIONS[1].into(),
+            "after".into(),
+        ];
+        let of_8_0 = |row: &str| format!("{row}\t1\t1\tNULL\t0\t0\t0\t0\t1");
+        let batch = TRANSACTIONS.map(of_8_0).join("\n");
+        let framed: Vec<String> =
+            TRANSACTIONS.iter().map(|row| format!("| {} |", of_8_0(row).replace('\t', " | "))).collect();
+        let border = format!("+{}+", "-".repeat(80));
+        let framed = format!("{border}\n{}\n{border}", framed.join("\n"));
+        for list in [batch, framed] {
+            let lines = format!("before\n{list}\nafter").lines().map(str::to_owned).collect();
+            assert_eq!(with_head_of_transactions(lines), wanted, "{list}");
+        }
+        for other in ["RUNNING\tjobs\t2024-05-02 08:01:40", "| 1 | RUNNING | 2024-05-02 08:00:11 |"] {
+            let lines = vec![other.to_owned()];
+            assert_eq!(with_head_of_transactions(lines.clone()), lines);
+        }
     }
 
     #[test]

@@ -1,6 +1,10 @@
 //! Lines of the kernel's log that concern a server: killed for want of memory, threads that hang, disks that fail.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
 use jiff::civil::DateTime;
+use spindoctor_model::number;
 
 use crate::clock;
 
@@ -111,9 +115,119 @@ pub(crate) fn is_kill_for_memory(line: &str) -> bool {
             .any(|begin| line.contains(begin))
 }
 
+/// True for a line of which something is said.
+fn is_trouble(line: &str) -> bool {
+    is_kill_for_memory(line) || is_hung(line) || is_disk_error(line)
+}
+
+/// The lines of a text, those of the kernel that a terminal wrapped in one again: where two lines together say what neither says alone.
+pub(crate) fn whole_lines(lines: Vec<Cow<'_, str>>) -> Vec<Cow<'_, str>> {
+    /// No terminal that a log is read in has fewer columns. By judgement.
+    const NARROWEST: usize = 40;
+    let is_of_kernel = |line: &str| {
+        let begins = ["[", "Out of memory: ", "Memory cgroup out of memory: ", "INFO: task "];
+        begins.iter().any(|begin| line.starts_with(begin)) || line.contains("kernel: ")
+    };
+    let whole = |line: &str, next: &str| -> Option<String> {
+        if line.len() < NARROWEST || !is_of_kernel(line) || is_trouble(line) || is_trouble(next) {
+            return None;
+        }
+        // Within a word, or at a blank, which the terminal leaves out.
+        [format!("{line}{next}"), format!("{line} {next}")].into_iter().find(|joined| is_trouble(joined))
+    };
+    let mut all = Vec::with_capacity(lines.len());
+    let mut lines = lines.into_iter().peekable();
+    while let Some(line) = lines.next() {
+        match lines.peek().and_then(|next| whole(&line, next)) {
+            Some(whole) => {
+                lines.next();
+                all.push(Cow::Owned(whole));
+            }
+            None => all.push(line),
+        }
+    }
+    all
+}
+
+/// The programs that are named of a table of tasks. By judgement.
+const SHOWN: usize = 4;
+
+/// Who had the memory when the kernel ran out of it, by the last table of tasks that it printed (mm/oom_kill.c, dump_tasks):
+///
+/// ```text
+/// [  pid  ]   uid  tgid total_vm      rss pgtables_bytes swapents oom_score_adj name
+/// [   4711]    27  4711  3456789  2345678       19087360        0             0 mysqld
+/// ```
+///
+/// Processes of one name count together; what they share counts more than once.
+pub(crate) fn who_had_memory(text: &str) -> Option<String> {
+    let is_head = |line: &str| line.contains(" total_vm ") && line.contains(" oom_score_adj ");
+    let lines: Vec<&str> = text.lines().collect();
+    let head = lines.iter().rposition(|line| is_head(line))?;
+    let mut programs: BTreeMap<&str, (f64, u64)> = BTreeMap::new();
+    for (name, bytes) in lines[head + 1..].iter().map_while(|line| task(line)) {
+        let (sum, count) = programs.entry(name).or_default();
+        *sum += bytes;
+        *count += 1;
+    }
+    let mut programs: Vec<_> = programs.into_iter().collect();
+    programs.sort_by(|(_, (one, _)), (_, (other, _))| other.total_cmp(one));
+    let shown: Vec<String> = programs
+        .iter()
+        .take(SHOWN)
+        .map(|(name, (bytes, count))| {
+            let several = if *count > 1 { format!(" ({count} processes)") } else { String::new() };
+            format!("{name} {}{several}", number::bytes(*bytes))
+        })
+        .collect();
+    (!shown.is_empty()).then(|| format!("memory was with {} then, by the kernel's table", shown.join(", ")))
+}
+
+/// The name of a row of that table, and its resident memory, bytes.
+fn task(line: &str) -> Option<(&str, f64)> {
+    /// Of x86-64, and of most systems on aarch64.
+    const PAGE_BYTES: f64 = 4096.0;
+    // A time in brackets may stand before it.
+    let (before, row) = line.rsplit_once(']')?;
+    let id: u64 = before.rsplit_once('[')?.1.trim().parse().ok()?;
+    let mut cells = row.split_whitespace();
+    let [_uid, group, _total] = [cells.next()?, cells.next()?, cells.next()?];
+    let pages: f64 = cells.next()?.parse::<u64>().ok()? as f64;
+    (group.parse() == Ok(id)).then_some((cells.next_back()?, pages * PAGE_BYTES))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_had_the_memory_is_read_from_the_last_table() {
+        let head = "[  pid  ]   uid  tgid total_vm      rss pgtables_bytes swapents oom_score_adj name";
+        let row = |id: u32, pages: u32, name: &str| {
+            format!(
+                "[Tue Mar 12 03:10:11 2024] [{id:>7}]    27 {id:>5}  3456789 {pages:>8}       19087360        0             0 {name}"
+            )
+        };
+        let rows = [
+            row(812, 99, "sshd"),
+            row(4711, 2_345_678, "mysqld"),
+            row(77, 262_144, "php-fpm"),
+            row(78, 262_144, "php-fpm"),
+        ];
+        let text = format!(
+            "{head}\n{}\n{head}\n{}\n[1.1] oom-kill:...\n",
+            row(5, 9_999_999, "java"),
+            rows.join("\n")
+        );
+        assert_eq!(
+            who_had_memory(&text).as_deref(),
+            Some(
+                "memory was with mysqld 8.95 GiB, php-fpm 2 GiB (2 processes), sshd 396 KiB then, by the kernel's table"
+            )
+        );
+        assert_eq!(who_had_memory(&rows.join("\n")), None, "a table without its head is none");
+        assert_eq!(who_had_memory(&format!("{head}\n[ x] nothing")), None);
+    }
 
     #[test]
     fn a_line_of_the_kernel_has_its_own_time() {
@@ -129,5 +243,27 @@ mod tests {
         );
         assert_eq!(text(&format!("[ 8123.1] {kill}"), Some(near)), None);
         assert_eq!(text("2024-03-12 03:10:11 0 [Note] ready", None), None);
+    }
+
+    #[test]
+    fn a_line_that_a_terminal_wrapped_is_whole_again_and_others_are_as_they_were() {
+        const KILL: &str = "[Tue Mar 12 03:10:11 2024] Out of memory: Killed process 4711 (mysqld) total-vm:7823732kB, anon-rss:1kB";
+        let whole = |text: &str| whole_lines(text.lines().map(Cow::from).collect()).join("\n");
+        for width in 40..KILL.len() {
+            let (line, rest) = KILL.split_at(width);
+            assert!(is_trouble(&whole(&format!("before\n{line}\n{rest}\nafter"))), "{width}");
+            let at_a_blank = format!("{}\n{}", line.trim_end(), rest.trim_start());
+            assert!(is_trouble(&whole(&at_a_blank)), "{width}");
+        }
+        for text in [
+            format!(
+                "{KILL}\n[Tue Mar 12 03:10:12 2024] oom_reaper: reaped process 4711 (mysqld), now anon-rss:0kB"
+            ),
+            "an answer of a user: it ran out of memory: killed\nprocess 12 (java) of another host, as I said"
+                .to_owned(),
+            "2024-03-12 03:10:11 0 [Note] mysqld: ready for connections, all is well and\nso on".to_owned(),
+        ] {
+            assert_eq!(whole(&text), text);
+        }
     }
 }

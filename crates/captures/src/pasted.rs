@@ -333,11 +333,34 @@ fn a_crash_and_a_kill_are_findings_in_every_form() {
         "[2006013.230723] mysqld invoked oom-killer: gfp_mask=0x201da, order=0, oom_adj=0\n",
         "Mar  2 17:35:10 server1 kernel: [2858609.598568] Killed process 11726, UID 498, (mysqld) total-vm:7823732kB, anon-rss:2539268kB\n",
         "[11.2] oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),global_oom,task_memcg=/,task=mysqld,pid=811,uid=112\n",
+        "$ dmesg -T | tail\n[Tue Mar 12 03:10:11 2024] Out of memory: Killed process 4711 (mys\nqld) total-vm:7823732kB, anon-rss:7539268kB\n",
     ] {
         assert_eq!(first(kill), "memory-pressure", "{kill}");
     }
     let other = "[ 9123.1] INFO: task java:2211 blocked for more than 120 seconds.\n[ 9123.2] java            D    0  2211      1\n";
     assert_eq!(found(other), []);
+}
+
+#[test]
+fn the_kernels_table_of_tasks_says_who_had_the_memory() {
+    let report = "[Tue Mar 12 03:10:11 2024] mysqld invoked oom-killer: gfp_mask=0x100cca, order=0, oom_score_adj=0\n\
+                  [Tue Mar 12 03:10:11 2024] Tasks state (memory values in pages):\n\
+                  [Tue Mar 12 03:10:11 2024] [  pid  ]   uid  tgid total_vm      rss pgtables_bytes swapents oom_score_adj name\n\
+                  [Tue Mar 12 03:10:11 2024] [   4711]    27  4711  3456789  1310720       19087360        0             0 mysqld\n\
+                  [Tue Mar 12 03:10:11 2024] [    812]  1000   812  9456789  2621440       39087360        0             0 java\n\
+                  [Tue Mar 12 03:10:11 2024] Out of memory: Killed process 4711 (mysqld) total-vm:13827156kB, anon-rss:5242880kB\n";
+    assert_eq!(first(report), "memory-pressure");
+    let says: Vec<String> = parts(report).into_iter().flat_map(|part| part.says).collect();
+    assert!(says.iter().any(|said| said.contains("java 10 GiB, mysqld 5 GiB")), "{says:?}");
+}
+
+#[test]
+fn transactions_without_their_head_show_who_waits() {
+    let rows = "| 34821 | LOCK WAIT | 2024-05-02 08:01:40 | 34821:2:4:3 | 2024-05-02 08:01:41 | 2 | 34 | UPDATE t SET a = 1 | starting index read | 1 | 1 | 2 | 1136 | 1 | 0 | 0 | REPEATABLE READ | 1 | 1 | NULL | 0 | 0 | 0 | 0 | 1 |\n\
+                | 34820 | RUNNING | 2024-05-02 08:00:11 | NULL | NULL | 903 | 33 | NULL | NULL | 0 | 1 | 2 | 1136 | 900 | 1 | 0 | REPEATABLE READ | 1 | 1 | NULL | 0 | 0 | 0 | 0 | 1 |\n";
+    assert_eq!(first(rows), "row-lock-pileup");
+    let batch = rows.replace(" | ", "\t").replace("| ", "").replace(" |", "");
+    assert_eq!(first(&batch), "row-lock-pileup");
 }
 
 #[test]

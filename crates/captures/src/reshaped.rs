@@ -27,9 +27,9 @@ pub(crate) fn without_colours(text: &str) -> Cow<'_, str> {
 
 /// The lines of a text, where some stand for others.
 pub(crate) fn reshaped(lines: Vec<String>) -> Vec<String> {
-    sessions_of_mytop(spaced::with_tabs(headless::with_head(backtraces(unwrapped(
-        innotop::with_transactions(lines),
-    )))))
+    sessions_of_mytop(spaced::with_tabs(headless::with_head(headless::with_head_of_transactions(
+        backtraces(unwrapped(innotop::with_transactions(lines))),
+    ))))
 }
 
 /// The width of a frame that was wrapped, and that at which it was.

@@ -94,7 +94,8 @@ fn of_hundreds_the_odd_ones_and_those_in_trouble_are_named() {
     assert_eq!((run.code(), run.err().as_str()), (Some(0), ""), "{out}");
     let name = |number| format!("127.0.0.{number}:{}", stubs.port());
     assert!(out.starts_with("300 of 300 servers sampled twice, 500 ms apart, in "), "{out}");
-    assert!(out.lines().next().is_some_and(|head| head.ends_with("1 in trouble")), "{out}");
+    // On a busy machine some answers may be late besides, which is a note.
+    assert!(out.lines().next().is_some_and(|head| head.contains(" 1 in trouble")), "{out}");
     assert!(out.contains("1 server loses 5 %") && out.contains("connections-exhausted"), "{out}");
     assert!(out.contains(&name(42)), "{out}");
     let words = out.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -104,7 +105,9 @@ fn of_hundreds_the_odd_ones_and_those_in_trouble_are_named() {
     assert!(out.lines().count() <= 40, "one screen: {out}");
     let json = json(&doctor(&list, &["--interval", "500ms", "--json"]));
     assert_eq!(json["odd"].as_array().map(Vec::len), Some(1), "{:#}", json["odd"]);
-    assert_eq!(json["troubles"].as_array().map(Vec::len), Some(1), "{:#}", json["troubles"]);
+    let troubles = json["troubles"].as_array().expect("a list");
+    let above_notes = troubles.iter().filter(|trouble| trouble["severity"] != "note");
+    assert_eq!(above_notes.count(), 1, "{troubles:#?}");
 }
 
 #[test]
