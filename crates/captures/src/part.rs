@@ -2,7 +2,8 @@
 
 use jiff::civil::DateTime;
 use spindoctor_model::mysql::{
-    MetadataLock, NamedValues, PreparedXa, ReplicaChannel, RowLockWait, ServerThread, Transaction,
+    GroupMember, MetadataLock, NamedValues, PreparedXa, ReplicaChannel, RowLockWait, ServerThread,
+    Transaction,
 };
 use spindoctor_model::{InnodbStatus, LoggedTrouble, ServerVersion};
 
@@ -149,6 +150,8 @@ pub enum Said {
     ThreadIds(Vec<(u64, u64)>),
     /// Channels of a replica.
     Replication(Vec<ReplicaChannel>),
+    /// Members of a replication group.
+    GroupMembers(Vec<GroupMember>),
     /// Stacks of threads.
     Stacks(Box<CapturedStacks>),
     /// What an error log says of trouble.

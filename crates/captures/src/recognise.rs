@@ -368,11 +368,9 @@ fn table_parts(
                 continue;
             }
             TableKind::GroupMembers => {
-                let (sentence, trouble) = group_members::read(&rows);
-                let said = trouble.map(|trouble| Said::Troubles(vec![trouble]));
-                let moments = said.into_iter().map(|said| Moment { time, said: vec![said] }).collect();
-                parts.push(Part { says: vec![sentence], moments, ..part(Kind::GroupMembers, time) });
-                continue;
+                let (sentence, members) = group_members::read(&rows);
+                says.push(sentence);
+                (Kind::GroupMembers, Said::GroupMembers(members))
             }
             TableKind::BinaryLog => {
                 let place = rows.first().and_then(|row| Some((row.text("file")?, row.text("position")?)));

@@ -95,6 +95,7 @@ fn place(said: &Said) -> Option<&'static str> {
         Said::Variables(_) | Said::Options(_) => "variables",
         Said::PreparedXa(_) => "prepared_xa",
         Said::Replication(_) => "replication",
+        Said::GroupMembers(_) => "group_members",
         Said::Stacks(_) | Said::Troubles(_) | Said::ThreadIds(_) => return None,
     })
 }
@@ -204,6 +205,7 @@ fn put(sample: &mut Sample, at_s: f64, said: &Said) {
         Said::Variables(values) | Said::Options(values) => server.variables = available(at_s, values),
         Said::PreparedXa(list) => server.prepared_xa = available(at_s, list),
         Said::Replication(channels) => server.replication = available(at_s, channels),
+        Said::GroupMembers(members) => server.group_members = available(at_s, members),
         Said::Stacks(_) | Said::Troubles(_) | Said::ThreadIds(_) => {}
     }
 }

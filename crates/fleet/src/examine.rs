@@ -13,8 +13,9 @@ use jiff::Timestamp;
 use spindoctor_collect::asking::Known;
 use spindoctor_collect::mysql::{
     Source, Target, global_status, global_variables, innodb_locks, innodb_metrics, innodb_trx,
-    metadata_lock_info, perf_schema_data_lock_waits, perf_schema_file_summary, perf_schema_metadata_locks,
-    perf_schema_threads, perf_schema_waits, processlist, replica_status, xa_recover,
+    metadata_lock_info, perf_schema_data_lock_waits, perf_schema_file_summary, perf_schema_group_members,
+    perf_schema_metadata_locks, perf_schema_threads, perf_schema_waits, processlist, replica_status,
+    xa_recover,
 };
 use spindoctor_collect::source::Cadence;
 use spindoctor_model::host::{CpuModel, EffectiveCpus, PauseLatency, Quota};
@@ -49,6 +50,7 @@ const SOURCES: &[Source] = &[
     innodb_metrics::SOURCE,
     perf_schema_waits::SOURCE,
     perf_schema_file_summary::SOURCE,
+    perf_schema_group_members::SOURCE,
 ];
 
 /// How a replica keeps up. It is asked last, and apart from all others: it waits while somebody stops the replica, which

@@ -24,6 +24,7 @@ pub mod pileup;
 mod process;
 mod record;
 mod replica;
+mod replication_group;
 pub mod scenario;
 pub mod score;
 mod server;

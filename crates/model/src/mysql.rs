@@ -58,6 +58,8 @@ readings! {
         prepared_xa: Vec<PreparedXa> => [],
         /// Replication channels under both vocabularies.
         replication: Vec<ReplicaChannel> => [numbers],
+        /// The members of the replication group that this server is part of, as it sees them; empty where it is in none.
+        group_members: Vec<GroupMember> => [],
     }
     beside them {
         /// Names of the sources whose answer was cut at its limit: the list holds part of what there is.
@@ -474,4 +476,51 @@ pub struct ReplicaChannel {
     pub applied_position: Option<u64>,
     /// Bytes of all relay logs that are there, those that are applied already among them.
     pub relay_log_bytes: Option<u64>,
+}
+
+/// One member of a replication group (Group Replication), as the server that was asked sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct GroupMember {
+    /// Its host, as it reports itself to the group.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// In upper case: `ONLINE`, `RECOVERING`, `OFFLINE`, `ERROR`, `UNREACHABLE`.
+    pub state: String,
+    /// `PRIMARY`, `SECONDARY`; empty on 5.7, which does not say.
+    pub role: String,
+    /// True for the server that was asked; None where the source does not say.
+    pub is_self: Option<bool>,
+}
+
+impl GroupMember {
+    /// The state of a member that the server which was asked no longer reaches.
+    pub const UNREACHABLE: &str = "UNREACHABLE";
+    /// That of a member which left its group, or could not join it.
+    pub const ERROR: &str = "ERROR";
+    /// That of a member which joins and has not applied yet what it missed.
+    pub const RECOVERING: &str = "RECOVERING";
+
+    /// True where the members that are reached are no majority: half of them is none (MySQL Reference Manual, Handling a Network
+    /// Partition and Loss of Quorum).
+    pub fn lack_a_majority(members: &[Self]) -> bool {
+        let unreachable = members.iter().filter(|one| one.state == Self::UNREACHABLE).count();
+        unreachable > 0 && unreachable * 2 >= members.len()
+    }
+
+    /// How many are in which state: `1 ONLINE, 2 UNREACHABLE`.
+    pub fn states(members: &[Self]) -> String {
+        let mut states: Vec<(&str, usize)> = Vec::new();
+        for member in members {
+            match states.iter_mut().find(|(state, _)| *state == member.state) {
+                Some((_, count)) => *count += 1,
+                None => states.push((&member.state, 1)),
+            }
+        }
+        states.sort_unstable();
+        let parts: Vec<String> =
+            states.into_iter().map(|(state, count)| format!("{count} {state}")).collect();
+        parts.join(", ")
+    }
 }

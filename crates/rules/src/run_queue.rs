@@ -132,10 +132,7 @@ fn cpus_of_others(window: &Window, own: f64) -> Option<f64> {
 /// Share of the host's CPUs that were busy, 0 to 1, steal counted in.
 pub(crate) fn host_busy(window: &Window) -> Option<f64> {
     let host = window.change(|s| &s.host.cpu_times)?;
-    let grown = |count: fn(&CpuTimes) -> u64| count(host.last).saturating_sub(count(host.first)) as f64;
-    let busy = grown(|times| times.user_us + times.system_us + times.steal_us);
-    let all = busy + grown(|times| times.idle_us + times.iowait_us);
-    (all > 0.0).then(|| busy / all)
+    host.last.busy_share_since(host.first)
 }
 
 /// CPUs that the server used, of the kernel's count.

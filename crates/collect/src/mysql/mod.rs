@@ -24,6 +24,7 @@ pub mod perf_schema_accounts;
 pub mod perf_schema_data_lock_waits;
 pub mod perf_schema_errors;
 pub mod perf_schema_file_summary;
+pub mod perf_schema_group_members;
 pub mod perf_schema_last_statements;
 pub mod perf_schema_metadata_locks;
 pub mod perf_schema_statement_digests;
@@ -81,5 +82,6 @@ pub const SOURCES: &[Source] = &[
     perf_schema_accounts::SOURCE,
     user_statistics::SOURCE,
     innodb_status::SOURCE,
+    perf_schema_group_members::SOURCE,
     replica_status::SOURCE,
 ];

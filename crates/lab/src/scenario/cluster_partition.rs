@@ -1,14 +1,15 @@
-//! A node of a Galera cluster that has lost the other one.
+//! A node of a Galera cluster, or a member of a replication group, that has lost the other one.
 
 use std::time::Duration;
 
 use spindoctor_model::Flavor;
 use spindoctor_rules::causes::cluster_partition::CAUSE;
 
-use super::{Scenario, Suffering, TABLES};
+use super::{Scenario, Suffering, TABLES, symptom};
 use crate::error::Result;
-use crate::galera::{GaleraNode, second};
+use crate::galera::{self, GaleraNode};
 use crate::load::sessions::Sessions;
+use crate::replication_group;
 use crate::server::{Server, ServerSpec};
 
 /// Clients of the node that is left.
@@ -21,26 +22,39 @@ const REFUSED: u64 = 100;
 pub(super) const SCENARIO: Scenario = Scenario {
     name: CAUSE.name,
     label: Some(CAUSE.name),
-    story: "Two nodes are a Galera cluster, and the second is stopped by a signal, as where its machine hangs or the network between them \
-            is cut. One of two is no majority: after some seconds the first leaves the primary part and refuses what its eight clients \
-            send. Seen to suffer by the clients: error 1047.",
-    // What the lab has of Galera is for MariaDB.
-    flavors: &[Flavor::Mariadb],
+    story: "Two nodes are a Galera cluster (MariaDB) or a replication group (MySQL), and the second is stopped by a signal, as where its \
+            machine hangs or the network between them is cut. One of two is no majority: after some seconds Galera's first node leaves \
+            the primary part and refuses what its eight clients send, and that of Group Replication lets their commits wait. Seen to \
+            suffer by the clients, error 1047, or by the list of the members and the sessions in their commit.",
     is_calm: true,
     spec,
     begin: |server| Box::pin(begin(server)),
-    symptom: |_, suffering| Box::pin(async { Ok(symptom(suffering)) }),
+    symptom: |server, suffering| Box::pin(symptom(server, suffering)),
     ..Scenario::USUAL
 };
 
-fn spec(_: Flavor) -> ServerSpec {
-    ServerSpec { tables: Some(TABLES), galera: Some(GaleraNode::First), ..ServerSpec::default() }
+fn spec(flavor: Flavor) -> ServerSpec {
+    let common = ServerSpec { tables: Some(TABLES), ..ServerSpec::default() };
+    match flavor {
+        Flavor::Mariadb => ServerSpec { galera: Some(GaleraNode::First), ..common },
+        _ => ServerSpec {
+            options: replication_group::OPTIONS.iter().map(|&option| option.to_owned()).collect(),
+            ..common
+        },
+    }
+}
+
+fn clients(server: &Server) -> u32 {
+    server.draw().count("clients", CLIENTS, 2..=20)
 }
 
 async fn begin(server: &Server) -> Result<Suffering> {
-    let second = second(server, TABLES).await?;
+    let second = match server.version().is_mariadb() {
+        true => galera::second(server, TABLES).await?,
+        false => replication_group::second(server, TABLES).await?,
+    };
     let mut sessions = Sessions::default();
-    for at in 0..server.draw().count("clients", CLIENTS, 2..=20) {
+    for at in 0..clients(server) {
         sessions.write(server, format!("UPDATE sbtest1 SET k = k + 1 WHERE id = {}", at + 1), EVERY).await?;
     }
     second.pause(true);
@@ -48,7 +62,14 @@ async fn begin(server: &Server) -> Result<Suffering> {
     Ok(Suffering::by(sessions))
 }
 
-fn symptom(suffering: &Suffering) -> Option<String> {
-    let refused = suffering.sessions.refused();
-    (refused > REFUSED).then(|| format!("{refused} statements refused"))
+async fn symptom(server: &Server, suffering: &Suffering) -> Result<Option<String>> {
+    if server.version().is_mariadb() {
+        let refused = suffering.sessions.refused();
+        return Ok((refused > REFUSED).then(|| format!("{refused} statements refused")));
+    }
+    let lost = "SELECT COUNT(*) FROM performance_schema.replication_group_members WHERE MEMBER_STATE = 'UNREACHABLE'";
+    let lost = symptom::number(server, lost).await?;
+    let waiting = symptom::sessions_in_state(server, "waiting for handler commit").await?;
+    Ok((lost >= 1 && waiting >= symptom::most_of(clients(server)))
+        .then(|| format!("{lost} member unreachable, {waiting} sessions at their commit")))
 }

@@ -4,6 +4,8 @@ use spindoctor_model::{
     Evidence, Finding, LoggedTrouble, Remedy, TimeClass, TroubleKind, Unavailable, Window,
 };
 
+use spindoctor_model::mysql::GroupMember;
+
 use super::{commit_sync_bound, galera_flow_control, statements_refused};
 use crate::draft::Draft;
 use crate::logged;
@@ -22,9 +24,10 @@ pub const CAUSE: Cause = Cause {
                    `WSREP has not yet prepared node for application use`, or a COMMIT that never returns. A health check that only connects \
                    calls the node well, so that a load balancer goes on sending clients to it.",
     evidence: "Galera: wsrep_cluster_status is not Primary, on a server with wsrep_on; or it is, and wsrep_ready is OFF, as while the node \
-               receives the data of another. Group Replication and captured texts: what the error log ends with (`not able to reach a \
-               majority`, `Received NON-PRIMARY`, `suspecting node`, `has become unreachable`) where no later line takes it back, error \
-               1047 as a client prints it, and replication_group_members. The estimate is all of the node's work where it has no \
+               receives the data of another. Group Replication: half or more of replication_group_members are UNREACHABLE, or the \
+               member itself is in ERROR. Captured texts: what the error log ends with (`not able to reach a \
+               majority`, `Received NON-PRIMARY`, `suspecting node`, `has become unreachable`) where no later line takes it back, and error \
+               1047 as a client prints it. The estimate is all of the node's work where it has no \
                majority.",
     looks_alike: "A cluster that pauses because one node applies slowly is galera-flow-control. A node that is read-only on purpose \
                   (a secondary, error 1290) is statements-refused. Donor/Desynced is a node that gives its data to another, and works.",
@@ -69,6 +72,68 @@ fn evaluate(window: &Window) -> Outcome {
 }
 
 fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
+    if let Some(finding) =
+        window.latest(|sample| &sample.server.group_members).and_then(|members| of_members(members))
+    {
+        return Ok(Some(finding));
+    }
+    of_galeras_status(window)
+}
+
+/// What a member of Group Replication sees of its group.
+fn of_members(members: &[GroupMember]) -> Option<Finding> {
+    let itself = members.iter().find(|one| one.is_self == Some(true)).or(match members {
+        [one] => Some(one),
+        _ => None,
+    });
+    let is_itself = |state: &str| itself.is_some_and(|one| one.state == state);
+    let unreachable = members.iter().filter(|one| one.state == GroupMember::UNREACHABLE).count();
+    let all = members.len();
+    let draft = if GroupMember::lack_a_majority(members) {
+        Draft::new(&CAUSE, 1.0, format!("{NO_MAJORITY_OF_GROUP} (it reaches {} of {all})", all - unreachable))
+            .why(NO_MAJORITY_WAITS)
+    } else if is_itself(GroupMember::ERROR) {
+        Draft::new(&CAUSE, CRITICAL_FROM, "This member is no longer in its group (ERROR): it refuses every change").why(
+            "It was expelled, or it could not join or apply a change. group_replication_exit_state_action, as it is set by default, makes \
+             it read-only: the others go on without it. Its error log says why.",
+        )
+    } else if unreachable > 0 {
+        Draft::new(
+            &CAUSE,
+            WARNING_FROM,
+            format!("{unreachable} of the {all} members of the group cannot be reached"),
+        )
+        .why(COMMITS_UNTIL_GIVEN_UP)
+    } else if is_itself(GroupMember::RECOVERING) {
+        Draft::new(
+            &CAUSE,
+            WARNING_FROM,
+            "This member is joining its group (RECOVERING): until it has the data it refuses every change",
+        )
+        .why("It receives and applies what it missed, from another member; its answers to reads are old.")
+    } else {
+        return None;
+    };
+    let lost: Vec<String> = members
+        .iter()
+        .filter(|one| one.state == GroupMember::UNREACHABLE)
+        .map(|one| format!("{}:{}", one.host, one.port))
+        .collect();
+    Some(
+        draft
+            .evidence(
+                Evidence::new("members", GroupMember::states(members), "", MEMBERS).expected("all ONLINE"),
+            )
+            .evidence_if(
+                (!lost.is_empty()).then(|| Evidence::new("not reached", lost.join(", "), "", MEMBERS)),
+            )
+            .remedies(of_group())
+            .explains(EXPLAINS)
+            .finding(),
+    )
+}
+
+fn of_galeras_status(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let status = window.need(|sample| &sample.server.status)?;
     // Of a server without Galera it says Disconnected.
     let is_node = window.variable("wsrep_on").is_some_and(|on| on.eq_ignore_ascii_case("ON") || on == "1");
@@ -126,11 +191,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             .evidence_if(
                 size.map(|size| Evidence::new("nodes that it reaches, with itself", size, "", STATUS)),
             )
-            .explains(&[
-                galera_flow_control::CAUSE.name,
-                commit_sync_bound::CAUSE.name,
-                statements_refused::CAUSE.name,
-            ])
+            .explains(EXPLAINS)
             .finding(),
     ))
 }
@@ -149,9 +210,9 @@ fn of_capture(window: &Window) -> Option<Finding> {
         (true, true) => Draft::new(
             &CAUSE,
             CRITICAL_FROM,
-            "This member cannot reach the majority of its group: Group Replication lets every change wait",
+            NO_MAJORITY_OF_GROUP,
         )
-        .why("A COMMIT returns when a majority has agreed on its order, and there is none. Reads go on, and so do logins."),
+        .why(NO_MAJORITY_WAITS),
         (true, false) => Draft::new(
             &CAUSE,
             CRITICAL_FROM,
@@ -161,17 +222,13 @@ fn of_capture(window: &Window) -> Option<Finding> {
             "It does not reach a majority of the nodes, or has not joined yet. Each statement ends with error 1047 at once, so that nobody \
              waits and no list shows it.",
         ),
-        (false, _) => Draft::new(&CAUSE, WARNING_FROM, "Another node of the cluster does not answer").why(
-            "No commit of any node returns until the cluster has given the lost node up (Galera: evs.suspect_timeout of 5 s to \
-             evs.inactive_timeout of 15 s; Group Replication: 5 s and group_replication_member_expel_timeout). One more that is lost may \
-             leave no majority.",
-        ),
+        (false, _) => Draft::new(&CAUSE, WARNING_FROM, "Another node of the cluster does not answer").why(COMMITS_UNTIL_GIVEN_UP),
     };
     Some(
         draft
             .evidence_all(logged::evidence(trouble, times).into_iter())
             .remedies(if is_group { of_group() } else { of_galera() })
-            .explains(&[galera_flow_control::CAUSE.name, commit_sync_bound::CAUSE.name])
+            .explains(EXPLAINS)
             .finding(),
     )
 }
@@ -179,11 +236,22 @@ fn of_capture(window: &Window) -> Option<Finding> {
 /// True for what Group Replication says, false for what Galera does.
 fn is_of_group(trouble: &LoggedTrouble) -> bool {
     let line = trouble.line.to_ascii_lowercase();
-    trouble.source == MEMBERS || line.contains("group_replication") || line.contains("member")
+    line.contains("group_replication") || line.contains("member")
 }
 
-/// The table of the members of a group, as the source of a captured trouble.
+/// The table of the members of a group.
 const MEMBERS: &str = "replication_group_members";
+
+/// The causes that are seen of a node that has no majority.
+const EXPLAINS: &[&str] =
+    &[galera_flow_control::CAUSE.name, commit_sync_bound::CAUSE.name, statements_refused::CAUSE.name];
+
+const NO_MAJORITY_OF_GROUP: &str =
+    "This member cannot reach the majority of its group: Group Replication lets every change wait";
+const NO_MAJORITY_WAITS: &str = "A COMMIT returns when a majority has agreed on its order, and there is none. Reads go on, and so do logins.";
+const COMMITS_UNTIL_GIVEN_UP: &str = "No commit of any node returns until the cluster has given the lost node up (Galera: \
+    evs.suspect_timeout of 5 s to evs.inactive_timeout of 15 s; Group Replication: 5 s and group_replication_member_expel_timeout). One \
+    more that is lost may leave no majority.";
 
 fn look(statement: &str) -> Remedy {
     Remedy {
@@ -235,7 +303,7 @@ fn of_group() -> Vec<Remedy> {
 #[cfg(test)]
 pub(crate) mod examples {
     use super::*;
-    use crate::testing::Build;
+    use crate::testing::{Build, answer};
     use spindoctor_model::Severity;
 
     /// A node of Galera whose status has these words.
@@ -288,6 +356,37 @@ pub(crate) mod examples {
         let finding = found(&node("Primary", "OFF", "Joiner").window()).unwrap();
         assert_eq!(finding.severity, Severity::Warning);
         assert!(finding.headline.contains("joining its cluster (Joiner)"), "{}", finding.headline);
+    }
+
+    #[test]
+    fn a_member_of_a_group_says_which_others_it_reaches() {
+        let of = |states: &[&str]| {
+            let members: Vec<GroupMember> = states
+                .iter()
+                .enumerate()
+                .map(|(at, state)| GroupMember {
+                    host: format!("db{at}"),
+                    port: 3306,
+                    state: (*state).into(),
+                    is_self: Some(at == 0),
+                    ..GroupMember::default()
+                })
+                .collect();
+            let window = Build::busy("9.7.4")
+                .each(move |at_s, server, _| server.group_members = answer(at_s, members.clone()))
+                .window();
+            found(&window).map(|finding| (finding.severity, finding.headline))
+        };
+        assert_eq!(of(&["ONLINE", "ONLINE", "ONLINE"]), None);
+        assert_eq!(of(&["OFFLINE"]), None, "it was not started");
+        let (severity, headline) = of(&["ONLINE", "UNREACHABLE", "UNREACHABLE"]).unwrap();
+        assert_eq!(severity, Severity::Critical);
+        assert!(headline.ends_with("(it reaches 1 of 3)"), "{headline}");
+        assert_eq!(of(&["ONLINE", "UNREACHABLE"]).unwrap().0, Severity::Critical, "half is no majority");
+        assert_eq!(of(&["ONLINE", "ONLINE", "UNREACHABLE"]).unwrap().0, Severity::Warning);
+        assert_eq!(of(&["ERROR"]).unwrap().0, Severity::Critical);
+        assert_eq!(of(&["RECOVERING", "ONLINE"]).unwrap().0, Severity::Warning);
+        assert_eq!(of(&["ONLINE", "RECOVERING"]), None, "another one joins");
     }
 
     #[test]
