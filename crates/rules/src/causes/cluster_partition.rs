@@ -80,6 +80,13 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     of_galeras_status(window)
 }
 
+/// True for a member of a replication group that lets every commit wait, as it cannot reach the majority.
+pub(super) fn group_lacks_a_majority(window: &Window) -> bool {
+    window
+        .latest(|sample| &sample.server.group_members)
+        .is_some_and(|members| GroupMember::lack_a_majority(members))
+}
+
 /// What a member of Group Replication sees of its group.
 fn of_members(members: &[GroupMember]) -> Option<Finding> {
     let itself = members.iter().find(|one| one.is_self == Some(true)).or(match members {

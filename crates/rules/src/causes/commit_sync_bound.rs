@@ -4,7 +4,7 @@ use spindoctor_model::mysql::ServerThread;
 use spindoctor_model::wait_graph::LockKind;
 use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, TroubleKind, Unavailable, Window, number};
 
-use super::{commit_delay_set, disk_full, semi_sync_wait};
+use super::{cluster_partition, commit_delay_set, disk_full, semi_sync_wait};
 use crate::commits::commits_per_s;
 use crate::draft::Draft;
 use crate::logged;
@@ -200,7 +200,12 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         return Err(no_sync_time(window));
     };
     // Commits that wait for something else count as long syncs where nothing but their number and their time is known.
-    if sync.source == FROM_COMMITS && (commit_delay_set::is_long(window) || semi_sync_wait::is_seen(window)) {
+    let is_something_else = || {
+        commit_delay_set::is_long(window)
+            || semi_sync_wait::is_seen(window)
+            || cluster_partition::group_lacks_a_majority(window)
+    };
+    if sync.source == FROM_COMMITS && is_something_else() {
         return Err(no_sync_time(window));
     }
     if sync.mean_us < SLOW_SYNC_US || sync.busy_ratio < LOGS_BUSY {
