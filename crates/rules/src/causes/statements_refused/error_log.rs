@@ -1,0 +1,114 @@
+//! What an error log ends with when statements are refused.
+
+use spindoctor_model::{Finding, Remedy, TroubleKind, Window};
+
+use super::CAUSE;
+use crate::draft::Draft;
+use crate::logged;
+use crate::rank::WARNING_FROM;
+
+/// What an error log ends with.
+pub(super) fn of_log(window: &Window) -> Option<Finding> {
+    damaged(window).or_else(|| without_files(window)).or_else(|| full_table(window))
+}
+
+/// Pages whose check sums do not fit: each statement that reads one fails, and a server may end itself.
+fn damaged(window: &Window) -> Option<Finding> {
+    let (trouble, times) = logged::at_the_end(window, TroubleKind::PageDamaged)?;
+    Some(
+        Draft::new(&CAUSE, WARNING_FROM, "Pages of a data file are damaged: what reads them fails, and the server may end itself")
+            .why("A page is not what was written: the disk, its controller or memory changed it, a file was copied from a running server, \
+                  or a defect of the server wrote it. No setting cures it, and a restart alone does not either.")
+            .evidence_all(logged::evidence(trouble, times).into_iter())
+            .remedies(of_damage())
+            .finding(),
+    )
+}
+
+/// What to do about damaged pages.
+pub(in crate::causes) fn of_damage() -> [Remedy; 2] {
+    [
+        Remedy {
+            statement: "Copy the whole data directory away before anything else; CHECK TABLE of the table that the lines name; look at the \
+                        disk (dmesg, smartctl -a)"
+                .into(),
+            why: "What was not copied cannot be saved any more; the lines name the file and the page.".into(),
+            dynamic: true,
+            risk: "CHECK TABLE reads the whole table, and a page that is badly damaged may end the server.".into(),
+            ..Remedy::default()
+        },
+        Remedy {
+            statement: "Make the table again from a replica or a backup; where there is none: innodb_force_recovery = 1 (then 2, 3) in the \
+                        option file, start, dump the tables, and load them into a new data directory"
+                .into(),
+            why: "A secondary index alone is made again by ALTER TABLE ... ENGINE=InnoDB.".into(),
+            dynamic: false,
+            risk: "From innodb_force_recovery = 4 on data may be damaged for good. While it is set the server is for reading alone.".into(),
+            undo: "Take innodb_force_recovery out of the option file.".into(),
+        },
+    ]
+}
+
+/// A table that took no more rows (error 1114), and no disk is said to be full.
+fn full_table(window: &Window) -> Option<Finding> {
+    let (trouble, times) = logged::at_the_end(window, TroubleKind::TableFull)?;
+    // A temporary table of the server's own is disk-full.
+    if trouble.line.contains("#sql") {
+        return None;
+    }
+    Some(
+        Draft::new(&CAUSE, WARNING_FROM, "Statements fail: a table has no room for more rows (error 1114)")
+            .why("A MEMORY table is full at max_heap_table_size (as it was when the table was made); an InnoDB table where its file system is \
+                  full, or where innodb_data_file_path ends without autoextend or with a max; a MyISAM table at its MAX_ROWS.")
+            .evidence_all(logged::evidence(trouble, times).into_iter())
+            .remedy(Remedy {
+                statement: "SHOW CREATE TABLE of it; df -h of the data directory; SHOW GLOBAL VARIABLES LIKE 'innodb_data_file_path'; LIKE \
+                            'max_heap_table_size'"
+                    .into(),
+                why: "It shows which of the limits it is.".into(),
+                dynamic: true,
+                risk: "Looking is safe.".into(),
+                ..Remedy::default()
+            })
+            .remedy(Remedy {
+                statement: "MEMORY: DELETE what is old, or SET SESSION max_heap_table_size = MORE; ALTER TABLE ... ENGINE=MEMORY, or \
+                            ENGINE=InnoDB; InnoDB: free space on that file system"
+                    .into(),
+                why: "The table takes rows again.".into(),
+                dynamic: true,
+                risk: "ALTER TABLE copies the table, and writers wait meanwhile.".into(),
+                undo: String::new(),
+            })
+            .finding(),
+    )
+}
+
+/// The server may open no more files (error 24, EMFILE), and tables, logs and connections are files.
+fn without_files(window: &Window) -> Option<Finding> {
+    let (trouble, times) = logged::at_the_end(window, TroubleKind::NoFile)?;
+    Some(
+        Draft::new(&CAUSE, WARNING_FROM, "Statements and logins fail: the server has reached its limit of open files")
+            .why("Each connection is an open file, each InnoDB table at least one, a MyISAM table one and one more for each session that \
+                  has it open.")
+            .evidence_all(logged::evidence(trouble, times).into_iter())
+            .remedy(Remedy {
+                statement: "prlimit --pid PID --nofile=65536:65536; then LimitNOFILE=65536 in the server's unit, and open_files_limit \
+                            for its next start"
+                    .into(),
+                why: "The first helps at once. At its start the server sets its limit as its options say, and sizes its caches of tables \
+                      by what it got: SHOW GLOBAL VARIABLES LIKE 'open_files_limit'."
+                    .into(),
+                dynamic: true,
+                risk: "Each open file takes kernel memory, some hundred bytes.".into(),
+                undo: "prlimit with the limit that /proc/PID/limits shows before.".into(),
+            })
+            .remedy(Remedy {
+                statement: "SET GLOBAL table_open_cache = half of what it is".into(),
+                why: "The server closes tables that nobody uses, and their files with them.".into(),
+                dynamic: true,
+                risk: "Tables are opened more often; with too small a cache that costs time in each statement.".into(),
+                undo: "SET GLOBAL table_open_cache to what it was.".into(),
+            })
+            .finding(),
+    )
+}

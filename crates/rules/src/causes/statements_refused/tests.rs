@@ -1,0 +1,224 @@
+//! Servers that refuse, and what an application expects.
+
+use spindoctor_model::mysql::{ErrorCount, ReplicaChannel};
+use spindoctor_model::{NoSessionKind, Reading, Severity};
+
+use super::counted::{by_number, uncounted};
+use super::*;
+use crate::testing::{Build, answer};
+
+const UPDATE: &str = "UPDATE sbtest1 SET k = k + ? WHERE id = ?";
+
+/// A primary of 6,000 statements a second that refuses so many writes of its clients, and lets none in.
+fn read_only(per_s: f64) -> Build {
+    Build::busy("9.7.4")
+        .counter("Com_update", 0.0)
+        .variable("read_only", "ON")
+        .variable("super_read_only", "OFF")
+        .errors(per_s, &[(1290, "ER_OPTION_PREVENTS_STATEMENT", per_s)])
+        .failing_digest(UPDATE, per_s)
+}
+
+pub(crate) fn fires() -> Window {
+    read_only(4000.0).window()
+}
+
+/// An application that inserts first: 1062 at 3 % of its statements, and a monitor that asks for a table that is not there.
+pub(crate) fn near_miss() -> Window {
+    Build::busy("9.7.4")
+        .errors(181.0, &[(1062, "ER_DUP_ENTRY", 180.0), (1146, "ER_NO_SUCH_TABLE", 1.0)])
+        .window()
+}
+
+pub(crate) fn missing() -> Window {
+    Build::busy("9.7.4").no_session(NoSessionKind::Silent).window()
+}
+
+fn found(build: Build) -> Option<Finding> {
+    match evaluate(&build.window()) {
+        Outcome::Fired(finding) => Some(finding),
+        Outcome::Clear => None,
+        missing => panic!("{missing:?}"),
+    }
+}
+
+fn severity(build: Build) -> Option<Severity> {
+    found(build).map(|finding| finding.severity)
+}
+
+/// Errors of one number, at so many a second of 6,000 statements.
+fn failing(number: u32, per_s: f64) -> Build {
+    Build::busy("9.7.4").errors(per_s, &[(number, "ER_SOMETHING", per_s)])
+}
+
+/// The same server without the summary.
+fn without_summary(version: &str) -> Build {
+    Build::busy(version).each(|_, server, _| {
+        server.errors = Reading::Unavailable(Unavailable::because("performance_schema is off"));
+    })
+}
+
+#[test]
+fn a_read_only_primary_is_named_with_the_statement_that_fails_and_what_sets_it_back() {
+    let finding = found(read_only(4000.0)).unwrap();
+    assert_eq!(
+        finding.headline,
+        "4000 statements a second fail with error 1290, 67 % of all: the server is read-only (read_only = ON)"
+    );
+    assert_eq!((finding.severity, finding.score), (Severity::Critical, 1.0));
+    let text = format!("{:?}", finding.evidence);
+    assert!(text.contains("error 1290 ER_OPTION_PREVENTS_STATEMENT") && text.contains("(4000 /s)"), "{text}");
+    assert_eq!(finding.remedies[1].statement, "SET GLOBAL read_only = OFF");
+    assert_eq!(finding.remedies[1].undo, "SET GLOBAL read_only = ON");
+    let strict = found(read_only(4000.0).variable("super_read_only", "ON")).unwrap();
+    assert_eq!(strict.remedies[1].undo, "SET GLOBAL super_read_only = ON");
+}
+
+#[test]
+fn few_writes_count_as_a_share_of_the_writes_on_a_primary_and_of_all_on_a_replica() {
+    assert_eq!(severity(read_only(20.0)), Some(Severity::Critical), "every write fails");
+    assert_eq!(severity(read_only(3.0)), Some(Severity::Warning), "every write fails, and few come");
+    let replica = |per_s| {
+        read_only(per_s).each(|at_s, server, _| {
+            let channel =
+                ReplicaChannel { source_host: "db1".into(), source_port: 3306, ..ReplicaChannel::default() };
+            server.replication = answer(at_s, vec![channel]);
+        })
+    };
+    assert_eq!(severity(replica(20.0)), None);
+    let all = found(replica(4000.0)).unwrap();
+    assert!(
+        all.headline.ends_with("this replica of db1:3306 is read-only (read_only = ON)"),
+        "{}",
+        all.headline
+    );
+    assert!(all.remedies[0].statement.contains("db1:3306"));
+}
+
+#[test]
+fn what_an_application_expects_is_a_note_up_to_half_of_its_statements() {
+    assert_eq!(severity(failing(1062, 60.0)), None);
+    assert_eq!(severity(failing(1062, 2900.0)), Some(Severity::Note));
+    assert_eq!(severity(failing(1062, 5000.0)), Some(Severity::Warning));
+    // A deployment that is half done is none of that.
+    assert_eq!(severity(failing(1146, 600.0)), Some(Severity::Warning));
+    assert_eq!(severity(failing(1054, 3000.0)), Some(Severity::Critical));
+    assert_eq!(severity(failing(1142, 3000.0)), Some(Severity::Critical));
+}
+
+#[test]
+fn a_monitor_of_an_idle_server_is_a_note_and_an_idle_primary_that_refuses_all_is_a_warning() {
+    let idle = |number, per_s: f64| {
+        failing(number, per_s).counter("Questions", 3.0).counter("Com_update", 0.0).statements(3.0)
+    };
+    assert_eq!(severity(idle(1146, 1.0)), Some(Severity::Note));
+    assert_eq!(severity(idle(1290, 2.0)), Some(Severity::Warning));
+    assert_eq!(severity(idle(1290, 0.5)), None);
+}
+
+#[test]
+fn what_the_engine_returned_is_an_error_only_where_no_other_number_says_what_it_was() {
+    let of = |statements_per_s: f64, failed_per_s, by_number: &[(u32, &str, f64)]| {
+        let window = Build::busy("9.7.4").errors(failed_per_s, by_number).statements(statements_per_s);
+        match evaluate(&window.window()) {
+            Outcome::Fired(finding) => Some(finding.headline),
+            Outcome::Clear | Outcome::NotEnoughEvidence(_) => None,
+        }
+    };
+    // Each SELECT ... NOWAIT that finds a lock raises both; the lists are read one after the other.
+    let nowait = &[(1030, "ER_GET_ERRNO", 2290.0), (3572, "ER_LOCK_NOWAIT", 2270.0)];
+    let found = of(6000.0, 2278.0, nowait);
+    let words = "with error 3572, ";
+    assert!(found.as_ref().is_some_and(|headline| headline.contains(words)), "{found:?}");
+    let meaning = ": NOWAIT finds the row or table locked (ER_LOCK_NOWAIT)";
+    assert!(found.as_ref().is_some_and(|headline| headline.ends_with(meaning)), "{found:?}");
+    // The statements of most sessions are not counted.
+    assert_eq!(of(10.0, 2278.0, nowait), None);
+    let damaged = of(6000.0, 400.0, &[(1030, "ER_GET_ERRNO", 400.0), (1062, "ER_DUP_ENTRY", 9.0)]);
+    assert!(damaged.as_ref().is_some_and(|headline| headline.contains("error 1030")), "{damaged:?}");
+}
+
+#[test]
+fn warnings_and_errors_of_other_causes_are_no_statements_that_fail() {
+    let ignored = Build::busy("9.7.4").errors(0.0, &[(1062, "ER_DUP_ENTRY", 5000.0)]);
+    assert_eq!(severity(ignored), None, "INSERT IGNORE");
+    for number in [1205, 1213, 1461, 1040, 1045, 1158] {
+        assert_eq!(severity(failing(number, 3000.0)), None, "{number}");
+    }
+    // Logins at the account's limit, and statements at it.
+    assert_eq!(severity(failing(1226, 3000.0).counter("Aborted_connects", 3000.0)), None);
+    assert_eq!(severity(failing(1226, 3000.0)), Some(Severity::Critical));
+}
+
+#[test]
+fn a_number_that_the_first_list_had_no_room_for_counts_from_zero_only_where_it_is_young() {
+    let count = |number, raised, first_seen_s| ErrorCount {
+        number,
+        raised,
+        first_seen_s: Some(first_seen_s),
+        name: String::new(),
+    };
+    let cut: Vec<ErrorCount> = (0..100).map(|at| count(2000 + at, 5, 900.0)).collect();
+    let last = [count(1146, 700, 900.0), count(1054, 600, 5.0)];
+    let window = Build::busy("9.7.4").window();
+    let numbers = |first: &[ErrorCount]| -> Vec<Option<u32>> {
+        by_number(&window, first, &last, 10.0, Some(2000.0)).iter().map(|error| error.number).collect()
+    };
+    assert_eq!(numbers(&cut), [Some(1054)]);
+    assert_eq!(numbers(&[]), [Some(1146), Some(1054)]);
+}
+
+#[test]
+fn without_numbers_the_total_is_a_note_and_what_the_status_counts_is_named() {
+    let old = |failed| Build::busy("5.7.22").failed(failed);
+    assert_eq!(severity(old(100.0)), None);
+    let unknown = found(old(1000.0)).unwrap();
+    assert_eq!(unknown.severity, Severity::Note);
+    assert!(unknown.headline.ends_with("this server does not count which errors"), "{}", unknown.headline);
+    let late = found(old(1000.0).counter("Max_execution_time_exceeded", 900.0)).unwrap();
+    assert_eq!(late.severity, Severity::Warning);
+    assert!(late.headline.contains("error 3024"), "{}", late.headline);
+    // No room to prepare is another cause.
+    assert_eq!(severity(old(5000.0).gauge("Prepared_stmt_count", 16_382.0)), None);
+}
+
+#[test]
+fn mariadb_without_performance_schema_shows_what_was_refused_before_it_ran() {
+    let all_refused = |read_only: &str| {
+        // 6,000 questions, of which 4,800 are counted as commands, 0.2 as connections.
+        evaluate(
+            &without_summary("10.11.19-MariaDB")
+                .counter("Com_update", 0.0)
+                .variable("read_only", read_only)
+                .window(),
+        )
+    };
+    let Outcome::Fired(finding) = all_refused("ON") else { panic!("it should fire") };
+    assert_eq!(
+        finding.headline,
+        "1200 statements a second fail with error 1290, 20 % of all: the server is read-only (read_only = ON)"
+    );
+    assert_eq!(finding.severity, Severity::Critical);
+    assert!(finding.remedies.iter().any(|remedy| remedy.statement == "INSTALL SONAME 'sql_errlog'"));
+    assert!(matches!(all_refused("OFF"), Outcome::NotEnoughEvidence(_)));
+    let denied = without_summary("10.11.19-MariaDB").counter("Access_denied_errors", 900.0);
+    let finding = found(denied).unwrap();
+    assert!(finding.headline.ends_with("15 % of all: a right is missing"), "{}", finding.headline);
+}
+
+#[test]
+fn commands_that_are_in_no_question_or_in_two_counters_hide_and_invent_nothing() {
+    let prepared = |executed: f64| {
+        without_summary("10.11.19-MariaDB")
+            .counter("Questions", 5000.0)
+            .counter("Com_select", 4000.0)
+            .counter("Com_update", 600.0)
+            .counter("Com_commit", 400.0 - 0.2)
+            .counter("Com_stmt_execute", executed)
+            .counter("Com_stmt_prepare", executed)
+            .counter("Com_stmt_close", executed)
+            .window()
+    };
+    assert_eq!(uncounted(&prepared(4000.0)), uncounted(&prepared(0.0)));
+    assert!(uncounted(&prepared(0.0)).unwrap() <= 2.0, "{:?}", uncounted(&prepared(0.0)));
+}
