@@ -61,7 +61,7 @@ fn propose(examined: &Examined<'_>) -> Result<Advice, Unavailable> {
 #[cfg(test)]
 pub(super) mod examples {
     use super::*;
-    pub(in crate::proposals) use crate::causes::checkpoint_stall::examples::{fires, missing, near_miss};
+    pub(in crate::proposals) use crate::causes::checkpoint_stall::tests::{fires, missing, near_miss};
     use crate::testing::Build;
 
     #[test]

@@ -1,0 +1,171 @@
+//! Redo logs that are filled at different rates, and how old the checkpoint is.
+
+use spindoctor_model::mysql::InnodbMetric;
+use spindoctor_model::stack::ThreadState;
+
+use super::*;
+use crate::testing::{Build, answer};
+
+/// 100 MiB of redo log, 8 MB of redo a second.
+pub(crate) fn fires() -> Window {
+    Build::busy("8.0.36").lsn(1e9, 84e6, 8e6).window()
+}
+
+/// The same age on a server that hardly writes.
+pub(crate) fn near_miss() -> Window {
+    Build::busy("8.0.36").lsn(1e9, 84e6, 50e3).window()
+}
+
+pub(crate) fn missing() -> Window {
+    Build::busy("8.0.36").no_session(spindoctor_model::NoSessionKind::Silent).window()
+}
+
+fn found(window: &Window) -> Finding {
+    match evaluate(window) {
+        Outcome::Fired(finding) => finding,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A sawtooth whose teeth are shorter than a second: looked at in between, it is at three quarters of the limit.
+fn between_two_stops() -> Build {
+    Build::busy("9.7.4").lsn(1e9, 65e6, 8e6)
+}
+
+#[test]
+fn a_log_is_never_advised_larger_than_the_buffer_pool_and_a_mean_below_its_bound_is_no_evidence() {
+    // 10.6 MB of redo a second would take 38 GB for an hour; the host has 24 GiB, the pool 12.
+    let maria = |pool: &str| {
+        Build::busy("11.4.10-MariaDB")
+            .lsn(1e9, 84e6, 10.6e6)
+            .gauge("Innodb_checkpoint_age", 84e6)
+            .gauge("Innodb_checkpoint_max_age", 90e6)
+            .counter("Innodb_lsn_current", 10.6e6)
+            .variable("innodb_log_file_size", "100663296")
+            .variable("innodb_buffer_pool_size", pool)
+            .window()
+    };
+    let statement = |pool| found(&maria(pool)).remedies[0].statement.clone();
+    assert_eq!(statement("12884901888"), "SET GLOBAL innodb_log_file_size = 12884901888");
+    assert_eq!(statement("134217728"), "SET GLOBAL innodb_log_file_size = 1073741824");
+    let below = found(&between_two_stops().snapshots(&[(6, ThreadState::Sleep, WAITS)]).window());
+    assert!(below.headline.contains("up to "), "{}", below.headline);
+    assert!(below.evidence[0].expected.is_empty(), "{:?}", below.evidence[0]);
+}
+
+const WAITS: &[&str] = &[
+    "clock_nanosleep",
+    "log_free_check_wait",
+    "row_upd",
+    "row_update_for_mysql",
+    "ha_innobase::update_row",
+    "dispatch_command",
+];
+
+#[test]
+fn sessions_that_wait_for_room_are_a_stall_however_old_the_checkpoint_is() {
+    assert_eq!(evaluate(&between_two_stops().window()), Outcome::Clear);
+    let waiting = |sessions| {
+        let threads = [(sessions, ThreadState::Sleep, WAITS)];
+        between_two_stops().snapshots(&threads).window()
+    };
+    let finding = found(&waiting(6));
+    assert_eq!(finding.score, 0.75, "six of eight");
+    assert!(finding.headline.contains("runs full again and again"), "{}", finding.headline);
+    // One that waits now and then is no queue.
+    assert_eq!(evaluate(&waiting(1)), Outcome::Clear);
+    // A disk that answers nothing: nobody writes, so no log would be large enough.
+    let threads = [(6, ThreadState::Sleep, WAITS)];
+    let silent = Build::busy("9.7.4").lsn(1e9, 65e6, 5e3).snapshots(&threads).window();
+    assert_eq!(evaluate(&silent), Outcome::Clear);
+}
+
+/// The log is too small, and who is not stopped by that fills the CPUs.
+#[test]
+fn full_cpus_stand_behind_a_log_that_stops_sessions() {
+    let threads = [(6, ThreadState::Sleep, WAITS)];
+    let window = between_two_stops().snapshots(&threads).runs(4.0, 8.0).host_cpu(4.0, 0.0).window();
+    let causes: Vec<String> =
+        crate::diagnose(&window).findings.into_iter().map(|finding| finding.cause).collect();
+    assert_eq!(causes[0], CAUSE.name, "{causes:?}");
+}
+
+#[test]
+fn sessions_that_wait_for_pages_of_a_hurried_page_cleaner_are_the_same_stall() {
+    const WAITS: &[&str] =
+        &["futex", "sync_array_wait_event", "rw_lock_x_lock_func", "buf_page_get_gen", "dispatch_command"];
+    const FLUSHES: &[&str] = &["futex", "dblwr::write", "buf_flush_page", "buf_flush_do_batch"];
+    let window = |redo_per_s, flushing| {
+        let threads: [(u32, ThreadState, &[&str]); 2] =
+            [(6, ThreadState::Lock, WAITS), (flushing, ThreadState::Condition, FLUSHES)];
+        Build::busy("9.7.4")
+            .lsn(1e9, 55e6, redo_per_s)
+            .variable("innodb_flush_log_at_trx_commit", "2")
+            .snapshots(&threads)
+            .window()
+    };
+    let finding = found(&window(4e6, 1));
+    assert_eq!(
+        (finding.score, finding.explains.as_slice()),
+        (0.75, ["commit-sync-bound".to_owned()].as_slice())
+    );
+    // They wait for one another's changes, or the log is large enough.
+    assert_eq!(evaluate(&window(4e6, 0)), Outcome::Clear);
+    assert_eq!(evaluate(&window(0.4e6, 1)), Outcome::Clear);
+}
+
+#[test]
+fn stops_that_are_counted_again_and_again_are_a_stall_and_one_burst_is_none() {
+    let counting = |count: fn(f64) -> f64| {
+        between_two_stops()
+            .each(move |at_s, server, _| {
+                let metric = InnodbMetric { count: count(at_s), enabled: true };
+                server.innodb_metrics = answer(at_s, [(STOPS.to_owned(), metric)].into());
+            })
+            .window()
+    };
+    // Every other second.
+    let finding = found(&counting(|at_s| 100.0 + 32.0 * (at_s / 2.0).floor()));
+    assert_eq!(finding.score, LOST_AT_LIMIT * 0.5);
+    assert!(finding.evidence.iter().any(|evidence| evidence.reading == "stops counted"));
+    assert_eq!(evaluate(&counting(|at_s| if at_s < 5.0 { 100.0 } else { 132.0 })), Outcome::Clear);
+}
+
+#[test]
+fn room_for_an_hour_is_asked_for_in_whole_gigabytes() {
+    let remedy = found(&fires()).remedies.remove(0);
+    assert_eq!(remedy.statement, "SET GLOBAL innodb_redo_log_capacity = 28991029248");
+    assert_eq!(remedy.undo, "SET GLOBAL innodb_redo_log_capacity = 104857600");
+    assert!(remedy.dynamic);
+}
+
+#[test]
+fn a_small_disk_bounds_what_is_asked_for() {
+    let on = |free_bytes| {
+        Build::busy("8.0.36")
+            .lsn(1e9, 84e6, 8e6)
+            .each(move |at_s, _, host| {
+                let room = spindoctor_model::host::DataDirectory { free_bytes, ..Default::default() };
+                host.data_directory = crate::testing::answer(at_s, room);
+            })
+            .window()
+    };
+    let asked = |free| found(&on(free)).remedies.remove(0).statement;
+    assert_eq!(asked(1 << 40), "SET GLOBAL innodb_redo_log_capacity = 28991029248");
+    assert_eq!(asked(2 << 30), "SET GLOBAL innodb_redo_log_capacity = 1140850688");
+    assert_eq!(asked(1 << 20), "SET GLOBAL innodb_redo_log_capacity = 104857600");
+}
+
+#[test]
+fn each_server_gets_the_variable_that_it_has() {
+    let maria = |version| {
+        Build::busy(version)
+            .gauge("Innodb_checkpoint_age", 79e6)
+            .counter("Innodb_os_log_written", 8e6)
+            .window()
+    };
+    let new = found(&maria("10.11.19-MariaDB")).remedies.remove(0);
+    assert!(new.dynamic && new.statement.starts_with("SET GLOBAL innodb_log_file_size"), "{}", new.statement);
+    let old = found(&maria("10.6.12-MariaDB")).remedies.remove(0);
+    assert!(!old.dynamic && old.statement.contains("restart"), "{}", old.statement);
+}
