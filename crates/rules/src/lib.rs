@@ -24,6 +24,7 @@ pub mod latch_spin;
 mod logged;
 mod own_answers;
 pub mod pause_fit;
+mod pending_io;
 pub mod phases;
 pub mod proposals;
 pub mod rank;
