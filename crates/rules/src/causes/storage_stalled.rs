@@ -1,21 +1,22 @@
 //! `storage-stalled`: storage hardly answers: one I/O takes a second and more, and sessions are blocked behind it.
 
-use std::collections::HashMap;
+mod measured;
+mod one_io;
+mod printed;
+#[cfg(test)]
+mod tests;
 
-use spindoctor_model::stack::{Observation, Profile, ThreadState};
-use spindoctor_model::window::Series;
 use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, TroubleKind, Unavailable, Window};
 
-use super::{
-    checkpoint_stall, commit_sync_bound, file_extension_stall, free_page_wait, index_lock, latch_pileup,
-};
+use super::{checkpoint_stall, commit_sync_bound, file_extension_stall, free_page_wait, index_lock};
 use crate::draft::Draft;
 use crate::logged;
 use crate::rank::WARNING_FROM;
-use crate::sessions::mean;
-use crate::stack_evidence::is_name;
-use crate::time_model::tables;
-use crate::{Cause, Costs, Outcome, Rule, Stacks, spin_samples};
+use crate::{Cause, Costs, Outcome, Rule, Stacks};
+
+use measured::{Measured, measure};
+pub(super) use one_io::OneIo;
+use printed::as_printed;
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -61,11 +62,7 @@ pub const CAUSE: Cause = Cause {
     stacks: Stacks::Nothing,
     rule: Rule::ReadingsOrCapture(evaluate, of_log),
     #[cfg(test)]
-    examples: crate::Examples {
-        fires: examples::fires,
-        near_miss: examples::near_miss,
-        missing: examples::missing,
-    },
+    examples: crate::Examples { fires: tests::fires, near_miss: tests::near_miss, missing: tests::missing },
 };
 
 /// An I/O of that length is no slow disk: the slowest that works, one that spins and is busy, takes a tenth.
@@ -86,17 +83,6 @@ const STANDING: f64 = 0.5;
 
 /// Sessions at work that are blocked, on average.
 const HELD_UP: f64 = 2.0;
-
-/// Snapshots below which no mean is given.
-const ENOUGH: usize = 5;
-
-/// I/Os completed, as InnoDB counts them.
-const OF_INNODB: [&str; 3] = ["Innodb_data_reads", "Innodb_data_writes", "Innodb_data_fsyncs"];
-
-/// Statements that change rows, each an I/O, or a part of one that a group shares, where another log is synced, or where
-/// the writes of the redo log are not counted, as on MariaDB. Handler_commit is no measure of them:
-/// it counts what the server commits in its own dictionary, too.
-const CHANGES: [&str; 5] = ["Com_commit", "Com_insert", "Com_update", "Com_delete", "Com_replace"];
 
 /// What to look at below the server.
 pub(super) fn look_at_the_device() -> Remedy {
@@ -158,154 +144,6 @@ fn evaluate(window: &Window) -> Outcome {
         },
         examined => examined.into(),
     }
-}
-
-/// What InnoDB's text prints of I/O that does not end.
-struct Printed {
-    /// `1 flush of the redo log`, each kind of I/O that is under way.
-    under_way: Vec<String>,
-    count: u64,
-    over_s: u64,
-    /// The longest wait for a latch.
-    waited_s: f64,
-}
-
-/// I/O is under way in InnoDB's text, and none ended in the time of its averages.
-fn as_printed(window: &Window) -> Option<Finding> {
-    let status = window.latest(|sample| &sample.server.innodb_status)?;
-    // Of averages over an instant one cannot say that nothing ended.
-    let over_s = status.averages_over_s.filter(|over_s| *over_s >= LEAST_AVERAGED_S)?;
-    if status.ios_per_s? > 0.0 {
-        return None;
-    }
-    let (pool, io) = (&status.buffer_pool, &status.file_io);
-    let pages = [pool.pending_flush_list_writes, pool.pending_lru_writes, pool.pending_single_page_writes];
-    let pages: u64 = pages.into_iter().flatten().sum();
-    let kinds = [
-        (
-            status.log.pending_writes.unwrap_or(0).max(io.pending_log_fsyncs.unwrap_or(0)),
-            "flush of the redo log",
-            "flushes of the redo log",
-        ),
-        (pages, "page write", "page writes"),
-        (io.pending_data_fsyncs.unwrap_or(0), "sync of a data file", "syncs of data files"),
-        (pool.pending_reads.unwrap_or(0).max(io.pending_reads.unwrap_or(0)), "read", "reads"),
-    ];
-    let counted = kinds.iter().filter(|(count, ..)| *count > 0);
-    let under_way: Vec<String> =
-        counted.map(|&(count, one, many)| spindoctor_model::number::counted(count, one, many)).collect();
-    let waits = status.semaphores.waiters.iter().filter(|wait| !wait.ended);
-    let waited_s = waits.map(|wait| wait.waited_s).fold(0.0, f64::max);
-    let count = kinds.iter().map(|(count, ..)| count).sum();
-    let main_thread = status.row_operations.main_thread_state.as_deref().unwrap_or_default();
-    let is_blocked = waited_s >= ONE_IO_S
-        || main_thread.contains("flushing log")
-        || main_thread.contains("making checkpoint");
-    // One I/O of a quiet server may have begun just now.
-    if count == 0 || count == 1 && !is_blocked {
-        return None;
-    }
-    Some(printed_finding(window, &Printed { under_way, count, over_s, waited_s }))
-}
-
-/// Averages over so many seconds say that no I/O ended: an I/O that works takes a tenth of a second at most.
-const LEAST_AVERAGED_S: u64 = 3;
-
-fn printed_finding(window: &Window, printed: &Printed) -> Finding {
-    let status = window.latest(|sample| &sample.server.innodb_status);
-    let source = "SHOW ENGINE INNODB STATUS";
-    let waiters =
-        || status.into_iter().flat_map(|status| &status.semaphores.waiters).filter(|wait| !wait.ended);
-    let held = waiters().find(|wait| !wait.locked_at.is_empty() && wait.holder_pthread_id.is_some());
-    let free = status.and_then(|status| Some((status.buffer_pool.free_pages?, status.buffer_pool.pages?)));
-    let main_thread = status.and_then(|status| status.row_operations.main_thread_state.clone());
-    let Printed { under_way, count, over_s, waited_s } = printed;
-    let is_plural = if *count == 1 { "is" } else { "are" };
-    Draft::new(
-        &CAUSE,
-        1.0,
-        format!("Storage does not answer: {} {is_plural} under way, and no I/O ended in {over_s} s", under_way.join(", ")),
-    )
-    .why(match held {
-        Some(wait) => format!(
-            "The thread that has the latch for which others wait took it at {}: it keeps it because its own I/O does not end.",
-            wait.locked_at
-        ),
-        None => "What is under way does not end, though the server does nothing else meanwhile.".to_owned(),
-    })
-    .evidence(Evidence::new("I/O under way", under_way.join(", "), "", source).expected("0"))
-    .evidence(Evidence::new("I/Os that ended, on average", 0.0, "1/s", source))
-    .evidence(Evidence::new("over", *over_s as f64, "s", source))
-    .evidence_if((*waited_s > 0.0).then(|| Evidence::new("longest wait for a latch", *waited_s, "s", source).expected("< 1")))
-    .evidence_if(main_thread.map(|state| Evidence::new("InnoDB's main thread", state, "", source)))
-    .evidence_if(free.map(|(free, all)| Evidence::new("free pages", format!("{free} of {all}"), "", source)))
-    .remedy(Remedy {
-        statement: "On the server's host: look at the device, or the network file system, that holds the data (dmesg, df, \
-                    iostat -x 1, the volume's own health)"
-            .into(),
-        why: "The I/O stands below the server: no setting of it makes a disk answer.".into(),
-        dynamic: true,
-        ..Remedy::default()
-    })
-    .remedy(Remedy {
-        statement: "Let a replica on other storage take over".into(),
-        why: "The server cannot be helped from inside, and a restart has to read from the same disk.".into(),
-        dynamic: true,
-        risk: "The old source goes on writing when its disk comes back: fence it first.".into(),
-        undo: "Let the old source follow as a replica.".into(),
-    })
-    .explains(&[
-        latch_pileup::CAUSE.name,
-        commit_sync_bound::CAUSE.name,
-        checkpoint_stall::CAUSE.name,
-        index_lock::CAUSE.name,
-    ])
-    .finding()
-}
-
-fn measure(window: &Window) -> Result<Measured, Unavailable> {
-    let profile = match (window.profile.value(), window.profile.unavailable()) {
-        (Some(profile), _) => profile,
-        (None, Some(why)) => return Err(why.clone()),
-        (None, None) => return Err(Unavailable::because("no stacks were taken")),
-    };
-    if profile.snapshots.len() < ENOUGH {
-        return Err(Unavailable::because(format!(
-            "only {} snapshots of the stacks were taken, {ENOUGH} are needed",
-            profile.snapshots.len()
-        ))
-        .unlock("a longer window, --duration 10s"));
-    }
-    let seconds = window.need_change(|s| &s.server.status)?.seconds;
-    let synced = window.need_growth("Innodb_data_fsyncs")?;
-    let growth = |names: &[&str]| names.iter().filter_map(|name| window.status_growth(name)).sum::<f64>();
-    let standing = Standing::count(profile);
-    // A statement is counted when it begins: as many as are at work have not ended.
-    let changes = (growth(&CHANGES) - standing.at_work).max(0.0);
-    // One sync of another log serves each session at work once, and one I/O all that stand behind it.
-    let synced = synced.max(changes / standing.at_work.max(1.0));
-    let behind_one_io = (standing.at_work / standing.in_io.max(1.0)).max(1.0);
-    let completed = growth(&OF_INNODB) + changes / behind_one_io;
-    // Less than one I/O in the window: it lasts longer than that.
-    let one_s = |standing: f64, completed: f64| standing * seconds / completed.max(standing.max(1.0));
-    let one_io_s = one_s(standing.in_io, completed).max(one_s(standing.in_sync, synced));
-    let is_at_rest = changes < standing.in_commit.max(1.0);
-    let one_commit_s = if is_at_rest { standing.one_commit.seconds } else { 0.0 };
-    Ok(Measured { standing, seconds, completed, synced, one_io_s, one_commit_s })
-}
-
-/// What the I/Os of a window come to.
-struct Measured {
-    standing: Standing,
-    seconds: f64,
-    /// I/Os that ended.
-    completed: f64,
-    /// Syncs that ended.
-    synced: f64,
-    one_io_s: f64,
-    /// How long one I/O of a commit has stood, where no change ended meanwhile; else 0. What InnoDB counts says nothing of a binary log
-    /// on storage of its own.
-    one_commit_s: f64,
 }
 
 /// True where storage hangs, and a file that is being extended waits for it as all others do.
@@ -394,231 +232,4 @@ fn of_commits(measured: &Measured) -> Option<Finding> {
             .explains(&[commit_sync_bound::CAUSE.name])
             .finding(),
     )
-}
-
-/// Threads over the snapshots of a profile, means.
-#[derive(Debug, Default)]
-struct Standing {
-    /// In read, write or fsync of a file.
-    in_io: f64,
-    /// Of these, in fsync.
-    in_sync: f64,
-    /// Sessions that run a statement.
-    at_work: f64,
-    /// Of these, those that neither run nor wait for a CPU.
-    held_up: f64,
-    /// Of these, those at their commit.
-    in_commit: f64,
-    /// The longest write or sync of a commit.
-    one_commit: OneIo,
-    /// The first over time.
-    series: Series,
-}
-
-impl Standing {
-    fn count(profile: &Profile) -> Self {
-        let has_one_of = |functions: &[&str]| -> Vec<bool> {
-            (0..profile.stacks.len() as u32)
-                .map(|stack| {
-                    let observation = Observation { stack, ..Observation::default() };
-                    spin_samples::names(profile, &observation).any(|name| functions.contains(&name))
-                })
-                .collect()
-        };
-        let (runs_statement, commits) = (has_one_of(tables::STATEMENT), has_one_of(tables::COMMIT));
-        let is = |such: &[bool], stack: u32| such.get(stack as usize).copied().unwrap_or_default();
-        let at_s = |at: u32| profile.snapshots[at as usize].at_us as f64 / 1e6;
-        let mut in_io = vec![0.0; profile.snapshots.len()];
-        let (mut in_sync, mut at_work, mut held_up, mut in_commit) = (0.0, 0.0, 0.0, 0.0);
-        for one in &profile.observations {
-            let Some(count) = in_io.get_mut(one.snapshot as usize) else { continue };
-            if is_io(one) {
-                *count += 1.0;
-            }
-            in_sync += f64::from(u8::from(one.state == ThreadState::Sync));
-            if is(&runs_statement, one.stack) {
-                at_work += 1.0;
-                let goes_on = matches!(one.state, ThreadState::Running | ThreadState::Runnable);
-                held_up += f64::from(u8::from(!goes_on));
-                in_commit += f64::from(u8::from(!goes_on && is(&commits, one.stack)));
-            }
-        }
-        let snapshots = profile.snapshots.len() as f64;
-        let one_commit = OneIo::longest(profile, |one| {
-            matches!(one.state, ThreadState::DiskWrite | ThreadState::Sync) && is(&commits, one.stack)
-        });
-        Self {
-            in_io: mean(in_io.iter().copied()),
-            in_sync: in_sync / snapshots,
-            at_work: at_work / snapshots,
-            held_up: held_up / snapshots,
-            in_commit: in_commit / snapshots,
-            one_commit,
-            series: in_io.iter().enumerate().map(|(at, &count)| (at_s(at as u32), count)).collect(),
-        }
-    }
-}
-
-/// True for a thread that reads, writes or syncs a file.
-fn is_io(one: &Observation) -> bool {
-    matches!(one.state, ThreadState::DiskRead | ThreadState::DiskWrite | ThreadState::Sync)
-}
-
-/// One I/O in which a thread stands: the same stack in each snapshot from the first to the last.
-#[derive(Debug, Clone, Default)]
-pub(super) struct OneIo {
-    /// How long it has stood at least.
-    pub(super) seconds: f64,
-    /// The functions of the thread that have names, innermost first.
-    pub(super) functions: String,
-}
-
-impl OneIo {
-    /// True where no disk that works takes as long.
-    pub(super) fn hangs(&self) -> bool {
-        self.seconds >= HANGS_S
-    }
-
-    /// The longest of all threads.
-    pub(super) fn longest_of_all(window: &Window) -> Self {
-        window.profile.value().map_or_else(Self::default, |profile| Self::longest(profile, is_io))
-    }
-
-    /// The longest of those that count.
-    fn longest(profile: &Profile, counts: impl Fn(&Observation) -> bool) -> Self {
-        let at_s = |at: u32| profile.snapshots.get(at as usize).map_or(0.0, |cost| cost.at_us as f64 / 1e6);
-        // Of each thread, its stack, and the first and the last snapshot in which it stood there.
-        let mut stands: HashMap<u32, [u32; 3]> = HashMap::new();
-        let mut longest: Option<(f64, u32)> = None;
-        for one in profile.observations.iter().filter(|one| counts(one)) {
-            let now = [one.stack, one.snapshot, one.snapshot];
-            let [stack, since, last] = stands.entry(one.thread).or_insert(now);
-            if *stack == one.stack && one.snapshot <= *last + 1 {
-                *last = one.snapshot;
-            } else {
-                [*stack, *since, *last] = now;
-            }
-            let seconds = at_s(*last) - at_s(*since);
-            if longest.is_none_or(|(before_s, _)| seconds > before_s) {
-                longest = Some((seconds, one.stack));
-            }
-        }
-        longest.map_or_else(Self::default, |(seconds, stack)| {
-            let observation = Observation { stack, ..Observation::default() };
-            let named = spin_samples::names(profile, &observation).filter(|name| is_name(name));
-            Self { seconds, functions: named.take(SHOWN_FUNCTIONS).collect::<Vec<_>>().join(" < ") }
-        })
-    }
-
-    /// It, as evidence.
-    pub(super) fn evidence(&self) -> Vec<Evidence> {
-        let how_long = Evidence::new("one I/O has stood for", self.seconds, "s", "stacks").expected("< 1");
-        let where_it_stands = Evidence::new("it stands in", self.functions.clone(), "", "stacks");
-        std::iter::once(how_long).chain((!self.functions.is_empty()).then_some(where_it_stands)).collect()
-    }
-}
-
-/// Functions of a stack that are shown.
-const SHOWN_FUNCTIONS: usize = 4;
-
-#[cfg(test)]
-pub(crate) mod examples {
-    use spindoctor_model::stack::ThreadState::{Condition, Sync};
-
-    use super::*;
-    use crate::testing::{Build, session};
-
-    const SYNCS: &[&str] = &["fsync", "os_file_flush_func", "log_flusher"];
-    const COMMITS: &[&str] = &["pthread_cond_wait", "log_write_up_to", "trans_commit", "dispatch_command"];
-
-    fn committing(completed_per_s: f64) -> Build {
-        CHANGES
-            .iter()
-            .fold(Build::busy("8.0.36"), |build, name| build.counter(name, 0.0))
-            .counter("Innodb_data_fsyncs", completed_per_s)
-            .counter("Innodb_os_log_fsyncs", completed_per_s)
-            .only_snapshots(&[(1, Sync, SYNCS), (16, Condition, COMMITS)])
-            .sessions(|_| {
-                (20..36)
-                    .map(|id| session(id, "Query", "waiting for handler commit", "UPDATE t SET a = 1"))
-                    .collect()
-            })
-    }
-
-    pub(crate) fn fires() -> Window {
-        committing(0.2).log_syncs("wait/io/file/innodb/innodb_log_file", 0.2, 5e6).window()
-    }
-
-    /// A slow disk: a sync takes a tenth of a second, and ends.
-    pub(crate) fn near_miss() -> Window {
-        committing(10.0).window()
-    }
-
-    pub(crate) fn missing() -> Window {
-        Build::busy("8.0.36").without_profile().window()
-    }
-
-    #[test]
-    fn the_time_of_one_io_is_shown_and_stands_before_the_syncs_that_it_explains() {
-        let diagnosis = crate::diagnose(&fires());
-        let first = &diagnosis.findings[0];
-        assert_eq!(first.cause, CAUSE.name);
-        assert!(first.headline.contains("one I/O takes 5.0 s"), "{}", first.headline);
-    }
-
-    #[test]
-    fn not_one_io_in_the_window_lasts_longer_than_that() {
-        let Outcome::Fired(finding) = evaluate(&committing(0.0).window()) else { panic!() };
-        assert!(finding.headline.contains("one I/O takes 10.0 s"), "{}", finding.headline);
-    }
-
-    #[test]
-    fn statements_that_began_and_stand_are_no_ios_that_were_completed() {
-        // 16 sessions; in 10 s 16 statements began, none ended, and no sync.
-        let window = committing(0.0).counter("Com_update", 1.6).window();
-        let Outcome::Fired(finding) = evaluate(&window) else { panic!() };
-        assert!(finding.headline.contains("one I/O takes 10.0 s"), "{}", finding.headline);
-    }
-
-    #[test]
-    fn a_file_that_is_extended_waits_for_storage_that_hangs_and_keeps_one_busy_that_does_not() {
-        for (completed_per_s, hangs) in [(0.2, true), (0.7, false)] {
-            let window = committing(completed_per_s).window();
-            assert_eq!(super::hangs(&window), hangs);
-            let Outcome::Fired(finding) = evaluate(&window) else { panic!() };
-            let explains = finding.explains.iter().any(|cause| cause == file_extension_stall::CAUSE.name);
-            assert_eq!(explains, hangs);
-        }
-    }
-
-    /// A binary log on a file system that is frozen: InnoDB's own I/O goes on.
-    fn frozen_log(changes_per_s: f64) -> Window {
-        const WRITES: &[&str] =
-            &["write", "my_write", "MYSQL_BIN_LOG::ordered_commit", "trans_commit", "dispatch_command"];
-        const QUEUES: &[&str] = &[
-            "pthread_cond_wait",
-            "Commit_stage_manager::enroll_for",
-            "MYSQL_BIN_LOG::ordered_commit",
-            "dispatch_command",
-        ];
-        committing(30.0)
-            .counter("Com_update", changes_per_s)
-            .only_snapshots(&[(1, ThreadState::DiskWrite, WRITES), (9, Condition, QUEUES)])
-            .window()
-    }
-
-    #[test]
-    fn a_write_of_a_commit_that_does_not_end_is_named_though_other_storage_answers() {
-        let Outcome::Fired(finding) = evaluate(&frozen_log(0.0)) else { panic!() };
-        assert!(finding.headline.contains("one I/O of a commit has stood for"), "{}", finding.headline);
-        assert!(finding.score > 0.9, "{}", finding.score);
-        // Commits that end one after the other stand in the same functions.
-        assert_eq!(evaluate(&frozen_log(5.0)), Outcome::Clear);
-    }
-
-    #[test]
-    fn a_quiet_server_whose_thread_syncs_alone_is_clear() {
-        let window = committing(0.2).only_snapshots(&[(1, Sync, SYNCS)]).window();
-        assert_eq!(evaluate(&window), Outcome::Clear);
-    }
 }

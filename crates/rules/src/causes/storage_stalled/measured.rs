@@ -1,0 +1,130 @@
+//! What the stacks and the counters come to: who stands in I/O, and how long one I/O takes by Little's law.
+
+use spindoctor_model::stack::{Observation, Profile, ThreadState};
+use spindoctor_model::window::Series;
+use spindoctor_model::{Unavailable, Window};
+
+use super::one_io::{OneIo, is_io};
+use crate::sessions::mean;
+use crate::spin_samples;
+use crate::time_model::tables;
+
+/// Snapshots below which no mean is given.
+const ENOUGH: usize = 5;
+
+/// I/Os completed, as InnoDB counts them.
+const OF_INNODB: [&str; 3] = ["Innodb_data_reads", "Innodb_data_writes", "Innodb_data_fsyncs"];
+
+/// Statements that change rows, each an I/O, or a part of one that a group shares, where another log is synced, or where
+/// the writes of the redo log are not counted, as on MariaDB. Handler_commit is no measure of them:
+/// it counts what the server commits in its own dictionary, too.
+pub(super) const CHANGES: [&str; 5] = ["Com_commit", "Com_insert", "Com_update", "Com_delete", "Com_replace"];
+
+/// What the I/Os of a window come to.
+pub(super) struct Measured {
+    pub(super) standing: Standing,
+    pub(super) seconds: f64,
+    /// I/Os that ended.
+    pub(super) completed: f64,
+    /// Syncs that ended.
+    pub(super) synced: f64,
+    pub(super) one_io_s: f64,
+    /// How long one I/O of a commit has stood, where no change ended meanwhile; else 0. What InnoDB counts says nothing of a binary log
+    /// on storage of its own.
+    pub(super) one_commit_s: f64,
+}
+
+/// Measures them; an error where no stacks or no counters were read.
+pub(super) fn measure(window: &Window) -> Result<Measured, Unavailable> {
+    let profile = match (window.profile.value(), window.profile.unavailable()) {
+        (Some(profile), _) => profile,
+        (None, Some(why)) => return Err(why.clone()),
+        (None, None) => return Err(Unavailable::because("no stacks were taken")),
+    };
+    if profile.snapshots.len() < ENOUGH {
+        return Err(Unavailable::because(format!(
+            "only {} snapshots of the stacks were taken, {ENOUGH} are needed",
+            profile.snapshots.len()
+        ))
+        .unlock("a longer window, --duration 10s"));
+    }
+    let seconds = window.need_change(|s| &s.server.status)?.seconds;
+    let synced = window.need_growth("Innodb_data_fsyncs")?;
+    let growth = |names: &[&str]| names.iter().filter_map(|name| window.status_growth(name)).sum::<f64>();
+    let standing = Standing::count(profile);
+    // A statement is counted when it begins: as many as are at work have not ended.
+    let changes = (growth(&CHANGES) - standing.at_work).max(0.0);
+    // One sync of another log serves each session at work once, and one I/O all that stand behind it.
+    let synced = synced.max(changes / standing.at_work.max(1.0));
+    let behind_one_io = (standing.at_work / standing.in_io.max(1.0)).max(1.0);
+    let completed = growth(&OF_INNODB) + changes / behind_one_io;
+    // Less than one I/O in the window: it lasts longer than that.
+    let one_s = |standing: f64, completed: f64| standing * seconds / completed.max(standing.max(1.0));
+    let one_io_s = one_s(standing.in_io, completed).max(one_s(standing.in_sync, synced));
+    let is_at_rest = changes < standing.in_commit.max(1.0);
+    let one_commit_s = if is_at_rest { standing.one_commit.seconds } else { 0.0 };
+    Ok(Measured { standing, seconds, completed, synced, one_io_s, one_commit_s })
+}
+
+/// Threads over the snapshots of a profile, means.
+#[derive(Debug, Default)]
+pub(super) struct Standing {
+    /// In read, write or fsync of a file.
+    pub(super) in_io: f64,
+    /// Of these, in fsync.
+    pub(super) in_sync: f64,
+    /// Sessions that run a statement.
+    pub(super) at_work: f64,
+    /// Of these, those that neither run nor wait for a CPU.
+    pub(super) held_up: f64,
+    /// Of these, those at their commit.
+    pub(super) in_commit: f64,
+    /// The longest write or sync of a commit.
+    pub(super) one_commit: OneIo,
+    /// The first over time.
+    pub(super) series: Series,
+}
+
+impl Standing {
+    fn count(profile: &Profile) -> Self {
+        let has_one_of = |functions: &[&str]| -> Vec<bool> {
+            (0..profile.stacks.len() as u32)
+                .map(|stack| {
+                    let observation = Observation { stack, ..Observation::default() };
+                    spin_samples::names(profile, &observation).any(|name| functions.contains(&name))
+                })
+                .collect()
+        };
+        let (runs_statement, commits) = (has_one_of(tables::STATEMENT), has_one_of(tables::COMMIT));
+        let is = |such: &[bool], stack: u32| such.get(stack as usize).copied().unwrap_or_default();
+        let at_s = |at: u32| profile.snapshots[at as usize].at_us as f64 / 1e6;
+        let mut in_io = vec![0.0; profile.snapshots.len()];
+        let (mut in_sync, mut at_work, mut held_up, mut in_commit) = (0.0, 0.0, 0.0, 0.0);
+        for one in &profile.observations {
+            let Some(count) = in_io.get_mut(one.snapshot as usize) else { continue };
+            if is_io(one) {
+                *count += 1.0;
+            }
+            in_sync += f64::from(u8::from(one.state == ThreadState::Sync));
+            if is(&runs_statement, one.stack) {
+                at_work += 1.0;
+                let goes_on = matches!(one.state, ThreadState::Running | ThreadState::Runnable);
+                held_up += f64::from(u8::from(!goes_on));
+                in_commit += f64::from(u8::from(!goes_on && is(&commits, one.stack)));
+            }
+        }
+        let snapshots = profile.snapshots.len() as f64;
+        let one_commit = OneIo::longest(profile, |one| {
+            matches!(one.state, ThreadState::DiskWrite | ThreadState::Sync) && is(&commits, one.stack)
+        });
+        Self {
+            in_io: mean(in_io.iter().copied()),
+            in_sync: in_sync / snapshots,
+            at_work: at_work / snapshots,
+            held_up: held_up / snapshots,
+            in_commit: in_commit / snapshots,
+            one_commit,
+            series: in_io.iter().enumerate().map(|(at, &count)| (at_s(at as u32), count)).collect(),
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Sessions that wait for their commit behind an I/O, and how many I/Os end meanwhile.
+
+use spindoctor_model::stack::ThreadState::{self, Condition, Sync};
+
+use super::measured::CHANGES;
+use super::*;
+use crate::testing::{Build, session};
+
+const SYNCS: &[&str] = &["fsync", "os_file_flush_func", "log_flusher"];
+const COMMITS: &[&str] = &["pthread_cond_wait", "log_write_up_to", "trans_commit", "dispatch_command"];
+
+fn committing(completed_per_s: f64) -> Build {
+    CHANGES
+        .iter()
+        .fold(Build::busy("8.0.36"), |build, name| build.counter(name, 0.0))
+        .counter("Innodb_data_fsyncs", completed_per_s)
+        .counter("Innodb_os_log_fsyncs", completed_per_s)
+        .only_snapshots(&[(1, Sync, SYNCS), (16, Condition, COMMITS)])
+        .sessions(|_| {
+            (20..36)
+                .map(|id| session(id, "Query", "waiting for handler commit", "UPDATE t SET a = 1"))
+                .collect()
+        })
+}
+
+pub(crate) fn fires() -> Window {
+    committing(0.2).log_syncs("wait/io/file/innodb/innodb_log_file", 0.2, 5e6).window()
+}
+
+/// A slow disk: a sync takes a tenth of a second, and ends.
+pub(crate) fn near_miss() -> Window {
+    committing(10.0).window()
+}
+
+pub(crate) fn missing() -> Window {
+    Build::busy("8.0.36").without_profile().window()
+}
+
+#[test]
+fn the_time_of_one_io_is_shown_and_stands_before_the_syncs_that_it_explains() {
+    let diagnosis = crate::diagnose(&fires());
+    let first = &diagnosis.findings[0];
+    assert_eq!(first.cause, CAUSE.name);
+    assert!(first.headline.contains("one I/O takes 5.0 s"), "{}", first.headline);
+}
+
+#[test]
+fn not_one_io_in_the_window_lasts_longer_than_that() {
+    let Outcome::Fired(finding) = evaluate(&committing(0.0).window()) else { panic!() };
+    assert!(finding.headline.contains("one I/O takes 10.0 s"), "{}", finding.headline);
+}
+
+#[test]
+fn statements_that_began_and_stand_are_no_ios_that_were_completed() {
+    // 16 sessions; in 10 s 16 statements began, none ended, and no sync.
+    let window = committing(0.0).counter("Com_update", 1.6).window();
+    let Outcome::Fired(finding) = evaluate(&window) else { panic!() };
+    assert!(finding.headline.contains("one I/O takes 10.0 s"), "{}", finding.headline);
+}
+
+#[test]
+fn a_file_that_is_extended_waits_for_storage_that_hangs_and_keeps_one_busy_that_does_not() {
+    for (completed_per_s, hangs) in [(0.2, true), (0.7, false)] {
+        let window = committing(completed_per_s).window();
+        assert_eq!(super::hangs(&window), hangs);
+        let Outcome::Fired(finding) = evaluate(&window) else { panic!() };
+        let explains = finding.explains.iter().any(|cause| cause == file_extension_stall::CAUSE.name);
+        assert_eq!(explains, hangs);
+    }
+}
+
+/// A binary log on a file system that is frozen: InnoDB's own I/O goes on.
+fn frozen_log(changes_per_s: f64) -> Window {
+    const WRITES: &[&str] =
+        &["write", "my_write", "MYSQL_BIN_LOG::ordered_commit", "trans_commit", "dispatch_command"];
+    const QUEUES: &[&str] = &[
+        "pthread_cond_wait",
+        "Commit_stage_manager::enroll_for",
+        "MYSQL_BIN_LOG::ordered_commit",
+        "dispatch_command",
+    ];
+    committing(30.0)
+        .counter("Com_update", changes_per_s)
+        .only_snapshots(&[(1, ThreadState::DiskWrite, WRITES), (9, Condition, QUEUES)])
+        .window()
+}
+
+#[test]
+fn a_write_of_a_commit_that_does_not_end_is_named_though_other_storage_answers() {
+    let Outcome::Fired(finding) = evaluate(&frozen_log(0.0)) else { panic!() };
+    assert!(finding.headline.contains("one I/O of a commit has stood for"), "{}", finding.headline);
+    assert!(finding.score > 0.9, "{}", finding.score);
+    // Commits that end one after the other stand in the same functions.
+    assert_eq!(evaluate(&frozen_log(5.0)), Outcome::Clear);
+}
+
+#[test]
+fn a_quiet_server_whose_thread_syncs_alone_is_clear() {
+    let window = committing(0.2).only_snapshots(&[(1, Sync, SYNCS)]).window();
+    assert_eq!(evaluate(&window), Outcome::Clear);
+}
