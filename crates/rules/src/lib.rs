@@ -13,6 +13,7 @@ pub mod causes;
 pub mod commit_spin;
 mod commits;
 pub mod connections;
+mod cpus;
 pub mod deadlock;
 mod diagnose;
 pub mod dives;

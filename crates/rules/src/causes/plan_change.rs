@@ -10,7 +10,7 @@ use spindoctor_statements::Grown;
 use super::{cpu_saturated, read_io_bound, rows_read_waste};
 use crate::draft::Draft;
 use crate::sessions::shortened;
-use crate::{Cause, Costs, Outcome, Rule, Stacks};
+use crate::{Cause, Costs, Outcome, Rule, Stacks, cpus};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -143,7 +143,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     if ratio < TIME_RATIO {
         return Ok(None);
     }
-    let cpus = window.latest(|s| &s.host.effective_cpus).map_or(1.0, |effective| effective.cpus.max(0.01));
+    let cpus = cpus::effective(window);
     let score = ratio * (worst.time_s() / change.seconds / cpus).min(1.0);
     Ok(Some(finding(&worst, ratio, score, change.seconds)))
 }

@@ -8,7 +8,7 @@ use crate::draft::Draft;
 use crate::sessions::Waiting;
 use crate::since_start::{self, SinceStart};
 use crate::spin_samples::{self, SpinSamples};
-use crate::{Cause, Costs, Outcome, Rule, Stacks};
+use crate::{Cause, Costs, Outcome, Rule, Stacks, cpus};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -214,7 +214,7 @@ fn made_per_s(window: &Window) -> Option<f64> {
 
 /// Part of the effective CPUs that goes into opening and closing.
 fn cpu_ratio(window: &Window, opened_per_s: f64) -> f64 {
-    let cpus = window.latest(|s| &s.host.effective_cpus).map_or(1.0, |effective| effective.cpus.max(0.01));
+    let cpus = cpus::effective(window);
     let by_samples = || {
         let samples = SpinSamples::from_window(window).ok()?;
         let profile = samples.profile();

@@ -1,0 +1,227 @@
+//! Statements that scan, with and without a summary that has them.
+
+use spindoctor_model::mysql::ServerThread;
+
+use super::*;
+use crate::testing::{Build, Rows, answer, session, transaction};
+
+const SCAN: &str = "SELECT * FROM orders WHERE note = ?";
+
+/// Twelve scans a second of a table of 200,000 rows, 150 ms each.
+pub(crate) fn fires() -> Window {
+    Build::busy("8.0.36")
+        .digest_scans(SCAN, 12.0, 150_000.0, Rows { examined: 200_000.0, sent: 2.0 }, 1.0)
+        .window()
+}
+
+/// A sum over a range of an index, and a scan of a small table.
+pub(crate) fn near_miss() -> Window {
+    Build::busy("8.0.36")
+        .digest("SELECT SUM ( k ) FROM orders WHERE id BETWEEN ? AND ?", 12.0, 50_000.0, 100_000.0, 1.0)
+        .digest_scans(
+            "SELECT * FROM settings WHERE name = ?",
+            400.0,
+            300.0,
+            Rows { examined: 200.0, sent: 1.0 },
+            1.0,
+        )
+        .window()
+}
+
+pub(crate) fn missing() -> Window {
+    Build::busy("8.0.36").no_session(spindoctor_model::NoSessionKind::Silent).window()
+}
+
+fn found(window: &Window) -> Finding {
+    match evaluate(window) {
+        Outcome::Fired(finding) => finding,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_statement_and_its_share_of_the_time_are_named() {
+    let finding = found(&fires());
+    assert!(
+        finding.headline.contains("200,000 read for 2 returned by SELECT * FROM orders"),
+        "{}",
+        finding.headline
+    );
+    assert!(finding.score > 0.2 && finding.score < 0.5, "{}", finding.score);
+}
+
+/// Its rows are counted for the INSERT, whose own plan shows nothing.
+#[test]
+fn a_trigger_that_scans_is_looked_for_where_an_insert_reads_rows() {
+    let window = Build::busy("5.7.22").digest_scans(
+        "INSERT INTO orders VALUES ( ... )",
+        12.0,
+        150_000.0,
+        Rows { examined: 200_000.0, sent: 0.0 },
+        1.0,
+    );
+    let finding = found(&window.window());
+    assert!(finding.why.contains("A trigger of its table does"), "{}", finding.why);
+    assert!(finding.remedies[0].statement.starts_with("SHOW TRIGGERS"), "{:?}", finding.remedies);
+}
+
+#[test]
+fn one_report_on_an_idle_host_is_a_note_at_most() {
+    let window = Build::busy("8.0.36")
+        .digest_scans(SCAN, 0.5, 300_000.0, Rows { examined: 400_000.0, sent: 2.0 }, 1.0)
+        .window();
+    match evaluate(&window) {
+        Outcome::Clear => {}
+        Outcome::Fired(finding) => assert_eq!(finding.severity, spindoctor_model::Severity::Note),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// As sysbench leaves it on 5.6.14: two connections scan by prepared statements, and no summary has them.
+fn prepared(bytes_sent_per_s: f64) -> Build {
+    Build::busy("5.6.14")
+        .digest("SELECT c FROM t WHERE id = ?", 10.0, 100.0, 1.0, 1.0)
+        .counter("Handler_read_rnd_next", 6e6)
+        .counter("Innodb_rows_read", 6e6)
+        .counter("Com_stmt_execute", 30.0)
+        .counter("Questions", 60.0)
+        .counter("Rows_sent", 10.0)
+        .sessions(|_| vec![session(20, "Execute", "Sending data", "")])
+        .counter("Bytes_sent", bytes_sent_per_s)
+}
+
+#[test]
+fn scans_by_prepared_statements_are_found_where_no_summary_has_them() {
+    let finding = found(&prepared(3_000.0).window());
+    assert!(finding.headline.contains("by prepared statements"), "{}", finding.headline);
+    assert!(finding.evidence.iter().any(|evidence| evidence.reading == "prepared statements executed"));
+    // A dump beside them sends what it reads.
+    assert!(matches!(evaluate(&prepared(60e6).window()), Outcome::Clear));
+    // MariaDB counts the rows of all of them together, and has no text to look at.
+    let text = StatementDigest::WITHOUT_TEXT;
+    let together =
+        prepared(3_000.0).digest_scans(text, 150.0, 16_000.0, Rows { examined: 20_000.0, sent: 0.0 }, 1.0);
+    let finding = found(&together.window());
+    assert!(finding.headline.contains("by prepared statements"), "{}", finding.headline);
+}
+
+#[test]
+fn executions_that_the_summary_calls_so_are_statements_too() {
+    let window = Build::busy("9.7.4")
+        .digest_scans(
+            "EXECUTE SELECT `c` FROM `t` WHERE `pad` = ?",
+            12.0,
+            150_000.0,
+            Rows { examined: 200_000.0, sent: 2.0 },
+            1.0,
+        )
+        .window();
+    let finding = found(&window);
+    assert!(finding.headline.contains("returned by SELECT `c` FROM `t`"), "{}", finding.headline);
+    assert!(finding.remedies[0].statement.starts_with("EXPLAIN SELECT"), "{}", finding.remedies[0].statement);
+}
+
+/// One session counts pairs of rows for minutes, beside clients that are well served; so many threads wait for a CPU.
+fn runs_on(queued_cpus: f64) -> Window {
+    let pairs = "SELECT COUNT(*) FROM a JOIN b ON a.k < b.k";
+    let clients = |at: usize| at.is_multiple_of(3).then(|| session(31, "Query", "executing", "SELECT 1"));
+    without_summary()
+        .without_profile()
+        .runs(1.2, queued_cpus)
+        .sessions(move |at| {
+            let report =
+                ServerThread { time_s: 70.0 + at as f64, ..session(20, "Query", "executing", pairs) };
+            std::iter::once(report).chain(clients(at)).collect()
+        })
+        .window()
+}
+
+#[test]
+fn one_statement_that_runs_on_is_a_note_while_the_others_are_well_served() {
+    let finding = found(&runs_on(0.02));
+    assert_eq!(finding.severity, spindoctor_model::Severity::Note, "{}", finding.score);
+    assert_eq!(
+        finding.headline,
+        "One statement of connection 20 reads 3,000,000 rows a second by scans and takes about 0.6 CPUs: SELECT COUNT(*) FROM a \
+         JOIN b ON a.k < b.k"
+    );
+    assert!(finding.evidence.iter().any(|evidence| evidence.reading == "CPUs that the scans take"));
+    // Five threads wait for a CPU meanwhile.
+    assert!(found(&runs_on(5.0)).score > 0.1, "{}", found(&runs_on(5.0)).score);
+}
+
+fn without_summary() -> Build {
+    Build::busy("10.11.19-MariaDB")
+        .counter("Handler_read_rnd_next", 3e6)
+        .counter("Innodb_rows_read", 3.1e6)
+        .counter("Rows_sent", 30.0)
+        .each(|_, server, _| server.digests = spindoctor_model::Reading::NotAsked)
+}
+
+#[test]
+fn a_literal_behind_a_comment_is_in_no_finding() {
+    let statement = "SELECT /* it's */ name FROM t WHERE email = 'alice@example.com'";
+    let window =
+        without_summary().sessions(move |_| vec![session(20, "Query", "Sending data", statement)]).window();
+    let finding = found(&window);
+    assert!(finding.headline.contains("SELECT name FROM t"), "{}", finding.headline);
+    let all = serde_json::to_string(&finding).unwrap();
+    assert!(!all.contains("alice"), "{all}");
+}
+
+#[test]
+fn without_the_summary_the_counters_show_and_the_thread_list_names_the_statement() {
+    let window = without_summary()
+        .sessions(|at| {
+            vec![session(
+                20,
+                "Query",
+                "Sending data",
+                &format!("SELECT * FROM orders WHERE note = 'x{at}' LIMIT 5"),
+            )]
+        })
+        .window();
+    let finding = found(&window);
+    assert!(
+        finding.headline.ends_with("SELECT * FROM orders WHERE note = ? LIMIT ?"),
+        "{}",
+        finding.headline
+    );
+    assert!((0.1..0.2).contains(&finding.score), "{}", finding.score);
+}
+
+#[test]
+fn who_reads_whole_tables_because_that_is_its_work_wastes_nothing() {
+    let of = |statement: &'static str| {
+        let window = without_summary().sessions(move |_| vec![session(20, "Query", "", statement)]);
+        evaluate(&window.window())
+    };
+    for statement in [
+        "ALTER TABLE orders ENGINE = InnoDB, ALGORITHM = COPY",
+        "/* nightly */ ANALYZE TABLE orders",
+        "CREATE INDEX noted ON orders (note)",
+        "LOAD DATA INFILE 'orders.csv' INTO TABLE orders",
+    ] {
+        assert_eq!(of(statement), Outcome::Clear, "{statement}");
+    }
+    // What has no plan of its own is not asked for one.
+    let Outcome::Fired(finding) = of("CALL close_the_day()") else { panic!("a procedure that scans") };
+    assert!(!finding.remedies[0].statement.starts_with("EXPLAIN"), "{finding:#?}");
+}
+
+#[test]
+fn who_waits_for_a_row_is_not_the_one_that_scans() {
+    const CHANGE: &str = "UPDATE zebras SET k = k + 1 WHERE id = 1";
+    let window = without_summary()
+        .sessions(|_| {
+            let mut sessions =
+                vec![session(20, "Query", "Sending data", "SELECT * FROM orders WHERE note = 'x'")];
+            sessions.extend((21..28).map(|id| session(id, "Query", "Updating", CHANGE)));
+            sessions
+        })
+        .each(|at_s, server, _| {
+            let waiting = (21..28).map(|id| transaction(id, "LOCK WAIT", 5.0)).collect();
+            server.transactions = answer(at_s, waiting);
+        });
+    assert!(found(&window.window()).headline.contains("FROM orders"));
+}
