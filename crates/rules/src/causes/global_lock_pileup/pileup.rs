@@ -1,0 +1,99 @@
+//! Who blocks the others, as far as the lists show it.
+
+use spindoctor_model::mysql::{ServerSample, ServerThread};
+use spindoctor_model::wait_graph::LockKind;
+use spindoctor_model::{Sample, Window};
+
+use super::waits;
+use crate::sessions;
+use crate::wait_graph::{TABLE_FLUSH, Verdict};
+
+/// The sessions that wait, and behind whom.
+pub(super) struct Pileup<'w> {
+    pub(super) window: &'w Window,
+    /// The sample that shows it.
+    pub(super) sample: &'w Sample,
+    /// How many wait.
+    pub(super) waiters: u64,
+    /// Who blocks them.
+    pub(super) culprit: Option<Verdict<'w>>,
+    /// The culprit holds nothing global: a FLUSH that waits for it does.
+    pub(super) through_flush: bool,
+    /// Nothing shows what the culprit holds.
+    pub(super) is_a_guess: bool,
+    /// They wait for a lock of the whole server, and not for tables to be flushed alone.
+    pub(super) is_locked: bool,
+    /// Where nobody is the culprit: nobody waits but this one, which wants the lock; what it waits for is elsewhere.
+    pub(super) alone: Option<&'w ServerThread>,
+    /// It has the first of its two locks: who waits for that waits for it, and it for commits.
+    pub(super) has_half: Option<&'w ServerThread>,
+    /// The statement for which the one that wants the lock most likely waits.
+    pub(super) kept_by: Option<&'w ServerThread>,
+}
+
+impl<'w> Pileup<'w> {
+    pub(super) fn from_window(window: &'w Window, waiters: u64) -> Self {
+        let (sample, culprit) =
+            Verdict::from_most_samples(window, &[LockKind::Global, LockKind::Backup], waits);
+        let server = &sample.server;
+        let flusher = flusher(server);
+        let waiting = || server.threads.value().into_iter().flatten().filter(|thread| waits(thread));
+        let is_locked = flusher.is_some_and(takes_a_lock) || waiting().any(waits_for_the_server);
+        let alone = flusher.filter(|_| culprit.is_none() && waiting().count() == 1);
+        // Of several that wait, one may want the whole server, and the others wait behind it.
+        let wanting = flusher.filter(|_| culprit.is_none() && is_locked);
+        let has_half =
+            wanting.filter(|flush| flush.state.to_ascii_lowercase().starts_with("waiting for commit lock"));
+        let began_before = |writer: &ServerThread| wanting.is_some_and(|flush| writer.time_s >= flush.time_s);
+        let kept_by = wanting
+            .and_then(|_| oldest_writer(server))
+            .filter(|writer| alone.is_some() || began_before(writer));
+        Self {
+            window,
+            sample,
+            waiters,
+            through_flush: culprit.as_ref().is_some_and(|culprit| culprit.root.object == TABLE_FLUSH),
+            is_a_guess: culprit.as_ref().is_some_and(Verdict::is_a_guess),
+            culprit,
+            is_locked,
+            alone,
+            has_half,
+            kept_by,
+        }
+    }
+
+    /// What would name the holder where no list of locks does.
+    pub(super) fn unlock(&self) -> Option<String> {
+        let missing = self.window.missing(|s| &s.server.metadata_locks)?;
+        missing.unlock.filter(|_| self.culprit.is_none() || self.is_a_guess)
+    }
+}
+
+/// A FLUSH without a lock makes copies of tables old: a session that opens one waits for who still uses it, and not for the FLUSH.
+fn takes_a_lock(flush: &ServerThread) -> bool {
+    flush.statement.as_deref().is_none_or(|statement| statement.to_ascii_lowercase().contains("read lock"))
+}
+
+/// True for one that waits for a lock of the whole server, and not for tables to be flushed alone.
+fn waits_for_the_server(thread: &ServerThread) -> bool {
+    waits(thread) && !thread.state.to_ascii_lowercase().starts_with("waiting for table flush")
+}
+
+/// The statement at work that has run longest of those that change rows or lock them to do so: a lock of the whole server waits for
+/// them, and not for who reads.
+fn oldest_writer(server: &ServerSample) -> Option<&ServerThread> {
+    let writers = sessions::at_work(server.threads.value()?).filter(|thread| {
+        !waits(thread) && thread.statement.as_deref().is_some_and(spindoctor_sql::locks_rows)
+    });
+    writers.max_by(|one, other| one.time_s.total_cmp(&other.time_s))
+}
+
+/// A FLUSH, backup or lock statement that waits.
+fn flusher(server: &ServerSample) -> Option<&ServerThread> {
+    server.threads.value()?.iter().find(|thread| waits(thread) && locks_all(thread))
+}
+
+/// True for a statement that locks the whole server.
+pub(super) fn locks_all(thread: &ServerThread) -> bool {
+    thread.statement.as_deref().is_some_and(spindoctor_sql::locks_the_server)
+}

@@ -1,0 +1,228 @@
+//! Writers behind a FLUSH or a backup, with and without a list of locks.
+
+use spindoctor_model::mysql::MetadataLock;
+
+use super::*;
+use crate::testing::{Build, answer, session};
+
+fn lock(connection: u64, object_type: &str, lock_type: &str, granted: bool) -> MetadataLock {
+    MetadataLock {
+        object_type: object_type.into(),
+        lock_type: lock_type.into(),
+        granted,
+        owner_internal_id: Some(connection + 40),
+        ..MetadataLock::default()
+    }
+}
+
+fn writers(state: &str) -> Vec<ServerThread> {
+    (20..40).map(|id| session(id, "Query", state, "UPDATE sbtest1 SET k = 1 WHERE id = 1")).collect()
+}
+
+/// Connection 7 took FLUSH TABLES WITH READ LOCK and went away.
+pub(crate) fn fires() -> Window {
+    Build::busy("8.0.36")
+        .sessions(|_| {
+            let mut sessions = writers("Waiting for global read lock");
+            sessions.push(session(7, "Sleep", "", ""));
+            sessions
+        })
+        .each(|at_s, server, _| {
+            let mut locks = vec![
+                lock(50, "GLOBAL", "INTENTION_EXCLUSIVE", true),
+                lock(7, "GLOBAL", "SHARED", true),
+                lock(7, "COMMIT", "SHARED", true),
+            ];
+            locks.extend((20..40).map(|id| lock(id, "GLOBAL", "INTENTION_EXCLUSIVE", false)));
+            server.metadata_locks = answer(at_s, locks);
+        })
+        .window()
+}
+
+/// A backup takes the lock for an instant.
+pub(crate) fn near_miss() -> Window {
+    Build::busy("8.0.36")
+        .sessions(|at| match at {
+            3 => vec![session(20, "Query", "Waiting for commit lock", "COMMIT")],
+            _ => vec![session(20, "Query", "executing", "COMMIT")],
+        })
+        .window()
+}
+
+pub(crate) fn missing() -> Window {
+    Build::busy("8.0.36").no_session(spindoctor_model::NoSessionKind::Silent).window()
+}
+
+fn found(window: &Window) -> Finding {
+    match CAUSE.evaluate(window, crate::session_time(window).as_ref()) {
+        Outcome::Fired(finding) => finding,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_root_is_the_idle_holder_of_the_global_lock_and_no_writer() {
+    let finding = found(&fires());
+    assert_eq!(finding.root.as_ref().unwrap().connection_id, Some(7));
+    assert_eq!(finding.headline, "Connection 7 blocks 20 sessions: it holds a global lock and is idle");
+    assert_eq!(finding.remedies[0].statement, "KILL 7");
+}
+
+#[test]
+fn where_the_flush_itself_waits_the_root_is_the_long_query() {
+    let window = Build::busy("10.11.19-MariaDB")
+        .sessions(|_| {
+            let mut sessions = writers("Waiting for backup lock");
+            sessions.push(session(7, "Query", "Waiting for table flush", "FLUSH TABLES WITH READ LOCK"));
+            let mut report = session(9, "Query", "Sending data", "SELECT SLEEP(600) FROM sbtest1");
+            report.time_s = 600.0;
+            sessions.extend([report, session(10, "Query", "Sending data", "SELECT 1")]);
+            sessions
+        })
+        .window();
+    let finding = found(&window);
+    assert_eq!(finding.root.as_ref().unwrap().connection_id, Some(9));
+    let statements: Vec<_> = finding.remedies.iter().map(|remedy| remedy.statement.as_str()).collect();
+    assert_eq!(statements, ["KILL QUERY 9", "KILL 7"]);
+}
+
+#[test]
+fn whose_change_a_flush_waits_for_is_named_though_others_queue_behind_it() {
+    let found_with = |change_s: f64| {
+        let window = Build::busy("10.11.19-MariaDB").sessions(move |_| {
+            let mut sessions = writers("Waiting for backup lock");
+            let flush = session(7, "Query", "Waiting for backup lock", "FLUSH TABLES WITH READ LOCK");
+            let change = session(9, "Query", "User sleep", "UPDATE stock SET n = SLEEP(50) WHERE id = 1");
+            sessions
+                .extend([ServerThread { time_s: 5.0, ..flush }, ServerThread { time_s: change_s, ..change }]);
+            sessions
+        });
+        found(&window.window())
+    };
+    let finding = found_with(9.0);
+    assert!(
+        finding.headline.contains("most likely connection 9 keeps a FLUSH from it"),
+        "{}",
+        finding.headline
+    );
+    let kills: Vec<_> = finding.remedies.iter().map(|remedy| remedy.statement.as_str()).take(2).collect();
+    assert_eq!(kills, ["KILL QUERY 9", "KILL 7"]);
+    // What began after the FLUSH is not what it waits for.
+    let finding = found_with(2.0);
+    assert!(!finding.headline.contains("connection 9"), "{}", finding.headline);
+}
+
+#[test]
+fn a_statement_that_changes_rows_spoils_no_backup_when_it_is_ended() {
+    let window = Build::busy("9.7.4")
+        .sessions(|_| {
+            let mut sessions = writers("Waiting for global read lock");
+            sessions.push(session(7, "Query", "Waiting for global read lock", "FLUSH TABLES WITH READ LOCK"));
+            sessions.push(session(9, "Query", "User sleep", "UPDATE stock SET n = SLEEP(50) WHERE id = 1"));
+            sessions
+        })
+        .each(|at_s, server, _| {
+            let mut locks =
+                vec![lock(9, "GLOBAL", "INTENTION_EXCLUSIVE", true), lock(7, "GLOBAL", "SHARED", false)];
+            locks.extend((20..40).map(|id| lock(id, "GLOBAL", "INTENTION_EXCLUSIVE", false)));
+            server.metadata_locks = answer(at_s, locks);
+        })
+        .window();
+    let finding = found(&window);
+    assert_eq!(finding.root.as_ref().and_then(|root| root.connection_id), Some(9));
+    let remedy = &finding.remedies[0];
+    assert!(
+        remedy.statement == "KILL QUERY 9" && remedy.risk.starts_with("That statement is lost"),
+        "{remedy:?}"
+    );
+}
+
+/// Writers that have waited for 3 s, and sessions that have rested for so long; nobody lists locks.
+fn rested(resting: &[(u64, f64)]) -> Finding {
+    let sessions: Vec<ServerThread> = resting
+        .iter()
+        .map(|&(id, time_s)| ServerThread { time_s, ..session(id, "Sleep", "", "") })
+        .chain(writers("Waiting for backup lock"))
+        .collect();
+    let unread = Unavailable::because("no plugin").unlock("INSTALL SONAME 'metadata_lock_info'");
+    let window = Build::busy("10.11.19-MariaDB").sessions(move |_| sessions.clone()).each(|_, server, _| {
+        server.metadata_locks = spindoctor_model::Reading::Unavailable(unread.clone());
+    });
+    found(&window.window())
+}
+
+#[test]
+fn an_idle_holder_that_no_list_names_is_who_alone_was_there_before_they_began_to_wait() {
+    // Alone, and beside one that came to rest later.
+    for resting in [&[(7, 3.2)][..], &[(7, 3.2), (8, 1.0)]] {
+        let finding = rested(resting);
+        assert_eq!(finding.root.as_ref().and_then(|root| root.connection_id), Some(7), "{resting:?}");
+        assert_eq!(
+            finding.headline,
+            "Connection 7 most likely blocks 20 sessions: it alone was there before they began to wait"
+        );
+        assert_eq!(finding.remedies[0].statement, "KILL 7");
+        assert!(finding.why.contains("It is inferred"), "{}", finding.why);
+        let reads = finding.evidence.iter().map(|evidence| evidence.reading.as_str());
+        assert!(reads.clone().any(|reading| reading == "what would name the holder"));
+    }
+}
+
+#[test]
+fn an_idle_holder_that_may_be_any_of_several_stays_unnamed() {
+    // Who read until the first write came to rest later than who locked the server: near to the waits is no evidence.
+    for resting in [
+        &[(7, 3.2), (8, 4.0)][..],
+        &[(6, 3600.0), (7, 6.0), (8, 3.1)],
+        &[(7, 60.0), (8, 90.0)],
+        &[(7, 1.0)],
+        &[],
+    ] {
+        let finding = rested(resting);
+        assert_eq!(finding.root, None, "{resting:?}");
+        let kills = finding.remedies.iter().any(|remedy| remedy.statement.starts_with("KILL"));
+        assert!(!kills, "{resting:?}: {:?}", finding.remedies);
+        assert!(finding.remedies.iter().any(|remedy| remedy.statement.starts_with("UNLOCK TABLES")));
+    }
+    assert!(rested(&[(7, 3.2), (8, 4.0)]).why.contains("One of these was there before"));
+}
+
+/// A report uses a table that a plain FLUSH TABLES made old, and twenty readers wait to open it.
+#[test]
+fn to_end_a_flush_that_locks_nothing_is_no_remedy() {
+    let behind = |flush: &'static str, state: &'static str| {
+        let window = Build::busy("5.7.22").sessions(move |_| {
+            let mut sessions = vec![
+                ServerThread {
+                    time_s: 60.0,
+                    ..session(7, "Query", "User sleep", "SELECT COUNT(*) FROM sbtest1")
+                },
+                ServerThread { time_s: 9.0, ..session(8, "Query", "Waiting for table flush", flush) },
+            ];
+            sessions.extend(writers(state).into_iter().map(|thread| ServerThread { time_s: 5.0, ..thread }));
+            sessions
+        });
+        found(&window.window())
+    };
+    let kills = |finding: &Finding| {
+        let kills = finding.remedies.iter().filter(|remedy| remedy.statement.starts_with("KILL"));
+        kills.map(|remedy| remedy.statement.clone()).collect::<Vec<_>>()
+    };
+    let plain = behind("FLUSH TABLES", "Waiting for table flush");
+    assert_eq!(kills(&plain), ["KILL QUERY 7"]);
+    assert!(plain.why.contains("frees nobody else"), "{}", plain.why);
+    let locks = behind("FLUSH TABLES WITH READ LOCK", "Waiting for global read lock");
+    assert_eq!(kills(&locks), ["KILL QUERY 7", "KILL 8"]);
+}
+
+#[test]
+fn a_list_that_was_read_and_names_nobody_makes_no_guess() {
+    let window = Build::busy("10.11.19-MariaDB")
+        .sessions(|_| {
+            let mut sessions = writers("Waiting for backup lock");
+            sessions.push(session(7, "Sleep", "", ""));
+            sessions
+        })
+        .window();
+    assert_eq!(found(&window).root, None);
+}
