@@ -1,0 +1,131 @@
+//! What the waits mean: the headline, and the reason.
+
+use spindoctor_model::wait_graph::WaitRoot;
+use spindoctor_model::{Sample, number};
+
+use super::pileup::Pileup;
+use crate::sessions;
+use crate::wait_graph::{ROLLING_BACK, Verdict};
+
+impl Pileup<'_> {
+    /// Who waits, and behind whom.
+    pub(super) fn headline(&self) -> String {
+        let on = self.on();
+        let (mean_waiters, longest_s) = (self.queue.mean, self.queue.longest_s);
+        match self.holders.one() {
+            Some(verdict) => format!(
+                "Connection {} blocks {}{}: it {}{}{}",
+                verdict.connection_id,
+                transactions(self.holders.held_up(verdict)),
+                // What most want is the second's.
+                if verdict.second.is_some() { "" } else { &on },
+                sessions::doing(&verdict.described()),
+                chained(verdict, &on),
+                beside(&self.holders.others())
+            ),
+            None if self.is_one_list() => format!(
+                "{} for row locks{on}{}",
+                number::counted(mean_waiters.round() as u64, "session waits", "sessions wait"),
+                if longest_s > 0.0 {
+                    format!(", for up to {}", number::duration(longest_s))
+                } else {
+                    String::new()
+                }
+            ),
+            None => format!("{mean_waiters:.1} sessions on average wait for row locks{on}"),
+        }
+    }
+
+    /// Why they wait.
+    pub(super) fn why(&self) -> &str {
+        match (self.holders.one(), self.holders.latest()) {
+            (Some(_), _) => self.why_behind_one(),
+            (None, Some(_)) if self.is_one_sample() => {
+                "One list says who has the lock at that moment; whether it stays, a second list would say."
+            }
+            (None, Some(_)) => {
+                "The holder changes from sample to sample: the row is wanted by all, and each has it in turn."
+            }
+            (None, None) => self.why_unnamed(),
+        }
+    }
+
+    fn why_behind_one(&self) -> &'static str {
+        match () {
+            () if !self.holders.others().is_empty() => {
+                "Each of these transactions holds rows of its own, and all others queue behind one of them: ending one frees those \
+                 behind it alone."
+            }
+            () if self.is_one_sample() && self.is_inferred() => {
+                "Who has the lock is inferred: of the open transactions this one alone has locked rows, waits for none, and is as old as \
+                 the longest wait."
+            }
+            () if self.is_one_sample() => {
+                "The transaction that holds the lock is named; the others wait for its end."
+            }
+            () => "The same transaction holds the lock through the window; all others queue behind it.",
+        }
+    }
+
+    fn why_unnamed(&self) -> &str {
+        if let Some(ring) = &self.ring {
+            return ring;
+        }
+        let waits = self.queue.last().and_then(|sample| sample.server.row_lock_waits.value());
+        match &self.unattached {
+            Some((sample, root)) => why_unattached(sample, root),
+            None if !self.nameless.is_empty() => {
+                "The list names the transaction that has the lock, and not its connection: information_schema.INNODB_TRX \
+                 has both (trx_id, trx_mysql_thread_id)."
+            }
+            None if self.is_one_list() && waits.is_some() => {
+                "What was given shows who waits, and not who has the lock. The whole SHOW ENGINE INNODB STATUS of such a moment \
+                 names it, best with innodb_status_output_locks = ON, or sys.innodb_lock_waits does."
+            }
+            None => "The counters show that sessions wait; what blocks them could not be read.",
+        }
+    }
+
+    /// What was not read in a list of lock waits has no index.
+    fn is_inferred(&self) -> bool {
+        let waits = self.queue.last().and_then(|sample| sample.server.row_lock_waits.value());
+        self.window.is_given()
+            && waits
+                .is_some_and(|waits| waits.iter().all(|wait| wait.index.is_empty() && wait.record.is_empty()))
+    }
+}
+
+/// What a transaction without a connection is, as far as the readings show it.
+fn why_unattached(sample: &Sample, root: &WaitRoot) -> &'static str {
+    let prepared = sample.server.prepared_xa.value();
+    if root.doing == ROLLING_BACK {
+        "The transaction that holds the lock has no connection: InnoDB rolls it back, because its client was lost or the server \
+         recovers from a crash. Its locks are kept until that has ended; no KILL and no restart makes it shorter."
+    } else if prepared.is_some_and(Vec::is_empty) {
+        "The transaction that holds the lock has no connection, XA RECOVER lists nothing, and it does not roll back. After a crash \
+         InnoDB rolls back what was open, one transaction after the other, and each keeps its locks until its turn has ended; \
+         else it is not known what it is."
+    } else {
+        "The transaction that holds the lock has no connection: it was prepared by XA, or InnoDB rolls it back."
+    }
+}
+
+/// `1 transaction`, `14 transactions`
+pub(super) fn transactions(count: usize) -> String {
+    format!("{count} transaction{}", if count == 1 { "" } else { "s" })
+}
+
+/// `; 25 of them wait on shop.stock behind connection 8, which waits for it`
+fn chained(root: &Verdict<'_>, on: &str) -> String {
+    root.second.map_or_else(String::new, |(second, behind)| {
+        format!("; {behind} of them wait{on} behind connection {second}, which waits for it")
+    })
+}
+
+/// `; connection 8 blocks 28 more`
+fn beside(others: &[&(usize, Verdict<'_>)]) -> String {
+    let each = others
+        .iter()
+        .map(|(behind, root)| format!("; connection {} blocks {behind} more", root.connection_id));
+    each.collect()
+}

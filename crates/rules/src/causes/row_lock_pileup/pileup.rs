@@ -1,0 +1,79 @@
+//! The sessions that wait, who has what they want, and what is known where nobody is named.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use spindoctor_model::mysql::RowLockWait;
+use spindoctor_model::wait_graph::{LockKind, WaitRoot};
+use spindoctor_model::{Sample, Window};
+
+use super::holders::Holders;
+use super::queue::Queue;
+use crate::wait_graph::{Ring, without_connection};
+
+/// All that is known of the waits for rows.
+pub(super) struct Pileup<'w> {
+    pub(super) window: &'w Window,
+    pub(super) queue: Queue<'w>,
+    pub(super) holders: Holders<'w>,
+    /// A transaction without a connection that has the lock, where no connection is named.
+    pub(super) unattached: Option<(&'w Sample, WaitRoot)>,
+    /// Where all of them wait for each other: the ring in a sentence.
+    pub(super) ring: Option<String>,
+    /// Who has the lock and waits for none, where the list has no connection of it.
+    pub(super) nameless: BTreeSet<&'w String>,
+    /// The wait whose place is waited for the most.
+    pub(super) place: Option<RowLockWait>,
+}
+
+impl<'w> Pileup<'w> {
+    pub(super) fn from_queue(window: &'w Window, queue: Queue<'w>) -> Self {
+        let holders = Holders::from_queue(window, &queue);
+        let last = queue.last();
+        let unnamed = last.filter(|_| holders.latest().is_none());
+        let unattached =
+            unnamed.and_then(|sample| Some((sample, without_connection(window, sample, &[LockKind::Row])?)));
+        let unnamed = unnamed.filter(|_| unattached.is_none());
+        let ring =
+            unnamed.and_then(|sample| Some(Ring::from_window(window, sample, LockKind::Row)?.sentence()));
+        let is_one_list = queue.samples.len() == 1 && window.is_given();
+        let nameless = unnamed.filter(|_| is_one_list).map(nameless).unwrap_or_default();
+        Self { window, queue, holders, unattached, ring, nameless, place: most_wanted(window) }
+    }
+
+    /// A single list, as somebody captured it.
+    pub(super) fn is_one_list(&self) -> bool {
+        self.is_one_sample() && self.window.is_given()
+    }
+
+    /// Nothing shows whether it stays so.
+    pub(super) fn is_one_sample(&self) -> bool {
+        self.queue.samples.len() == 1
+    }
+
+    /// ` on shop.stock`, the table that is waited for the most.
+    pub(super) fn on(&self) -> String {
+        self.place.as_ref().map_or_else(String::new, |wait| format!(" on {}", wait.table))
+    }
+}
+
+/// The transactions that have a lock and wait for none, of which the list has no connection.
+fn nameless(sample: &Sample) -> BTreeSet<&String> {
+    let waits = || sample.server.row_lock_waits.value().into_iter().flatten();
+    let holders =
+        waits().filter(|wait| wait.blocking_connection_id.is_none()).map(|wait| &wait.blocking_transaction);
+    let waits_itself = |id: &String| waits().any(|wait| wait.waiting_transaction == *id);
+    holders.filter(|id| !id.is_empty() && !waits_itself(id)).collect()
+}
+
+/// The wait whose place is waited for the most, over all samples.
+fn most_wanted(window: &Window) -> Option<RowLockWait> {
+    let mut places: BTreeMap<(&str, &str, &str), (usize, &RowLockWait)> = BTreeMap::new();
+    for sample in &window.samples {
+        for wait in sample.server.row_lock_waits.value().into_iter().flatten() {
+            if !wait.table.is_empty() {
+                places.entry((&wait.table, &wait.index, &wait.record)).or_insert((0, wait)).0 += 1;
+            }
+        }
+    }
+    places.into_values().max_by_key(|(waits, _)| *waits).map(|(_, wait)| wait.clone())
+}

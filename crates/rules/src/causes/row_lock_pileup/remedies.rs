@@ -1,0 +1,74 @@
+//! What to do about the waits.
+
+use spindoctor_model::{Remedy, Window};
+
+use super::meaning::transactions;
+use super::pileup::Pileup;
+
+impl Pileup<'_> {
+    /// What to do, the best first.
+    pub(super) fn remedies(&self) -> Vec<Remedy> {
+        let is_one = self.holders.one().is_some();
+        let (is_queue, is_unattached) = (self.queue.is_queue, self.unattached.is_some());
+        let end = self.holders.latest().filter(|_| is_one || !is_queue).and_then(|verdict| {
+            let others = self.holders.held_up(verdict);
+            verdict.remedy(&format!("It is not waiting, and blocks {}.", transactions(others)))
+        });
+        let others = self.holders.others();
+        let end_others = others.iter().filter_map(|(behind, verdict)| {
+            verdict.remedy(&format!("It is not waiting either, and blocks {}.", transactions(*behind)))
+        });
+        end.into_iter()
+            .chain(end_others)
+            .chain(is_unattached.then(look_at_unattached))
+            .chain((is_queue && !is_one && !is_unattached).then(shorten_transactions))
+            .chain(shorter_timeout(self.window))
+            .collect()
+    }
+}
+
+/// What helps where the row is hot.
+fn shorten_transactions() -> Remedy {
+    Remedy {
+        statement: "Shorten the transactions that change the hot row; change it last, or spread it over \
+                    several rows"
+            .into(),
+        why: "Each has the row from its change to its commit, and only one can have it at a time.".into(),
+        dynamic: true,
+        risk: "A change of the application.".into(),
+        undo: String::new(),
+    }
+}
+
+/// How to learn what a transaction without a connection is.
+fn look_at_unattached() -> Remedy {
+    Remedy {
+        statement: "SELECT trx_id, trx_state, trx_started, trx_rows_modified FROM information_schema.INNODB_TRX WHERE \
+                    trx_mysql_thread_id = 0; again after some seconds"
+            .into(),
+        why: "Where trx_rows_modified falls it is being rolled back, and that number by its pace is the time to go. Where it stays, \
+              look at the error log: InnoDB writes there which transactions it recovers at its start."
+            .into(),
+        dynamic: true,
+        risk: "It reads a list.".into(),
+        undo: String::new(),
+    }
+}
+
+/// What a shorter wait for a row may be, seconds: most statements of an application are given up by their clients by then. Chosen.
+const SHORT_TIMEOUT_S: f64 = 5.0;
+
+/// To let who waits for a row give up sooner, where it is not soon enough already.
+pub(in crate::causes) fn shorter_timeout(window: &Window) -> Option<Remedy> {
+    let timeout_s = window.variable_number("innodb_lock_wait_timeout");
+    timeout_s.is_none_or(|timeout_s| timeout_s > SHORT_TIMEOUT_S).then(|| Remedy {
+        statement: format!("SET GLOBAL innodb_lock_wait_timeout = {SHORT_TIMEOUT_S}"),
+        why: format!("Waiters fail after {SHORT_TIMEOUT_S} s instead of filling the connections."),
+        dynamic: true,
+        risk: "Clients must handle error 1205; holds for sessions that start later.".into(),
+        undo: format!(
+            "SET GLOBAL innodb_lock_wait_timeout = {}",
+            window.variable("innodb_lock_wait_timeout").unwrap_or("50")
+        ),
+    })
+}

@@ -1,0 +1,314 @@
+//! Queues behind one transaction, behind several, and for a hot row.
+
+use spindoctor_model::mysql::RowLockWait;
+
+use super::*;
+use crate::testing::{Build, answer, session, transaction};
+
+/// One waits for 20 s for the row of a transaction; fourteen others are behind the same connection's metadata lock.
+fn one_long_wait(holder: Option<u64>) -> Window {
+    Build::busy("8.0.36")
+        .sessions(|_| {
+            let mut sessions =
+                vec![session(7, "Sleep", "", ""), session(20, "Query", "updating", "UPDATE t")];
+            sessions.extend((30..44).map(|id| session(id, "Query", "executing", "SELECT 1")));
+            sessions
+        })
+        .each(move |at_s, server, _| {
+            let mut open = vec![transaction(20, "LOCK WAIT", 20.0)];
+            open.extend(holder.map(|id| transaction(id, "RUNNING", 60.0)));
+            server.transactions = answer(at_s, open);
+            server.row_lock_waits = answer(
+                at_s,
+                vec![RowLockWait {
+                    waiting_connection_id: Some(20),
+                    blocking_connection_id: holder,
+                    waiting_transaction: "9020".into(),
+                    blocking_transaction: "421".into(),
+                    table: "shop.stock".into(),
+                    waited_s: 20.0,
+                    ..RowLockWait::default()
+                }],
+            );
+        })
+        .window()
+}
+
+#[test]
+fn a_single_long_wait_rests_on_its_length_and_counts_itself_alone() {
+    let Outcome::Fired(finding) = evaluate(&one_long_wait(Some(7))) else { panic!("it fires") };
+    assert!(finding.headline.starts_with("Connection 7 blocks 1 transaction on"), "{}", finding.headline);
+    let beyond: Vec<&str> = finding
+        .evidence
+        .iter()
+        .filter(|evidence| !evidence.expected.is_empty())
+        .map(|evidence| evidence.reading.as_str())
+        .collect();
+    assert_eq!(beyond, ["longest wait"], "what is within its bound is no evidence");
+}
+
+#[test]
+fn where_the_holder_has_no_connection_nobody_is_sent_to_the_hot_row() {
+    let unattached = one_long_wait(None);
+    let Outcome::Fired(finding) = evaluate(&unattached) else { panic!("it fires") };
+    assert!(finding.why.contains("it was prepared by XA, or InnoDB rolls it back"), "{}", finding.why);
+    assert!(finding.remedies.iter().all(|remedy| !remedy.statement.contains("hot row")));
+    assert!(finding.remedies.iter().all(|remedy| !remedy.statement.starts_with("KILL")));
+    assert_eq!(crate::diagnose(&unattached).findings[0].cause, "prepared-xa-left");
+}
+
+/// Connection 7 holds a row that sixteen want, 8 one that nine others want.
+fn two_holders() -> Build {
+    let wait = |waiting: u64, blocking: u64| RowLockWait {
+        waiting_connection_id: Some(waiting),
+        blocking_connection_id: Some(blocking),
+        waiting_transaction: (waiting + 9000).to_string(),
+        blocking_transaction: (blocking + 9000).to_string(),
+        table: "sbtest.sbtest1".into(),
+        waited_s: 12.0,
+        ..RowLockWait::default()
+    };
+    Build::busy("8.0.36")
+        .sessions(|_| {
+            let mut sessions = vec![session(7, "Sleep", "", ""), session(8, "Sleep", "", "")];
+            sessions.extend((20..45).map(|id| session(id, "Query", "updating", "UPDATE sbtest1 SET k = 1")));
+            sessions
+        })
+        .each(move |at_s, server, _| {
+            server.transactions =
+                answer(at_s, vec![transaction(7, "RUNNING", 60.0), transaction(8, "RUNNING", 60.0)]);
+            let waits = (20..45).map(|id| wait(id, if id < 36 { 7 } else { 8 })).collect();
+            server.row_lock_waits = answer(at_s, waits);
+        })
+}
+
+#[test]
+fn two_who_hold_rows_of_their_own_are_both_named_with_what_frees_those_behind_each() {
+    let window = two_holders().window();
+    let Outcome::Fired(finding) = CAUSE.evaluate(&window, crate::session_time(&window).as_ref()) else {
+        panic!("it fires")
+    };
+    assert!(finding.headline.starts_with("Connection 7 blocks 16 transactions"), "{}", finding.headline);
+    assert!(finding.headline.ends_with("; connection 8 blocks 9 more"), "{}", finding.headline);
+    let kills: Vec<&str> = finding.remedies.iter().map(|remedy| remedy.statement.as_str()).collect();
+    assert_eq!(kills[..2], ["KILL 7", "KILL 8"]);
+    assert!(finding.why.contains("rows of its own"), "{}", finding.why);
+}
+
+/// Connection 7 has a row that 8 wants, and 8 has one of another table that all others want.
+#[test]
+fn of_a_chain_the_second_is_named_with_the_table_that_the_others_want() {
+    let wait = |waiting: u64, blocking: u64, table: &str| RowLockWait {
+        waiting_connection_id: Some(waiting),
+        blocking_connection_id: Some(blocking),
+        waiting_transaction: (waiting + 9000).to_string(),
+        blocking_transaction: (blocking + 9000).to_string(),
+        table: table.into(),
+        waited_s: 12.0,
+        ..RowLockWait::default()
+    };
+    let window = two_holders().each(move |at_s, server, _| {
+        let others = (20..45).map(|id| wait(id, 8, "shop.stock"));
+        server.row_lock_waits =
+            answer(at_s, std::iter::once(wait(8, 7, "shop.orders")).chain(others).collect());
+    });
+    let finding = found(&window.window());
+    assert_eq!(
+        finding.headline,
+        "Connection 7 blocks 26 transactions: it is idle in transaction; 25 of them wait on shop.stock behind connection 8, \
+         which waits for it"
+    );
+    assert_eq!(finding.remedies[0].statement, "KILL 7");
+}
+
+/// Of 22 sessions one scans, and 20 wait for a row that another has.
+#[test]
+fn a_scan_beside_the_queue_stands_behind_it() {
+    let waits = |waiting: u64| RowLockWait {
+        waiting_connection_id: Some(waiting),
+        blocking_connection_id: Some(7),
+        waiting_transaction: (waiting + 9000).to_string(),
+        blocking_transaction: "9007".into(),
+        table: "shop.stock".into(),
+        waited_s: 12.0,
+        ..RowLockWait::default()
+    };
+    let window = Build::busy("8.0.36")
+        .sessions(|_| {
+            let mut sessions = vec![session(7, "Sleep", "", "")];
+            sessions.extend((20..40).map(|id| session(id, "Query", "updating", "UPDATE stock SET n = 1")));
+            sessions.push(session(40, "Query", "executing", "SELECT * FROM orders WHERE note = 'x'"));
+            sessions
+        })
+        .each(move |at_s, server, _| {
+            server.transactions = answer(at_s, vec![transaction(7, "RUNNING", 60.0)]);
+            server.row_lock_waits = answer(at_s, (20..40).map(waits).collect());
+        })
+        .digest_scans(
+            "SELECT * FROM orders WHERE note = ?",
+            5.0,
+            190_000.0,
+            crate::testing::Rows { examined: 200_000.0, sent: 2.0 },
+            1.0,
+        );
+    let findings = crate::diagnose(&window.window()).findings;
+    let causes: Vec<&str> = findings.iter().map(|finding| finding.cause.as_str()).collect();
+    assert_eq!(causes[..2], [CAUSE.name, "rows-read-waste"], "{causes:?}");
+    assert_eq!(findings[0].remedies[0].statement, "KILL 7");
+}
+
+/// Waiters that give up after a second are not made to wait for five.
+#[test]
+fn no_timeout_is_made_longer() {
+    let of = |timeout_s: &str| {
+        let window = two_holders().variable("innodb_lock_wait_timeout", timeout_s).window();
+        let Outcome::Fired(finding) = CAUSE.evaluate(&window, crate::session_time(&window).as_ref()) else {
+            panic!("it fires")
+        };
+        finding.remedies.iter().any(|remedy| remedy.statement.contains("innodb_lock_wait_timeout"))
+    };
+    assert!(of("50"));
+    assert!(!of("1") && !of("5"));
+}
+
+#[test]
+fn where_no_transaction_is_prepared_it_says_what_is_known_of_one_without_a_connection() {
+    let mut window = one_long_wait(None);
+    for sample in &mut window.samples {
+        sample.server.prepared_xa = answer(sample.at_s, Vec::new());
+    }
+    let finding = crate::diagnose(&window).findings.remove(0);
+    assert_eq!(finding.cause, CAUSE.name);
+    assert!(finding.why.contains("XA RECOVER lists nothing"), "{}", finding.why);
+    assert!(finding.remedies[0].statement.contains("trx_mysql_thread_id = 0"), "{finding:?}");
+}
+
+/// Connection 7 holds a row; 20 to 29 queue for it, each also behind the one before it.
+fn queue(holder: impl Fn(usize) -> u64) -> Window {
+    let waits = |holder: u64| {
+        (20..30)
+            .map(|waiter| RowLockWait {
+                waiting_connection_id: Some(waiter),
+                blocking_connection_id: Some(if waiter == 20 { holder } else { waiter - 1 }),
+                waiting_transaction: format!("{}", waiter + 9000),
+                blocking_transaction: String::new(),
+                table: "shop.stock".into(),
+                index: "PRIMARY".into(),
+                record: "7".into(),
+                mode: "X,REC_NOT_GAP".into(),
+                waited_s: 3.0,
+            })
+            .collect::<Vec<_>>()
+    };
+    Build::busy("8.0.36")
+        .sessions(|at| {
+            let mut sessions = vec![session(holder(at), "Sleep", "", "")];
+            sessions
+                .extend((20..30).map(|id| session(id, "Query", "updating", "UPDATE stock SET n = n - 1")));
+            sessions.push(session(40, "Query", "executing", "SELECT 1"));
+            sessions
+        })
+        .each(|at_s, server, _| {
+            server.row_lock_waits = answer(at_s, waits(holder(at_s as usize)));
+            server.transactions = answer(at_s, vec![transaction(holder(at_s as usize), "RUNNING", 61.0)]);
+        })
+        .window()
+}
+
+pub(crate) fn fires() -> Window {
+    queue(|_| 7)
+}
+
+/// Two sessions meet at a row now and then.
+pub(crate) fn near_miss() -> Window {
+    Build::busy("8.0.36")
+        .sessions(|_| (20..30).map(|id| session(id, "Query", "updating", "UPDATE stock")).collect())
+        .each(|at_s, server, _| {
+            let waits = (at_s as usize).is_multiple_of(3);
+            let state = if waits { "LOCK WAIT" } else { "RUNNING" };
+            server.transactions = answer(at_s, vec![transaction(20, state, 0.01)]);
+        })
+        .window()
+}
+
+pub(crate) fn missing() -> Window {
+    Build::busy("8.0.36").no_session(spindoctor_model::NoSessionKind::Silent).window()
+}
+
+fn found(window: &Window) -> Finding {
+    match evaluate(window) {
+        Outcome::Fired(finding) => finding,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_root_is_the_holder_that_waits_for_nobody() {
+    let finding = found(&fires());
+    let root = finding.root.unwrap();
+    assert_eq!((root.connection_id, root.thread_os_id), (Some(7), Some(4007)));
+    assert_eq!(root.statement, "idle in transaction");
+    assert_eq!(
+        finding.headline,
+        "Connection 7 blocks 10 transactions on shop.stock: it is idle in transaction"
+    );
+    assert_eq!(finding.remedies[0].statement, "KILL 7");
+    assert!(finding.remedies[0].risk.contains("1 changed row."), "{}", finding.remedies[0].risk);
+    assert!(finding.score > 0.85, "{}", finding.score);
+}
+
+#[test]
+fn a_holder_that_changes_is_a_hot_row_and_nobody_is_killed() {
+    let finding = found(&queue(|at| 50 + at as u64));
+    assert!(finding.headline.starts_with("10 sessions on average wait"), "{}", finding.headline);
+    assert!(finding.remedies.iter().all(|remedy| !remedy.statement.starts_with("KILL")));
+}
+
+#[test]
+fn samples_whose_lists_were_not_read_do_not_thin_out_the_queue() {
+    let mut window = queue(|_| 7);
+    for sample in window.samples.iter_mut().skip(1) {
+        sample.server.row_lock_waits = spindoctor_model::Reading::NotAsked;
+        sample.server.transactions = spindoctor_model::Reading::NotAsked;
+    }
+    let finding = found(&window);
+    assert!(
+        finding.headline.contains("10 transactions") || finding.headline.starts_with("10 "),
+        "{}",
+        finding.headline
+    );
+}
+
+#[test]
+fn without_the_lock_tables_the_gauge_shows_that_there_are_waits_and_no_root_is_named() {
+    let why = || spindoctor_model::Reading::Unavailable(Unavailable::because("no PROCESS privilege"));
+    let window = Build::busy("8.0.36")
+        .gauge("Innodb_row_lock_current_waits", 12.0)
+        .each(|_, server, _| {
+            server.row_lock_waits = why();
+            server.transactions = spindoctor_model::Reading::NotAsked;
+        })
+        .window();
+    let finding = found(&window);
+    assert_eq!(finding.root, None);
+    assert!(finding.why.contains("could not be read"), "{}", finding.why);
+}
+
+#[test]
+fn many_short_waits_count_by_their_time_where_lists_see_few_of_them() {
+    let of = |waits_per_s, waited_ms_per_s| {
+        let window = Build::busy("10.11.8-MariaDB")
+            .counter("Innodb_row_lock_waits", waits_per_s)
+            .counter("Innodb_row_lock_time", waited_ms_per_s);
+        match evaluate(&window.window()) {
+            Outcome::Fired(finding) => Some(finding.headline),
+            Outcome::Clear | Outcome::NotEnoughEvidence(_) => None,
+        }
+    };
+    assert!(of(20.0, 800.0).is_some_and(|headline| headline.starts_with("0.8 sessions on average")));
+    // Of the few that are at work a third waits: less than half a session, and no less of what their clients wait for.
+    assert!(of(20.0, 330.0).is_some_and(|headline| headline.starts_with("0.3 sessions on average")));
+    assert_eq!(of(20.0, 200.0), None, "two clients that meet now and then");
+    // One that waited for eight seconds ended in the window.
+    assert_eq!(of(0.1, 800.0), None);
+}
