@@ -1,0 +1,100 @@
+//! What speaks for the session that is named as the holder.
+
+use spindoctor_model::mysql::ServerSample;
+
+use super::queue::waits;
+use crate::sessions;
+use crate::wait_graph::Verdict;
+
+/// What speaks for the session that is named as the holder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ground {
+    /// A list of locks has its transaction's.
+    Listed,
+    /// A list of locks has those that a session took itself, by LOCK TABLES or HANDLER.
+    ListedByName,
+    /// A list of locks has the one with which its DDL began, which keeps nobody out, and others wait all the same.
+    ListedAsItBegan,
+    /// It is a DDL at work on the table.
+    DdlAtWork,
+    /// Its statement at work uses the table.
+    StatementAtWork,
+    /// Its transaction is the only one that is older than the wait of the DDL, or that names the table.
+    OlderTransaction,
+    /// It alone was there before the first began to wait, and rests.
+    Rests,
+}
+
+impl Ground {
+    pub(super) fn of_holder(server: &ServerSample, holder: &Verdict<'_>, ddl_waits: bool) -> Self {
+        let session = sessions::session(server, holder.connection_id);
+        let at_work = session.filter(|thread| thread.is_at_work() && !waits(thread));
+        let statement = at_work.and_then(|thread| thread.statement.as_deref());
+        let is_ddl = statement.is_some_and(spindoctor_sql::wants_a_table);
+        let has_list = server.metadata_locks.value().is_some_and(|locks| !locks.is_empty());
+        match statement {
+            // Of granted locks alone the waiters' are inferred, too.
+            _ if has_list && is_ddl && holder.root.is_inferred => Self::ListedAsItBegan,
+            _ if has_list && holder.root.doing == "idle, holding tables" => Self::ListedByName,
+            // What a transaction or a statement has of a table keeps out nobody but a DDL.
+            _ if has_list && !is_ddl && !ddl_waits => Self::ListedByName,
+            _ if has_list => Self::Listed,
+            Some(_) if is_ddl => Self::DdlAtWork,
+            Some(_) => Self::StatementAtWork,
+            None if sessions::transaction(server, holder.connection_id).is_some() => Self::OlderTransaction,
+            None => Self::Rests,
+        }
+    }
+
+    pub(super) fn is_certain(self) -> bool {
+        matches!(self, Self::Listed | Self::ListedByName)
+    }
+
+    pub(super) fn sentence(self) -> &'static str {
+        match self {
+            Self::Listed => {
+                "It still holds the table, as a transaction does until it ends; what wants the table for itself waits for it, and every newer statement on \
+                 the table queues behind that."
+            }
+            Self::ListedByName => {
+                "It holds the table by no transaction and no statement, but as LOCK TABLES and HANDLER do; what wants the table waits \
+                 until it gives it back, by UNLOCK TABLES, HANDLER CLOSE or the end of its session."
+            }
+            Self::ListedAsItBegan => {
+                "It is a DDL at work on the table. The list of locks has the lock with which it began, which keeps nobody out; that \
+                 others wait shows that it has a stronger one by now."
+            }
+            Self::DdlAtWork => {
+                "It is a DDL at work on the table, and everyone who uses the table waits until it ends. That no list of locks shows it \
+                 changes nothing: had somebody else kept the table, it would wait itself."
+            }
+            Self::StatementAtWork => {
+                "Its statement uses the table, and a DDL waits until it ends; everyone else who uses the table queues behind the DDL."
+            }
+            Self::OlderTransaction => {
+                "Who holds the table could not be read: of the open transactions this one alone is older than the wait of the DDL, or \
+                 alone names the table."
+            }
+            Self::Rests => {
+                "Who holds the table could not be read: this session alone was there before the first began to wait, and rests, as one \
+                 does that holds it by LOCK TABLES or HANDLER."
+            }
+        }
+    }
+
+    pub(super) fn why_to_end_it(self) -> &'static str {
+        match self {
+            Self::Listed | Self::ListedByName => "It holds the lock and is not waiting.",
+            Self::ListedAsItBegan | Self::DdlAtWork => {
+                "It ends the DDL, and the table is free; what it has done so far is lost."
+            }
+            Self::StatementAtWork => "Its statement uses the table.",
+            Self::OlderTransaction => {
+                "It is most likely the holder: no other open transaction is older than the wait, or names the table."
+            }
+            Self::Rests => {
+                "It is most likely the holder: nobody else was there before the others began to wait."
+            }
+        }
+    }
+}

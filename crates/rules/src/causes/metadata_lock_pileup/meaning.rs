@@ -1,0 +1,61 @@
+//! What the waits mean: the headline, and the reason.
+
+use spindoctor_model::number;
+
+use super::ground::Ground;
+use super::pileup::Pileup;
+use super::queue::waits;
+use crate::sessions;
+use crate::wait_graph::Ring;
+
+impl Pileup<'_> {
+    /// Who waits, and behind whom.
+    pub(super) fn headline(&self) -> String {
+        let on = self.table.as_ref().map_or_else(String::new, |table| format!(" of {table}"));
+        let that_want = number::counted(self.waiters, "session that wants", "sessions that want");
+        match (&self.culprit, &self.ring) {
+            (Some(culprit), _) => format!(
+                "Connection {} {}blocks {that_want} the metadata lock{on}: it {}",
+                culprit.connection_id,
+                if self.ground.is_some_and(Ground::is_certain) { "" } else { "most likely " },
+                sessions::doing(&culprit.described())
+            ),
+            (None, Some(ring)) => {
+                format!("{}, and hold up {that_want} the metadata lock{on}", ring.headline())
+            }
+            (None, None) => format!(
+                "{} for the metadata lock{on}",
+                number::counted(self.waiters, "session waits", "sessions wait")
+            ),
+        }
+    }
+
+    /// Why they wait.
+    pub(super) fn why(&self) -> String {
+        match (self.ground, &self.ring) {
+            (Some(ground), _) => ground.sentence().to_owned(),
+            (None, Some(ring)) => Ring::sentence(ring),
+            (None, None) => self.why_unnamed(),
+        }
+    }
+
+    fn why_unnamed(&self) -> String {
+        if self.is_passing {
+            return "Each wait is short, and the lists rarely show one: DDL that runs again and again has the table \
+                    for an instant each time, and everyone who uses it waits until that is over."
+                .to_owned();
+        }
+        let before = sessions::there_before(self.server, waits, true);
+        if self.was_locked {
+            return format!(
+                "Statements that only read or write rows waited before the DDL came: somebody has the table by LOCK TABLES or HANDLER, and \
+                 the end of the DDL frees nobody. Who it is the list does not say.{before}"
+            );
+        }
+        let unlock = self.window.missing(|s| &s.server.metadata_locks).and_then(|missing| missing.unlock);
+        format!(
+            "It is not known who holds the table{}.{before}",
+            unlock.map_or_else(String::new, |unlock| format!("; {unlock} would show it"))
+        )
+    }
+}

@@ -1,0 +1,73 @@
+//! Who blocks the others, as far as the lists show it.
+
+use spindoctor_model::Window;
+use spindoctor_model::mysql::{ServerSample, ServerThread};
+use spindoctor_model::wait_graph::LockKind;
+
+use super::ground::Ground;
+use super::queue::{first_in_queue, is_strong, locks, waits, waits_before, wanted_object};
+use crate::wait_graph::{Ring, Verdict};
+
+/// The sessions that wait, and behind whom.
+pub(super) struct Pileup<'w> {
+    pub(super) window: &'w Window,
+    /// The server in the sample that shows it.
+    pub(super) server: &'w ServerSample,
+    /// How many wait.
+    pub(super) waiters: u64,
+    /// Each wait is short, and the lists rarely show one.
+    pub(super) is_passing: bool,
+    /// Who blocks them.
+    pub(super) culprit: Option<Verdict<'w>>,
+    /// What speaks for that.
+    pub(super) ground: Option<Ground>,
+    /// Where nobody does: the sessions that wait for each other.
+    pub(super) ring: Option<Ring>,
+    /// The DDL that is the first of those that wait.
+    pub(super) ddl: Option<&'w ServerThread>,
+    /// A statement that began before the first DDL, and waits, waits for something else: the table was locked already.
+    pub(super) was_locked: bool,
+    /// What they want.
+    pub(super) table: Option<String>,
+}
+
+impl<'w> Pileup<'w> {
+    pub(super) fn from_window(window: &'w Window, waiters: u64, is_passing: bool) -> Self {
+        let (sample, culprit) = Verdict::from_most_samples(window, &[LockKind::Metadata], waits);
+        let server = &sample.server;
+        let ddl = first_in_queue(server);
+        let ground = culprit.as_ref().map(|culprit| Ground::of_holder(server, culprit, ddl.is_some()));
+        let table = wanted_object(server).or_else(|| {
+            let is_certain = ground.is_some_and(Ground::is_certain);
+            let held =
+                culprit.as_ref().filter(|culprit| is_certain && culprit.root.kind == LockKind::Metadata);
+            held.map(|culprit| culprit.root.object.clone())
+        });
+        let ring = match &culprit {
+            Some(_) => None,
+            None => Ring::from_window(window, sample, LockKind::Metadata),
+        };
+        let was_locked =
+            culprit.is_none() && window.is_given() && ddl.is_some_and(|ddl| waits_before(server, ddl));
+        Self { window, server, waiters, is_passing, culprit, ground, ring, ddl, was_locked, table }
+    }
+
+    /// Nothing shows who blocks them.
+    pub(super) fn is_unnamed(&self) -> bool {
+        self.culprit.is_none() && self.ring.is_none()
+    }
+
+    /// A DDL waits. A list of locks may show that one does, and not whose connection it is.
+    pub(super) fn has_ddl_that_waits(&self) -> bool {
+        self.ddl.is_some() || locks(self.server).any(|lock| !lock.granted && is_strong(&lock.lock_type))
+    }
+
+    /// A DDL is at work.
+    pub(super) fn has_ddl_at_work(&self) -> bool {
+        self.server.threads.value().into_iter().flatten().any(|thread| {
+            thread.is_at_work()
+                && !waits(thread)
+                && thread.statement.as_deref().is_some_and(spindoctor_sql::wants_a_table)
+        })
+    }
+}

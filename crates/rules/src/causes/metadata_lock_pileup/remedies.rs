@@ -1,0 +1,108 @@
+//! What to do about the waits, and what that costs.
+
+use spindoctor_model::Remedy;
+use spindoctor_model::mysql::{ServerSample, ServerThread};
+
+use super::pileup::Pileup;
+use super::queue::{first_in_queue, waits};
+use crate::killing;
+use crate::sessions;
+use crate::wait_graph::Ring;
+
+impl Pileup<'_> {
+    /// What to do, the best first.
+    pub(super) fn remedies(&self) -> Vec<Remedy> {
+        let end_holder = self
+            .culprit
+            .as_ref()
+            .zip(self.ground)
+            .and_then(|(culprit, ground)| culprit.remedy(ground.why_to_end_it()));
+        let list = sessions::listing_locks(self.window).filter(|_| self.is_unnamed());
+        let is_kept_without_ddl = || !self.has_ddl_that_waits() && !self.has_ddl_at_work();
+        let unlock = (self.is_unnamed() && (self.was_locked || is_kept_without_ddl()) && !self.is_passing)
+            .then(|| unlock_tables(self.was_locked));
+        let kill_ddl = kill_of_ddls(self.server).filter(|_| !self.was_locked);
+        let kill_member = self.ring.as_ref().filter(|_| kill_ddl.is_none());
+        end_holder
+            .into_iter()
+            .chain(list)
+            .chain(unlock)
+            .chain(kill_member.and_then(|ring| kill_of_ring(self.server, ring)))
+            .chain(kill_ddl)
+            .chain((self.ddl.is_some() || self.is_passing).then(shorter_wait_of_ddl))
+            .collect()
+    }
+}
+
+/// What frees the others, for who knows which session it is: no list names it.
+fn unlock_tables(was_locked: bool) -> Remedy {
+    Remedy {
+        statement: "UNLOCK TABLES (or HANDLER ... CLOSE) in the session that locked the table".into(),
+        why: if was_locked {
+            "Nothing else keeps out statements that began to wait before the DDL.".into()
+        } else {
+            "No DDL waits, and nothing else keeps out statements that read and write rows.".into()
+        },
+        dynamic: true,
+        risk: "What it locked the table for is no longer protected.".into(),
+        undo: String::new(),
+    }
+}
+
+/// What keeps a DDL from stopping everybody the next time.
+fn shorter_wait_of_ddl() -> Remedy {
+    Remedy {
+        statement: "SET SESSION lock_wait_timeout = 5, before each DDL".into(),
+        why: "A DDL that cannot get the table gives up before everyone queues behind it.".into(),
+        dynamic: true,
+        risk: "The DDL fails with error 1205 and has to be tried again.".into(),
+        undo: "It ends with the session.".into(),
+    }
+}
+
+/// DDLs that wait whose end is proposed: of more the first ones.
+pub(super) const ENDED: usize = 8;
+
+/// Ending the DDLs that wait, the first in the queue first. Of several each keeps out those behind it, so that all have to go.
+fn kill_of_ddls(server: &ServerSample) -> Option<Remedy> {
+    // By its lock, where a prepared statement has no text.
+    let first = first_in_queue(server)?.connection_id;
+    let is_ddl = |thread: &ServerThread| {
+        thread.connection_id == first
+            || thread.statement.as_deref().is_some_and(spindoctor_sql::wants_a_table)
+    };
+    let waiting = server.threads.value()?.iter().filter(|thread| thread.is_at_work() && waits(thread));
+    let (mut ddls, others): (Vec<&ServerThread>, Vec<&ServerThread>) =
+        waiting.partition(|thread| is_ddl(thread));
+    ddls.sort_by(|one, other| other.time_s.total_cmp(&one.time_s));
+    let of = |ddl: &&ServerThread| ddl.connection_id.filter(|id| killing::frees(server, *id));
+    let ids: Vec<u64> = ddls.iter().filter_map(of).collect();
+    let kills: Vec<String> = ids.iter().take(ENDED).map(|id| format!("KILL {id}")).collect();
+    let why = match (ids.len(), others.len()) {
+        (0, _) => return None,
+        (1, 0) => "It ends the DDL that waits.".to_owned(),
+        (1, _) => "It ends the DDL that waits; everyone queued behind it goes on at once.".to_owned(),
+        (2..=ENDED, 0) => "They end the DDLs that wait: of each that stays, the next statements wait.".to_owned(),
+        (2..=ENDED, _) => {
+            "They end the DDLs that wait, one behind the other; everyone queued behind them goes on when the last is gone.".to_owned()
+        }
+        (all, _) => format!("They end the first of {all} DDLs that wait: who is queued goes on when the last is gone."),
+    };
+    let is_one = ids.len() == 1;
+    Some(Remedy {
+        statement: kills.join("; "),
+        why,
+        dynamic: true,
+        risk: if is_one { "The DDL has to be run again." } else { "The DDLs have to be run again." }.into(),
+        undo: format!(
+            "Run the DDL{} again, with SET SESSION lock_wait_timeout = 5.",
+            if is_one { "" } else { "s" }
+        ),
+    })
+}
+
+/// Ending one session of a ring, so that the others go on.
+fn kill_of_ring(server: &ServerSample, ring: &Ring) -> Option<Remedy> {
+    let member = ring.first().filter(|id| killing::frees(server, *id))?;
+    Some(sessions::ending(server, member, "It ends the ring: the others get what they wait for."))
+}
