@@ -2,6 +2,7 @@
 //!
 //! A cause's file holds its documentation, its rule and the windows of its tests. Everything else follows from the list:
 //! the order of a report, `explain`, the book's pages, the tests below. `script/new-cause` adds one from `template.rs`.
+//! Where a rule is long, its parts and its tests stand in a folder of the same name beside the file.
 
 pub mod accept_bottleneck;
 pub mod acl_cache_contention;
