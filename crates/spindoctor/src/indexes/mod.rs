@@ -30,6 +30,7 @@ mod statement;
 mod text;
 mod trial;
 mod view;
+mod watching;
 
 pub use args::Indexes;
 pub use run::run;
