@@ -4,15 +4,20 @@
 //! In: a [`Chart`], of one sweep or of two that are compared. A point is the median of its runs, the bar through it reaches from the lowest to the highest. Dashed is the Universal
 //! Scalability Law, with a ring at its peak. Lines are named at their right end, so that no legend has to be looked up.
 
+mod axes;
+mod style;
+
 use std::fmt::Write as _;
 
 use spindoctor_tune::sweep::Spread;
 
 use super::chart::{Chart, Drawn};
 use super::view::{CHARTED, METRICS, Metric};
+use axes::{Across, Frame, Up, is_drawn};
 use spindoctor_page::safe::safe;
 use spindoctor_page::svg;
 use spindoctor_page::text::{shortened, wrapped};
+use style::{ONE_OF_BOTH, STYLE, class, line_styles};
 
 /// Sizes of a picture, pixels.
 struct Layout {
@@ -47,10 +52,6 @@ const NARROW: Layout = Layout {
     short: 170.0,
     is_wide: false,
 };
-/// The page shows the narrow picture where the wide one would have to be shrunk too far to be read. Paper has fine dots.
-const ONE_OF_BOTH: &str = "\
-.picture svg.sweep{min-width:0}.picture svg.narrow{display:none}\
-@media screen and (max-width:52rem){.picture svg.sweep{display:none}.picture svg.narrow{display:block;max-width:32rem}}";
 /// Room right of a wide plot for the names of the lines.
 const NAMES: f64 = 170.0;
 /// Pixels of a letter of middling width at 12 px, and letters of a name.
@@ -63,19 +64,6 @@ const BELOW: f64 = 44.0;
 const NAME_LINE: f64 = 16.0;
 /// With more lines than this, fitted curves would hide what was measured.
 const MOST_CURVES: usize = 5;
-/// From this ratio of the greatest to the least on, a linear axis shows the least as zero.
-const LOGARITHMIC_FROM: f64 = 25.0;
-/// Colours that differ for most kinds of colour blindness (after Okabe and Ito), on white and on black.
-const COLOURS: [(&str, &str); 8] = [
-    ("#1f6fb4", "#6db3f2"),
-    ("#cc5a1d", "#f2965e"),
-    ("#1d8a5f", "#5fcf9f"),
-    ("#8a4fae", "#c897ea"),
-    ("#a57c00", "#e3bd4a"),
-    ("#c23a6b", "#f07fa8"),
-    ("#2b8f9c", "#67cfdb"),
-    ("#5d646d", "#adb5be"),
-];
 
 /// The charts as a file of their own.
 pub fn render(chart: &Chart<'_>) -> String {
@@ -195,102 +183,6 @@ fn legend(out: &mut String, chart: &Chart<'_>, layout: &Layout, mut y: f64) -> f
         y += NAME_LINE;
     }
     y
-}
-
-/// A plot's edges.
-#[derive(Clone, Copy)]
-struct Frame {
-    left: f64,
-    top: f64,
-    right: f64,
-    bottom: f64,
-}
-
-/// From the clients to pixels: each doubling takes as much room.
-struct Across {
-    frame: Frame,
-    least: f64,
-    most: f64,
-}
-
-impl Across {
-    fn new(chart: &Chart<'_>, frame: Frame) -> Self {
-        let clients = |at: Option<&u32>| f64::from(at.copied().unwrap_or(1).max(1)).log2();
-        let (least, most) = (clients(chart.threads.first()), clients(chart.threads.last()));
-        // One number of clients alone stands in the middle.
-        if most > least {
-            Self { frame, least, most }
-        } else {
-            Self { frame, least: least - 1.0, most: most + 1.0 }
-        }
-    }
-
-    fn x(&self, clients: f64) -> f64 {
-        const INSET: f64 = 14.0;
-        let Frame { left, right, .. } = self.frame;
-        let share = (clients.log2() - self.least) / (self.most - self.least);
-        left + INSET + share * (right - left - 2.0 * INSET)
-    }
-}
-
-/// From a quantity to pixels.
-struct Up {
-    frame: Frame,
-    least: f64,
-    most: f64,
-    is_logarithmic: bool,
-    ticks: Vec<f64>,
-}
-
-impl Up {
-    fn for_metric(chart: &Chart<'_>, metric: &Metric, frame: Frame) -> Option<Self> {
-        let points = chart.lines.iter().flat_map(|line| line.points.iter().copied());
-        let spreads: Vec<Spread> = points.filter_map(metric.of).filter(is_drawn).collect();
-        let most = spreads.iter().map(|spread| spread.high).fold(0.0, f64::max);
-        let least = spreads.iter().map(|spread| spread.low).fold(f64::INFINITY, f64::min);
-        if most <= 0.0 {
-            return None;
-        }
-        // Of throughput the eye compares heights, so that begins at zero.
-        if metric.unit == "ms" && least > 0.0 && most / least > LOGARITHMIC_FROM {
-            let (least, most) = (least / 1.3, most * 1.3);
-            let ticks = decades(least, most);
-            return Some(Self { frame, least: least.ln(), most: most.ln(), is_logarithmic: true, ticks });
-        }
-        let step = step(most / 5.0);
-        let steps = (most * 1.02 / step).ceil();
-        let ticks = (0..=steps as u32).map(|at| f64::from(at) * step).collect();
-        Some(Self { frame, least: 0.0, most: steps * step, is_logarithmic: false, ticks })
-    }
-
-    fn y(&self, value: f64) -> f64 {
-        let value = if self.is_logarithmic { value.max(f64::MIN_POSITIVE).ln() } else { value };
-        let Frame { top, bottom, .. } = self.frame;
-        bottom - (value - self.least) / (self.most - self.least) * (bottom - top)
-    }
-}
-
-/// 1, 2 or 5 of a power of ten, as near above as there is.
-fn step(least: f64) -> f64 {
-    let power = 10_f64.powf(least.log10().floor());
-    [1.0, 2.0, 5.0]
-        .map(|digit| digit * power)
-        .into_iter()
-        .find(|step| *step >= least * 0.999)
-        .unwrap_or(10.0 * power)
-}
-
-/// Round numbers between two bounds, for a logarithmic axis: powers of ten, with 2 and 5 where those are few.
-fn decades(least: f64, most: f64) -> Vec<f64> {
-    let powers = (least.log10().floor() as i32)..=(most.log10().ceil() as i32);
-    let digits: &[f64] = if (most / least).log10() > 3.0 { &[1.0] } else { &[1.0, 2.0, 5.0] };
-    let ticks = powers.flat_map(|power| digits.iter().map(move |digit| digit * 10_f64.powi(power)));
-    ticks.filter(|tick| (least..=most).contains(tick)).collect()
-}
-
-/// Numbers that a picture can show.
-fn is_drawn(spread: &Spread) -> bool {
-    [spread.low, spread.median, spread.high].iter().all(|value| (0.0..1e15).contains(value))
 }
 
 fn plot(out: &mut String, chart: &Chart<'_>, layout: &Layout, metric: &Metric, frame: Frame, is_first: bool) {
@@ -497,43 +389,6 @@ fn lines_of(clauses: &[String], letters: f64) -> Vec<String> {
     lines
 }
 
-fn class(at: usize) -> String {
-    format!("s{at}")
-}
-
-/// A colour for each line: the first eight by hand, then shades from blue to red, in order.
-fn line_styles(count: usize) -> String {
-    let mut light = String::new();
-    let mut dark = String::new();
-    for at in 0..count {
-        let (on_white, on_black) = match COLOURS.get(at).filter(|_| count <= COLOURS.len()) {
-            Some((on_white, on_black)) => ((*on_white).to_owned(), (*on_black).to_owned()),
-            None => {
-                let hue = 250.0 - 250.0 * at as f64 / (count - 1).max(1) as f64;
-                (rgb(hue, 0.62, 0.42), rgb(hue, 0.62, 0.68))
-            }
-        };
-        for (out, colour) in [(&mut light, on_white), (&mut dark, on_black)] {
-            let _ = write!(
-                out,
-                ".sweep .s{at}{{stroke:{colour}}}.sweep .mark.s{at},.sweep .name.s{at}{{fill:{colour}}}"
-            );
-        }
-    }
-    format!("{light}@media (prefers-color-scheme:dark){{{dark}}}")
-}
-
-/// Hue in degrees, saturation and lightness from 0 to 1, as `#rrggbb`.
-fn rgb(hue: f64, saturation: f64, lightness: f64) -> String {
-    let chroma = saturation * lightness.min(1.0 - lightness);
-    let channel = |n: f64| {
-        let k = (n + hue / 30.0) % 12.0;
-        let value = lightness - chroma * (k - 3.0).min(9.0 - k).clamp(-1.0, 1.0);
-        (value * 255.0).round() as u8
-    };
-    format!("#{:02x}{:02x}{:02x}", channel(0.0), channel(8.0), channel(4.0))
-}
-
 fn text(out: &mut String, class: &str, x: f64, y: f64, line: &str) {
     let _ = write!(out, "<text class=\"{class}\" x=\"{}\" y=\"{}\">{}</text>", px(x), px(y), svg::text(line));
 }
@@ -554,20 +409,6 @@ fn px(value: f64) -> String {
     let text = format!("{value:.1}");
     text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
 }
-
-const STYLE: &str = "\
-.sweep text{font:12px system-ui,-apple-system,'Segoe UI','Noto Sans','DejaVu Sans',sans-serif;fill:#1f2328}\
-.sweep .title{font-size:17px;font-weight:600}.sweep .heading{font-size:13px;font-weight:600}\
-.sweep .quiet{fill:#656d76;font-weight:400}.sweep tspan.quiet{font-size:12px}\
-.sweep .number{text-anchor:end;font-size:11px;fill:#656d76}.sweep .clients{text-anchor:middle;font-size:11px;fill:#656d76}\
-.sweep .page{fill:#fff}.sweep .grid{stroke:#e6e6e2;stroke-width:1}.sweep .axis{stroke:#9aa0a6;stroke-width:1}\
-.sweep .line{fill:none;stroke-width:2;stroke-linejoin:round;stroke-linecap:round}\
-.sweep .dashed{stroke-dasharray:7 4}\
-.sweep .mark{stroke:#fff;stroke-width:1}.sweep .bar{fill:none;stroke-width:1.2;opacity:.75}\
-.sweep .fit{fill:none;stroke-width:1.3;stroke-dasharray:5 4;opacity:.6}.sweep .ring{fill:none;stroke-width:1.5;opacity:.8}\
-.sweep .lead{fill:none;stroke-width:.8;opacity:.45}.sweep .name{stroke:none;font-weight:600}\
-@media (prefers-color-scheme:dark){.sweep text{fill:#e4e6e8}.sweep .quiet,.sweep .number,.sweep .clients{fill:#98a0a9}\
-.sweep .page{fill:#14171a}.sweep .grid{stroke:#2e343a}.sweep .axis{stroke:#6b737b}.sweep .mark{stroke:#14171a}}";
 
 #[cfg(test)]
 mod tests {
@@ -626,23 +467,5 @@ mod tests {
         assert!(places.windows(2).all(|pair| pair[1] - pair[0] >= NAME_LINE), "{places:?}");
         assert!(places[0] >= 20.0 && places[5] <= 300.0, "{places:?}");
         assert_eq!(places[3], 200.0);
-    }
-
-    #[test]
-    fn axes_have_round_numbers() {
-        assert_eq!(
-            [step(0.9), step(1.0), step(3.1), step(33_000.0), step(0.000_12)],
-            [1.0, 1.0, 5.0, 50_000.0, 0.000_2]
-        );
-        assert_eq!(decades(0.8, 60.0), [1.0, 2.0, 5.0, 10.0, 20.0, 50.0]);
-        assert_eq!(decades(0.5, 6_000.0), [1.0, 10.0, 100.0, 1_000.0]);
-    }
-
-    #[test]
-    fn shades_go_from_blue_to_red() {
-        assert_eq!(
-            [rgb(0.0, 1.0, 0.5), rgb(120.0, 1.0, 0.25), rgb(240.0, 1.0, 0.5)],
-            ["#ff0000", "#008000", "#0000ff"]
-        );
     }
 }
