@@ -1,30 +1,22 @@
 //! Two sweeps side by side: what their conditions differ in, and the ratio of each quantity at each point that both have.
 //!
 //! In: two sweeps of one workload, each with its name. Out: a [`Comparison`]: B by A, with an interval. Pure.
-//!
-//! Of each quantity the ratio is that of the geometric means of the runs, and its interval is Welch's for the difference of
-//! two means ("The generalization of Student's problem when several different population variances are involved",
-//! Biometrika 34, 1947), on the logarithms, with the degrees of freedom of Satterthwaite (Biometrics Bulletin 2, 1946): the
-//! runs of two machines have no reason to spread alike, and none of them is a pair of another. It takes the runs of a point
-//! as independent, which the random order within a sweep makes them; each interval is for its own point, so that of
-//! twenty points without any difference one is expected to leave 1 out.
 
-use std::collections::BTreeMap;
+mod conditions;
+mod ratio;
 
-use distrs::StudentsT;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use spindoctor_model::number;
 
 use super::{Conditions, Line, Measured, Point, Setting, Sweep};
-use crate::statistics::interval::ALPHA;
+use conditions::{differences, what_is_unknown};
+
+pub use conditions::Difference;
+pub use ratio::Ratio;
 
 /// Name and version of the serialised form of a [`Comparison`]: fields may be added, none is renamed or removed.
 pub const COMPARISON_SCHEMA: &str = "spindoctor.sweep-comparison/1";
-
-/// Two measurements of PAUSE on one machine that differ by less are the same: clocks of idle and of busy cores differ by as
-/// much. Chosen, not derived.
-const SAME_PAUSE: f64 = 0.1;
 
 /// Two sweeps side by side.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -61,17 +53,6 @@ pub struct Side {
     /// What it was made with.
     #[serde(flatten)]
     pub conditions: Conditions,
-}
-
-/// A condition that was not the same.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Difference {
-    /// Which: `CPU`, `kernel`, `innodb_spin_wait_delay`.
-    pub what: String,
-    /// A's.
-    pub a: String,
-    /// B's.
-    pub b: String,
 }
 
 /// A point of one sweep alone.
@@ -123,17 +104,6 @@ pub struct Ratios {
     pub cycles_per_instruction: Option<Ratio>,
 }
 
-/// B by A, of one quantity.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Ratio {
-    /// Of the geometric means.
-    pub ratio: f64,
-    /// Where its 95 % interval begins; none where one side has a single run.
-    pub low: Option<f64>,
-    /// Where it ends.
-    pub high: Option<f64>,
-}
-
 /// Why two sweeps have no ratio.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotComparable {
@@ -155,64 +125,6 @@ pub enum NotComparable {
         /// The same of B.
         b: String,
     },
-}
-
-impl Ratio {
-    /// Whether B has clearly more (true) or less (false); none where the interval has 1 in it, or there is none.
-    pub fn is_more(&self) -> Option<bool> {
-        match (self.low?, self.high?) {
-            (low, _) if low > 1.0 => Some(true),
-            (_, high) if high < 1.0 => Some(false),
-            _ => None,
-        }
-    }
-
-    /// From the runs of both; none where one has none that is above zero.
-    fn from_runs(a: &[f64], b: &[f64]) -> Option<Self> {
-        let (a, b) = (Logarithms::from_runs(a)?, Logarithms::from_runs(b)?);
-        let mean = b.mean - a.mean;
-        let half = a.half_width(&b);
-        let ratio = mean.exp();
-        let (low, high) = (half.map(|half| (mean - half).exp()), half.map(|half| (mean + half).exp()));
-        let is_finite = [Some(ratio), low, high].into_iter().flatten().all(f64::is_finite);
-        is_finite.then_some(Self { ratio, low, high })
-    }
-}
-
-/// The mean of logarithms, and the variance of that mean.
-struct Logarithms {
-    count: f64,
-    mean: f64,
-    /// None of a single one.
-    variance_of_mean: Option<f64>,
-}
-
-impl Logarithms {
-    fn from_runs(runs: &[f64]) -> Option<Self> {
-        let logs: Vec<f64> =
-            runs.iter().map(|run| run.ln()).filter(|ln: &f64| ln.is_finite()).collect::<Vec<_>>();
-        if logs.is_empty() {
-            return None;
-        }
-        let count = logs.len() as f64;
-        let mean = logs.iter().sum::<f64>() / count;
-        let squares: f64 = logs.iter().map(|ln| (ln - mean).powi(2)).sum();
-        Some(Self { count, mean, variance_of_mean: (count > 1.0).then(|| squares / (count - 1.0) / count) })
-    }
-
-    /// Half of Welch's interval for the difference of two means.
-    fn half_width(&self, other: &Self) -> Option<f64> {
-        let (one, two) = (self.variance_of_mean?, other.variance_of_mean?);
-        let both = one + two;
-        if both == 0.0 {
-            return Some(0.0);
-        }
-        let part = |variance: f64, count: f64| variance.powi(2) / (count - 1.0);
-        let degrees = both.powi(2) / (part(one, self.count) + part(two, other.count));
-        // Between the smaller number of degrees and the sum of both, whatever the rounding.
-        let degrees = degrees.clamp(self.count.min(other.count) - 1.0, self.count + other.count - 2.0);
-        Some(StudentsT::ppf(1.0 - ALPHA / 2.0, degrees) * both.sqrt())
-    }
 }
 
 impl Comparison {
@@ -338,108 +250,8 @@ fn what_it_has(sweep: &Sweep) -> String {
     format!("{settings} at {} clients", threads.join(", "))
 }
 
-/// Conditions that differ, and settings that only one of the two has. What either sweep changes itself is no condition.
-fn differences(
-    a: &Conditions,
-    b: &Conditions,
-    swept: &dyn Fn(&str) -> bool,
-) -> (Vec<Difference>, [Vec<String>; 2]) {
-    let mut found = Vec::new();
-    let mut differ = |what: &str, a: Option<String>, b: Option<String>| {
-        if let (Some(a), Some(b)) = (a, b)
-            && a != b
-        {
-            found.push(Difference { what: what.to_owned(), a, b });
-        }
-    };
-    let of = |of: &dyn Fn(&Conditions) -> Option<String>| (of(a), of(b));
-    let (one, two) = of(&|made| made.hardware.cpu_text());
-    differ("CPU", one, two);
-    let (one, two) = of(&|made| Some(number::counted(u64::from(made.hardware.cpus?), "CPU", "CPUs")));
-    differ("CPUs of the server", one, two);
-    if let (Some(one), Some(two)) = (&a.hardware.pause, &b.hardware.pause)
-        && (one.ns / two.ns).ln().abs() >= SAME_PAUSE
-    {
-        differ("PAUSE", a.hardware.pause_text(), b.hardware.pause_text());
-    }
-    let (one, two) = of(&|made| made.hardware.kernel.clone());
-    differ("kernel", one, two);
-    // It has all of the above in one text; where that is known by itself, the rest of it is the memory.
-    let is_known = a.hardware.cpu.is_some() && b.hardware.cpu.is_some();
-    let is_named = ["CPU", "CPUs of the server", "kernel"];
-    if !is_known || !found.iter().any(|difference| is_named.contains(&difference.what.as_str())) {
-        let mut differ = |what: &str, a: &str, b: &str| {
-            if a != b {
-                found.push(Difference { what: what.to_owned(), a: a.to_owned(), b: b.to_owned() });
-            }
-        };
-        differ("machine of the clients", &a.machine, &b.machine);
-    }
-    let quota = |made: &Conditions| {
-        let quota = made.quota_cpus.or(made.hardware.quota_cpus);
-        quota.map_or("none".to_owned(), |cpus| number::quantity(cpus, "CPUs"))
-    };
-    let seconds = |seconds: f64| number::duration(seconds);
-    let others = [
-        ("quota", quota(a), quota(b)),
-        ("server", a.server.clone(), b.server.clone()),
-        ("address", a.address.clone(), b.address.clone()),
-        ("options", a.options.join(" "), b.options.join(" ")),
-        ("warm-up", seconds(a.warmup_s), seconds(b.warmup_s)),
-        ("measured time", seconds(a.measured_s), seconds(b.measured_s)),
-    ];
-    for (what, one, two) in others {
-        if one != two && !swept(what) {
-            found.push(Difference { what: what.to_owned(), a: one, b: two });
-        }
-    }
-    let mut of_one: [Vec<String>; 2] = Default::default();
-    if !a.settings.is_empty() && !b.settings.is_empty() {
-        for (name, value) in &a.settings {
-            match b.settings.get(name) {
-                _ if swept(name) => {}
-                None => of_one[0].push(name.clone()),
-                Some(other) if other == value => {}
-                Some(other) => {
-                    found.push(Difference { what: name.clone(), a: value.clone(), b: other.clone() });
-                }
-            }
-        }
-        of_one[1] = missing(&b.settings, &a.settings, swept);
-    }
-    (found, of_one)
-}
-
-fn missing(
-    of: &BTreeMap<String, String>,
-    from: &BTreeMap<String, String>,
-    swept: &dyn Fn(&str) -> bool,
-) -> Vec<String> {
-    of.keys().filter(|name| !from.contains_key(*name) && !swept(name)).cloned().collect()
-}
-
-/// What cannot be compared because one of the two does not say it.
-fn what_is_unknown(letter: &str, made: &Conditions) -> Option<String> {
-    let unknown: Vec<&str> = [
-        (made.hardware.cpu.is_none(), "the CPU"),
-        (made.hardware.pause.is_none(), "its PAUSE"),
-        (made.hardware.kernel.is_none(), "the kernel"),
-        (made.settings.is_empty(), "the settings"),
-    ]
-    .into_iter()
-    .filter_map(|(is_unknown, what)| is_unknown.then_some(what))
-    .collect();
-    (!unknown.is_empty()).then(|| {
-        format!(
-            "{letter} does not say {} of its server: it was swept from another host, or by an older spindoctor",
-            unknown.join(", ")
-        )
-    })
-}
-
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
     use spindoctor_model::host::{CpuModel, PauseLatency};
 
     use super::*;
@@ -550,55 +362,5 @@ mod tests {
         let b = sweep(made(&[], 1.0), &["9"], &[4], 1, |_, _, _| 1.0);
         let why = Comparison::from_sweeps(("a", &a), ("b", &b)).unwrap_err().to_string();
         assert!(why.contains("innodb_spin_wait_delay = 9 at 4 clients"), "{why}");
-    }
-
-    #[test]
-    fn one_run_has_a_ratio_and_no_interval() {
-        let one = Ratio::from_runs(&[2.0], &[3.0, 3.0]).unwrap();
-        assert!((one.ratio - 1.5).abs() < 1e-9 && one.low.is_none() && one.high.is_none(), "{one:?}");
-        assert_eq!(one.is_more(), None);
-        assert_eq!(Ratio::from_runs(&[0.0, f64::NAN, -1.0], &[3.0]), None);
-        assert_eq!(Ratio::from_runs(&[2.0; 2], &[3.0; 2]).unwrap().is_more(), Some(true));
-    }
-
-    /// Welch's interval of 3 and 3 runs, by hand: logarithms 0, 0.1, 0.2 and 1, 1.2, 1.4. Variances of the means 1/300 and
-    /// 4/300, degrees (5/300)^2 / ((1/300)^2 / 2 + (4/300)^2 / 2) = 2.941; t(0.975) is 3.2188 (the density integrated by Simpson's rule).
-    #[test]
-    fn the_interval_is_welchs() {
-        let exp = |logs: [f64; 3]| logs.map(f64::exp);
-        let ratio = Ratio::from_runs(&exp([0.0, 0.1, 0.2]), &exp([1.0, 1.2, 1.4])).unwrap();
-        let half = 3.2188 * (5.0_f64 / 300.0).sqrt();
-        assert!((ratio.ratio.ln() - 1.1).abs() < 1e-9, "{ratio:?}");
-        assert!((ratio.high.unwrap().ln() - 1.1 - half).abs() < 2e-3, "{ratio:?} {half}");
-    }
-
-    /// How often the truth is within the interval, of pairs of three runs whose spreads differ by a factor of three.
-    #[test]
-    fn the_interval_has_the_truth_in_nineteen_of_twenty() {
-        let mut random = crate::statistics::simulated::Random::seeded(7);
-        let mut runs = |mean: f64, sd: f64| -> Vec<f64> {
-            (0..3).map(|_| (mean + sd * random.normal()).exp()).collect()
-        };
-        let (mut inside, all) = (0, 4_000);
-        for _ in 0..all {
-            let ratio = Ratio::from_runs(&runs(5.0, 0.02), &runs(5.4, 0.06)).unwrap();
-            let truth = 0.4_f64.exp();
-            inside += u32::from((ratio.low.unwrap()..=ratio.high.unwrap()).contains(&truth));
-        }
-        let share = f64::from(inside) / f64::from(all);
-        assert!((0.935..=0.985).contains(&share), "{share}");
-    }
-
-    proptest! {
-        #[test]
-        fn hostile_runs_are_no_reason_to_panic(
-            a in proptest::collection::vec(any::<f64>(), 0..5),
-            b in proptest::collection::vec(any::<f64>(), 0..5),
-        ) {
-            if let Some(ratio) = Ratio::from_runs(&a, &b) {
-                prop_assert!(ratio.ratio.is_finite());
-                prop_assert!(ratio.low.is_none_or(|low| low <= ratio.ratio * (1.0 + 1e-9)));
-            }
-        }
     }
 }
