@@ -42,7 +42,7 @@
 //! **Undo tablespaces are files, not variables.** `undo/` has their names, room and journal; `apply/undo.rs` makes and drops
 //! them, and has the protocol. A trial compares two values of `innodb_rollback_segments` with all of them in place.
 //!
-//! `crates/tune/src/sweep.rs` is the grid of `spindoctor sweep` and what its runs say together, pure; the command drives
+//! `crates/tune/src/sweep/` is the grid of `spindoctor sweep` and what its runs say together, pure; the command drives
 //! sysbench through the lab's `load` and sets through `apply`. `crates/lab/src/experiment/` has the published cures, each one
 //! trial on a throw-away server.
 //!
