@@ -5,8 +5,11 @@ use crate::state::{At, Author, FlightStep, Holder, Recover, RecoverAt, Run, Stat
 
 impl GivingBack {
     pub(super) fn outside(&self, state: &mut State, step: Step) -> bool {
-        let running = |run| run == Run::Runs;
-        let there = |run| matches!(run, Run::Runs | Run::Stopped);
+        self.somebody_comes(state, step) || self.something_fails(state, step)
+    }
+
+    /// Somebody starts a process, sets a variable or takes the lock.
+    fn somebody_comes(&self, state: &mut State, step: Step) -> bool {
         match step {
             Step::StartRecover => {
                 if state.recover.at != RecoverAt::Absent {
@@ -48,6 +51,16 @@ impl GivingBack {
                 }
                 state.lock = None;
             }
+            _ => return false,
+        }
+        true
+    }
+
+    /// A fault, or the end of one.
+    fn something_fails(&self, state: &mut State, step: Step) -> bool {
+        let running = |run| run == Run::Runs;
+        let there = |run| matches!(run, Run::Runs | Run::Stopped);
+        match step {
             Step::KillTuner(t) => {
                 let tuner = &mut state.tuners[usize::from(t)];
                 if !there(tuner.run) {

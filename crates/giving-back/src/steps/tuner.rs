@@ -160,7 +160,6 @@ impl GivingBack {
 
     pub(super) fn tuner_alone(&self, state: &mut State, t: usize, at: At) -> bool {
         let me = t as u8;
-        let or_regain = |is_saved, at| if is_saved { at } else { At::Regain };
         match at {
             At::Journal => {
                 self.save(state, t, true);
@@ -234,10 +233,32 @@ impl GivingBack {
     }
 
     pub(super) fn tuner_on_server(&self, state: &mut State, t: usize, at: At) -> bool {
+        match at {
+            At::Lock
+            | At::Clear(_)
+            | At::AwaitEvent
+            | At::Read
+            | At::Probe
+            | At::Guard
+            | At::Rehearse
+            | At::AwaitRehearsal
+            | At::Arm => self.takes(state, t, at),
+            At::Look
+            | At::LookToKeep
+            | At::LookLease
+            | At::Alter
+            | At::AlterAgain
+            | At::AlterBack
+            | At::Send
+            | At::ReadBack => self.changes(state, t, at),
+            _ => self.keeps_or_gives_back(state, t, at),
+        }
+    }
+
+    /// From the lock to the EVENT that is armed.
+    fn takes(&self, state: &mut State, t: usize, at: At) -> bool {
         let me = t as u8;
-        let lease = Some(Holder::Lease(me));
         let sees_other = self.scope.second == Some(Place::SameHost);
-        let or_regain = |is_right, at| if is_right { at } else { At::Regain };
         match at {
             At::Lock => {
                 if state.take_lock(Holder::Lease(me)) {
@@ -252,7 +273,7 @@ impl GivingBack {
             }
             At::Clear(back) => {
                 let journal = state.disk[1 - t];
-                match self.back(state, 1 - t, back, journal, lease) {
+                match self.back(state, 1 - t, back, journal, Some(Holder::Lease(me))) {
                     Next::On(back) => state.tuners[t].at = At::Clear(back),
                     Next::Gone => {
                         state.tuners[t].at = At::AwaitEvent;
@@ -341,6 +362,14 @@ impl GivingBack {
                 }
                 state.tuners[t].at = or_regain(!is_taken, At::Idle);
             }
+            _ => return false,
+        }
+        true
+    }
+
+    /// From the look at the values to reading them back; keeping begins with the same look.
+    fn changes(&self, state: &mut State, t: usize, at: At) -> bool {
+        match at {
             At::Look | At::LookToKeep => {
                 let current = state.tuners[t].current;
                 let stands = (0..self.variables()).all(|i| state.values[i] == current[i]);
@@ -407,8 +436,21 @@ impl GivingBack {
                     tuner.at = At::Retract;
                 }
             }
+            _ => return false,
+        }
+        true
+    }
+
+    /// What ends with the lock given back.
+    fn keeps_or_gives_back(&self, state: &mut State, t: usize, at: At) -> bool {
+        let me = t as u8;
+        match at {
             At::Regain => {
-                let by = if state.has_lease(t) { lease } else { self.right(state, t, Holder::Writer(me)) };
+                let by = if state.has_lease(t) {
+                    Some(Holder::Lease(me))
+                } else {
+                    self.right(state, t, Holder::Writer(me))
+                };
                 if by.is_some() {
                     state.tuners[t].by = by;
                     state.tuners[t].at = At::Restore(Back::Reread);
@@ -482,6 +524,11 @@ impl GivingBack {
             }
         }
     }
+}
+
+/// The next step where all is as it should be; else the tuner gives back.
+fn or_regain(is_right: bool, next: At) -> At {
+    if is_right { next } else { At::Regain }
 }
 
 /// What a tuner sets next.
