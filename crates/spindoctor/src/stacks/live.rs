@@ -67,85 +67,30 @@ pub fn profile(asked: &Stacks) -> anyhow::Result<Profile> {
         trigger,
     })?;
     let watchpoints = Watchpoints::arm(pid, &watched, server.teller())?;
-    let mut notes: Vec<String> = wrong_server.into_iter().collect();
 
-    let mut bar = Progress::new(asked.duration).counting("snapshot", "snapshots");
-    let mut run = Run::new(asked, waits);
-    let mut counted = Counting::default();
-    if run.fired.is_some() && !asked.once {
-        counted.begin(pid, &server);
+    let bar = Progress::new(asked.duration).counting("snapshot", "snapshots");
+    let mut taking = Taking {
+        asked,
+        pid,
+        is_watching,
+        profiler: &mut profiler,
+        server: &mut server,
+        bar,
+        run: Run::new(asked, waits),
+        counted: Counting::default(),
+        notes: wrong_server.into_iter().collect(),
+    };
+    if taking.run.fired.is_some() && !asked.once {
+        taking.counted.begin(pid, taking.server);
     }
     if waits {
         note(&format!("waiting for {}; Ctrl-C ends it", waited_for(asked)));
     }
-    let mut known = None;
-    if asked.once && server.answers() {
-        // There is no second look: the one snapshot follows the answer at once.
-        server.ask();
-        known = server.answer(Instant::now() + ANSWER_ONCE_WITHIN);
-    }
-    let mut gone = false;
-    while !run.is_over() {
-        let begun = Instant::now();
-        let ask = !asked.once && server.answers() && run.is_to_ask(begun);
-        if ask {
-            server.ask();
-        }
-        if matches!(profiler.snapshot()?, Taken::ProcessGone) {
-            gone = true;
-            break;
-        }
-        run.taken += 1;
-        if ask {
-            known = server.answer(begun + ANSWER_WITHIN);
-        }
-        if let Some(activities) = known.take() {
-            profiler.set_activities(&|tid| activities.get(&tid).cloned());
-        }
-        run.next_due(profiler.interval());
-        let mut happened: Option<Event> = None;
-        loop {
-            for event in happened.take().into_iter().chain(server.events()) {
-                match event {
-                    Event::Interrupted => run.interrupted = true,
-                    Event::Fired(why) => {
-                        if run.fire() {
-                            counted.begin(pid, &server);
-                            profiler.keep_all();
-                            bar.clear();
-                            note(&format!("triggered: {why}"));
-                            notes.push(format!(
-                                "triggered by {why}, {:.1} s after it began to wait",
-                                run.waited_s()
-                            ));
-                        }
-                    }
-                    Event::NeverFires(why) => bail!("the trigger cannot fire: {why}"),
-                    Event::Note(what) => {
-                        bar.clear();
-                        note(&what);
-                        notes.push(what);
-                    }
-                }
-            }
-            if let Some(elapsed) = run.elapsed() {
-                bar.show(elapsed, run.taken);
-            }
-            let now = Instant::now();
-            if now >= run.due || run.is_over() {
-                break;
-            }
-            let until = run.due.min(now + NAP);
-            match is_watching && run.fired.is_none() {
-                // The snapshot is to be taken at the instant that a watchpoint reports.
-                true => happened = server.event(until - now),
-                false => profiler.rest(until),
-            }
-        }
-    }
+    let is_gone = taking.snapshots()?;
+    let Taking { bar, run, counted, mut notes, .. } = taking;
     drop(bar);
     if waits && run.fired.is_none() {
-        match gone {
+        match is_gone {
             true => bail!("process {pid} ended before the trigger fired"),
             false => bail!("interrupted before the trigger fired"),
         }
@@ -166,6 +111,100 @@ pub fn profile(asked: &Stacks) -> anyhow::Result<Profile> {
         bail!("process {pid} ended before there was a snapshot");
     }
     Ok(profile)
+}
+
+/// Snapshots that are being taken, and what goes on meanwhile.
+struct Taking<'a> {
+    asked: &'a Stacks,
+    pid: u32,
+    is_watching: bool,
+    profiler: &'a mut Profiler,
+    server: &'a mut Server,
+    bar: Progress,
+    run: Run,
+    counted: Counting,
+    notes: Vec<String>,
+}
+
+impl Taking<'_> {
+    /// Takes snapshots until the run is over; true where the process is gone.
+    fn snapshots(&mut self) -> anyhow::Result<bool> {
+        let once = self.asked.once;
+        let mut known = None;
+        if once && self.server.answers() {
+            // There is no second look: the one snapshot follows the answer at once.
+            self.server.ask();
+            known = self.server.answer(Instant::now() + ANSWER_ONCE_WITHIN);
+        }
+        while !self.run.is_over() {
+            let begun = Instant::now();
+            let ask = !once && self.server.answers() && self.run.is_to_ask(begun);
+            if ask {
+                self.server.ask();
+            }
+            if matches!(self.profiler.snapshot()?, Taken::ProcessGone) {
+                return Ok(true);
+            }
+            self.run.taken += 1;
+            if ask {
+                known = self.server.answer(begun + ANSWER_WITHIN);
+            }
+            if let Some(activities) = known.take() {
+                self.profiler.set_activities(&|tid| activities.get(&tid).cloned());
+            }
+            self.run.next_due(self.profiler.interval());
+            self.rest()?;
+        }
+        Ok(false)
+    }
+
+    /// Until the next snapshot is due: handles what happens, shows the progress, and keeps reading the CPU samples.
+    fn rest(&mut self) -> anyhow::Result<()> {
+        let mut happened: Option<Event> = None;
+        loop {
+            while let Some(event) = happened.take().or_else(|| self.server.events().next()) {
+                self.handle(event)?;
+            }
+            if let Some(elapsed) = self.run.elapsed() {
+                self.bar.show(elapsed, self.run.taken);
+            }
+            let now = Instant::now();
+            if now >= self.run.due || self.run.is_over() {
+                return Ok(());
+            }
+            let until = self.run.due.min(now + NAP);
+            match self.is_watching && self.run.fired.is_none() {
+                // The snapshot is to be taken at the instant that a watchpoint reports.
+                true => happened = self.server.event(until - now),
+                false => self.profiler.rest(until),
+            }
+        }
+    }
+
+    fn handle(&mut self, event: Event) -> anyhow::Result<()> {
+        match event {
+            Event::Interrupted => self.run.interrupted = true,
+            Event::Fired(why) => {
+                if self.run.fire() {
+                    self.counted.begin(self.pid, self.server);
+                    self.profiler.keep_all();
+                    self.bar.clear();
+                    note(&format!("triggered: {why}"));
+                    self.notes.push(format!(
+                        "triggered by {why}, {:.1} s after it began to wait",
+                        self.run.waited_s()
+                    ));
+                }
+            }
+            Event::NeverFires(why) => bail!("the trigger cannot fire: {why}"),
+            Event::Note(what) => {
+                self.bar.clear();
+                note(&what);
+                self.notes.push(what);
+            }
+        }
+        Ok(())
+    }
 }
 
 /// What is counted beside the samples: the server's statements, and the cycles of its CPUs.
