@@ -226,12 +226,9 @@ async fn ask(
         server_ms.push(server_cpu() - before_ms);
     }
     let own_ms = (own_ms() - own_before_ms) / f64::from(rounds);
+    // 0 where nothing was measured.
+    let median = |values: Vec<f64>| spindoctor_model::median(values).unwrap_or_default();
     (Took { wall_ms: median(wall_ms), own_ms, server_ms: median(server_ms) }, rows)
-}
-
-/// 0 where nothing was measured.
-fn median(values: Vec<f64>) -> f64 {
-    spindoctor_model::median(values).unwrap_or_default()
 }
 
 fn since(begun: (Instant, f64, f64), server_cpu: &dyn Fn() -> f64, rounds: u32) -> Took {

@@ -23,8 +23,8 @@ fn latch() -> Target {
     Target::run(program, &mut command)
 }
 
-/// The median of a histogram.
-fn median(counts: &[(Duration, u64)]) -> Duration {
+/// The wait in the middle, by a histogram of waits.
+fn middle_wait(counts: &[(Duration, u64)]) -> Duration {
     let half = counts.iter().map(|(_, count)| count).sum::<u64>().div_ceil(2);
     let mut seen = 0;
     let middle = counts.iter().find(|(_, count)| {
@@ -54,7 +54,7 @@ fn waits_last_until_the_latch_is_free_whether_they_spin_or_sleep() {
     });
     let [latch] = &waits[..] else { panic!("one of the two is there: {waits:?}") };
     assert_eq!(latch.name, "the latch");
-    let (met, slept) = (median(&latch.met), median(&latch.slept));
+    let (met, slept) = (middle_wait(&latch.met), middle_wait(&latch.slept));
     assert!((Duration::from_micros(45)..Duration::from_micros(150)).contains(&met), "{met:?}: {latch:?}");
     assert!((LONG..LONG + AFTER).contains(&slept), "until it was woken, not until it returned: {slept:?}");
     let (met, slept) = (many(&latch.met) as f64, many(&latch.slept) as f64);

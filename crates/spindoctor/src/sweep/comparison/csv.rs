@@ -23,7 +23,7 @@ pub fn render(comparison: &Comparison) -> String {
             let mut row: Vec<String> = line.setting.0.iter().map(|assigned| cell(&assigned.value)).collect();
             row.extend([point.threads, point.a.runs, point.b.runs].map(|number| number.to_string()));
             for metric in &METRICS {
-                row.extend([median((metric.of)(&point.a)), median((metric.of)(&point.b))]);
+                row.extend([median_text((metric.of)(&point.a)), median_text((metric.of)(&point.b))]);
                 row.extend(ratio((metric.ratio)(&point.ratios)));
             }
             let _ = writeln!(table, "{}", row.join(","));
@@ -33,7 +33,7 @@ pub fn render(comparison: &Comparison) -> String {
 }
 
 /// Nothing where nothing was measured: not zero.
-fn median(spread: Option<Spread>) -> String {
+fn median_text(spread: Option<Spread>) -> String {
     spread.map_or(String::new(), |spread| spread.median.to_string())
 }
 
