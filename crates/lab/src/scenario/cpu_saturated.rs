@@ -2,22 +2,21 @@
 
 use std::time::Duration;
 
-use spindoctor_model::Flavor;
 use spindoctor_rules::causes::cpu_saturated::CAUSE;
 
 use super::onset::{Onset, with_its_sessions};
-use super::{Scenario, Suffering, TABLES, symptom};
+use super::{Scenario, Suffering, TABLES, symptom, with_tables};
 use crate::error::Result;
 use crate::load::clients::Clients;
 use crate::load::{LoadSpec, Workload};
-use crate::server::{Server, ServerSpec};
+use crate::server::Server;
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: CAUSE.name,
     label: Some(CAUSE.name),
     story: "64 clients read as fast as they can from a server with no limit but the machine's own CPUs. Seen \
             to suffer by the number of its threads that run or wait for a CPU, more than twice the CPUs.",
-    spec,
+    spec: with_tables,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
     onset: Some(ONSET),
@@ -27,7 +26,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
 const ONSET: Onset = Onset {
     story: "Eight clients read 200 single rows a second; then 64 clients more come, and read as fast as they can.",
     lasts: Duration::from_secs(6),
-    spec,
+    spec: with_tables,
     calm: |server| {
         Box::pin(Clients::start(server, 8, 200.0, |rng| {
             format!(
@@ -40,10 +39,6 @@ const ONSET: Onset = Onset {
     begin: |server| Box::pin(begin(server)),
     end: with_its_sessions,
 };
-
-fn spec(_: Flavor) -> ServerSpec {
-    ServerSpec { tables: Some(TABLES), ..ServerSpec::default() }
-}
 
 async fn begin(server: &Server) -> Result<Suffering> {
     let workload = Workload::OltpReadOnly;

@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use spindoctor_model::Flavor;
 use spindoctor_rules::causes::deadlock_storm::CAUSE;
 
-use super::{Scenario, Suffering, TABLES};
+use super::{Scenario, Suffering, with_tables};
 use crate::error::Result;
 use crate::load::sessions::Sessions;
-use crate::server::{Server, ServerSpec};
+use crate::server::Server;
 
 /// Clients; half of them begin with the row where the others end.
 const CLIENTS: u32 = 16;
@@ -26,15 +25,11 @@ pub(super) const SCENARIO: Scenario = Scenario {
             in the opposite order, and begins again when it was a deadlock's victim. Seen to suffer by the clients: at least 20 \
             of their transactions end with error 1213 each second.",
     is_calm: true,
-    spec,
+    spec: with_tables,
     begin: |server| Box::pin(begin(server)),
     symptom: |_, suffering| Box::pin(symptom(suffering)),
     ..Scenario::USUAL
 };
-
-fn spec(_: Flavor) -> ServerSpec {
-    ServerSpec { tables: Some(TABLES), ..ServerSpec::default() }
-}
 
 async fn begin(server: &Server) -> Result<Suffering> {
     let mut sessions = Sessions::default();

@@ -2,12 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use spindoctor_model::Flavor;
-
-use super::{Scenario, Suffering, TABLES, symptom};
+use super::{Scenario, Suffering, TABLES, symptom, with_tables};
 use crate::error::Result;
 use crate::load::{LoadSpec, Workload};
-use crate::server::{Server, ServerSpec};
+use crate::server::Server;
 
 /// Milliseconds in which nobody calls a transaction of 14 reads slow. Chosen, not derived.
 const WELL_SERVED_MS: f64 = 50.0;
@@ -20,15 +18,11 @@ pub(super) const SCENARIO: Scenario = Scenario {
     story: "Four clients run sysbench's oltp_read_only as fast as they can: two for each of two CPUs, which are busy without an \
             idle moment and waste nothing. The clients see their transactions end in milliseconds, and the server runs for most of \
             the time. Nothing above a note may be found.",
-    spec,
+    spec: with_tables,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, suffering| Box::pin(symptom(server, suffering)),
     ..Scenario::USUAL
 };
-
-fn spec(_: Flavor) -> ServerSpec {
-    ServerSpec { tables: Some(TABLES), ..ServerSpec::default() }
-}
 
 async fn begin(server: &Server) -> Result<Suffering> {
     let workload = Workload::OltpReadOnly;

@@ -1,12 +1,11 @@
 //! FLUSH TABLES WITH READ LOCK.
 
-use spindoctor_model::Flavor;
 use spindoctor_rules::causes::global_lock_pileup::CAUSE;
 
-use super::{Scenario, Suffering, TABLES, symptom};
+use super::{Scenario, Suffering, TABLES, symptom, with_tables};
 use crate::error::Result;
 use crate::load::sessions::Sessions;
-use crate::server::{Server, ServerSpec};
+use crate::server::Server;
 
 /// Sessions that want to write.
 const WRITERS: u32 = 24;
@@ -18,15 +17,11 @@ pub(super) const SCENARIO: Scenario = Scenario {
             that write to four tables wait for it. Seen to suffer by the thread list: most of them \
             wait for the global read lock (MariaDB: backup lock).",
     is_calm: true,
-    spec,
+    spec: with_tables,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
     ..Scenario::USUAL
 };
-
-fn spec(_: Flavor) -> ServerSpec {
-    ServerSpec { tables: Some(TABLES), ..ServerSpec::default() }
-}
 
 fn writers(server: &Server) -> u32 {
     server.draw().count("writers", WRITERS, 1..=96)

@@ -1,11 +1,9 @@
 //! A healthy server: its load is far below its capacity.
 
-use spindoctor_model::Flavor;
-
-use super::{Scenario, Suffering, TABLES};
+use super::{Scenario, Suffering, TABLES, with_tables};
 use crate::error::Result;
 use crate::load::{LoadSpec, Workload};
-use crate::server::{Server, ServerSpec};
+use crate::server::Server;
 
 /// Transactions per second: a few percent of what two CPUs manage.
 const RATE: u32 = 50;
@@ -21,15 +19,11 @@ pub(super) const SCENARIO: Scenario = Scenario {
     story: "Eight clients run sysbench's oltp_read_write at 50 transactions a second, far below what the \
             server can do. The clients themselves see the rate reached and transactions end in \
             milliseconds. Nothing above a note may be found.",
-    spec,
+    spec: with_tables,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, suffering| Box::pin(async { Ok(symptom(server, suffering)) }),
     ..Scenario::USUAL
 };
-
-fn spec(_: Flavor) -> ServerSpec {
-    ServerSpec { tables: Some(TABLES), ..ServerSpec::default() }
-}
 
 async fn begin(server: &Server) -> Result<Suffering> {
     let workload = Workload::OltpReadWrite;

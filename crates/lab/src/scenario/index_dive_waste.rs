@@ -1,12 +1,11 @@
 //! Lists of values that are looked up in two indexes alike before one row is read.
 
-use spindoctor_model::Flavor;
 use spindoctor_rules::causes::index_dive_waste::CAUSE;
 
-use super::{Scenario, Suffering, TABLES, symptom};
+use super::{Scenario, Suffering, TABLES, symptom, with_tables};
 use crate::error::Result;
 use crate::load::sessions::Sessions;
-use crate::server::{Server, ServerSpec};
+use crate::server::Server;
 
 /// Clients that ask: of one alone a CPU has too little to do to be judged in a short window beside other work.
 const CLIENTS: u32 = 2;
@@ -22,15 +21,11 @@ pub(super) const SCENARIO: Scenario = Scenario {
     story: "Two clients ask for one row that has one of 190 values, again and again. Two indexes begin with that column, and the \
             optimizer looks each value up in both before the statement reads its one row. Seen to suffer by InnoDB's counters: \
             more than 600 pages for each statement, which reads fewer than ten rows.",
-    spec,
+    spec: with_tables,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
     ..Scenario::USUAL
 };
-
-fn spec(_: Flavor) -> ServerSpec {
-    ServerSpec { tables: Some(TABLES), ..ServerSpec::default() }
-}
 
 async fn begin(server: &Server) -> Result<Suffering> {
     server.execute(["CREATE INDEX k_and_c ON sbtest.sbtest1 (k, c)"]).await?;

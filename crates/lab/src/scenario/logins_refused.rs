@@ -1,12 +1,11 @@
 //! An account at its limit of connections, on a server with room.
 
-use spindoctor_model::Flavor;
 use spindoctor_rules::causes::logins_refused::CAUSE;
 
-use super::{Scenario, Suffering, TABLES};
+use super::{Scenario, Suffering, with_tables};
 use crate::error::Result;
 use crate::load::sessions::Sessions;
-use crate::server::{Server, ServerSpec};
+use crate::server::Server;
 
 /// Connections that the account may have.
 const LIMIT: u32 = 4;
@@ -22,15 +21,11 @@ pub(super) const SCENARIO: Scenario = Scenario {
             know nothing of the pool ask for one of their own, again and again. The server has room for 147 more. Seen to suffer by \
             the clients: error 1226, the limit of the account is reached.",
     is_calm: true,
-    spec,
+    spec: with_tables,
     begin: |server| Box::pin(begin(server)),
     symptom: |_, suffering| Box::pin(async { Ok(symptom(suffering)) }),
     ..Scenario::USUAL
 };
-
-fn spec(_: Flavor) -> ServerSpec {
-    ServerSpec { tables: Some(TABLES), ..ServerSpec::default() }
-}
 
 async fn begin(server: &Server) -> Result<Suffering> {
     server.execute([format!("ALTER USER app@localhost WITH MAX_USER_CONNECTIONS {LIMIT}")]).await?;

@@ -1,12 +1,11 @@
 //! A DDL waits for an old transaction and everyone waits for the DDL.
 
-use spindoctor_model::Flavor;
 use spindoctor_rules::causes::metadata_lock_pileup::CAUSE;
 
-use super::{Scenario, Suffering, TABLES, symptom};
+use super::{Scenario, Suffering, symptom, with_tables};
 use crate::error::Result;
 use crate::load::sessions::Sessions;
-use crate::server::{Server, ServerSpec};
+use crate::server::Server;
 
 /// Sessions that only want to read the table.
 const READERS: u32 = 24;
@@ -20,15 +19,11 @@ pub(super) const SCENARIO: Scenario = Scenario {
             sessions that only read the table wait for the ALTER TABLE. Seen to suffer by the thread list: \
             most of them in the state `Waiting for table metadata lock`.",
     is_calm: true,
-    spec,
+    spec: with_tables,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
     ..Scenario::USUAL
 };
-
-fn spec(_: Flavor) -> ServerSpec {
-    ServerSpec { tables: Some(TABLES), ..ServerSpec::default() }
-}
 
 fn readers(server: &Server) -> u32 {
     server.draw().count("readers", READERS, 1..=96)

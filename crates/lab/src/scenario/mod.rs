@@ -210,6 +210,11 @@ const MYSQL: &[Flavor] = &[Flavor::Mysql, Flavor::Percona];
 /// The tables that most scenarios work on.
 const TABLES: Tables = Tables { count: 4, rows: 10_000 };
 
+/// A server with these tables, and nothing else out of the ordinary.
+fn with_tables(_: Flavor) -> ServerSpec {
+    ServerSpec { tables: Some(TABLES), ..ServerSpec::default() }
+}
+
 /// A server on a disk that does as many writes, or reads, a second as the scenario then lets it (`Server::limit_writes`,
 /// `Server::limit_reads`).
 fn on_slow_disk() -> ServerSpec {

@@ -1,12 +1,11 @@
 //! Exporters that ask the server about itself all the time.
 
-use spindoctor_model::Flavor;
 use spindoctor_rules::causes::monitoring_overload::CAUSE;
 
-use super::{Scenario, Suffering, TABLES, symptom};
+use super::{Scenario, Suffering, symptom, with_tables};
 use crate::error::Result;
 use crate::load::sessions::Sessions;
-use crate::server::{Server, ServerSpec};
+use crate::server::Server;
 
 /// Sessions of exporters.
 const EXPORTERS: u32 = 16;
@@ -19,15 +18,11 @@ pub(super) const SCENARIO: Scenario = Scenario {
     label: Some(CAUSE.name),
     story: "Sixteen sessions of exporters read the columns of all tables, over and over, and nobody else has work. Seen to suffer by \
             the thread list: most of them at that statement at once.",
-    spec,
+    spec: with_tables,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
     ..Scenario::USUAL
 };
-
-fn spec(_: Flavor) -> ServerSpec {
-    ServerSpec { tables: Some(TABLES), ..ServerSpec::default() }
-}
 
 fn exporters(server: &Server) -> u32 {
     server.draw().count("exporters", EXPORTERS, 4..=64)

@@ -5,14 +5,12 @@
 
 use std::time::{Duration, Instant};
 
-use spindoctor_model::Flavor;
-
-use super::{Scenario, Suffering, TABLES};
+use super::{Scenario, Suffering, TABLES, with_tables};
 use crate::error::Result;
 use crate::load::neighbour::Neighbour;
 use crate::load::sessions::Sessions;
 use crate::load::{LoadSpec, Workload};
-use crate::server::{Server, ServerSpec};
+use crate::server::Server;
 
 /// Transactions a second of the clients: a few percent of what two CPUs manage.
 const RATE: u32 = 40;
@@ -75,15 +73,11 @@ pub(super) const NEAR_MISSES: &[&Scenario] = &[
 
 /// What all of them have.
 const FINE: Scenario = Scenario {
-    spec,
+    spec: with_tables,
     begin: |server| Box::pin(async { clients(server) }),
     symptom: |_, fine| Box::pin(async { Ok(well_served(fine)) }),
     ..Scenario::USUAL
 };
-
-fn spec(_: Flavor) -> ServerSpec {
-    ServerSpec { tables: Some(TABLES), ..ServerSpec::default() }
-}
 
 /// Eight clients, far below what the server can do.
 fn clients(server: &Server) -> Result<Suffering> {

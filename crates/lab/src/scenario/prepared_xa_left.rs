@@ -1,12 +1,11 @@
 //! A prepared XA transaction that nobody ends.
 
-use spindoctor_model::Flavor;
 use spindoctor_rules::causes::prepared_xa_left::CAUSE;
 
-use super::{Scenario, Suffering, TABLES, symptom};
+use super::{Scenario, Suffering, symptom, with_tables};
 use crate::error::Result;
 use crate::load::sessions::Sessions;
-use crate::server::{Server, ServerSpec};
+use crate::server::Server;
 
 /// Sessions that want the row.
 const WAITERS: u32 = 24;
@@ -18,15 +17,11 @@ pub(super) const SCENARIO: Scenario = Scenario {
             its lock. 24 sessions update the same row and wait. Seen to suffer by XA RECOVER, which lists the transaction, and \
             by INNODB_TRX: most of them in LOCK WAIT.",
     is_calm: true,
-    spec,
+    spec: with_tables,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
     ..Scenario::USUAL
 };
-
-fn spec(_: Flavor) -> ServerSpec {
-    ServerSpec { tables: Some(TABLES), ..ServerSpec::default() }
-}
 
 fn waiters(server: &Server) -> u32 {
     server.draw().count("waiters", WAITERS, 1..=96)

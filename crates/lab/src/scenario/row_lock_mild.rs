@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use spindoctor_model::Flavor;
 use spindoctor_rules::causes::row_lock_pileup::CAUSE;
 
-use super::{Scenario, Suffering, TABLES, symptom};
+use super::{Scenario, Suffering, TABLES, symptom, with_tables};
 use crate::error::Result;
 use crate::load::{LoadSpec, Workload};
-use crate::server::{Server, ServerSpec};
+use crate::server::Server;
 
 /// Transactions a second of the reads: less than half of what two CPUs manage, so that nobody waits for a CPU for long.
 const RATE: u32 = 300;
@@ -25,15 +24,11 @@ pub(super) const SCENARIO: Scenario = Scenario {
     story: "Eight clients run sysbench's oltp_read_only at 300 transactions a second, and ten others count their orders in one row: each \
             keeps its lock for 25 ms, twice a second at most. Seen to suffer by INNODB_TRX beside the thread list: of the sessions at \
             work 5 to 70 % wait for the row.",
-    spec,
+    spec: with_tables,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
     ..Scenario::USUAL
 };
-
-fn spec(_: Flavor) -> ServerSpec {
-    ServerSpec { tables: Some(TABLES), ..ServerSpec::default() }
-}
 
 async fn begin(server: &Server) -> Result<Suffering> {
     let workload = Workload::OltpReadOnly;

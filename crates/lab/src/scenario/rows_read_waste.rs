@@ -1,12 +1,11 @@
 //! Rows read far beyond rows sent.
 
-use spindoctor_model::Flavor;
 use spindoctor_rules::causes::rows_read_waste::CAUSE;
 
-use super::{Scenario, Suffering, TABLES, symptom};
+use super::{Scenario, Suffering, TABLES, symptom, with_tables};
 use crate::error::Result;
 use crate::load::{LoadSpec, Workload};
-use crate::server::{Server, ServerSpec};
+use crate::server::Server;
 
 /// Lookups per second: each reads a table of 10,000 rows, so the CPUs stay mostly idle.
 const RATE: u32 = 200;
@@ -17,15 +16,11 @@ pub(super) const SCENARIO: Scenario = Scenario {
     story: "Four clients look single rows up by an expression that no index serves, 200 times a second; each \
             lookup reads 10,000 rows to send one. The CPUs are far from saturated. Seen to suffer by the \
             server's handler counters: more than 1000 rows read for each query.",
-    spec,
+    spec: with_tables,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
     ..Scenario::USUAL
 };
-
-fn spec(_: Flavor) -> ServerSpec {
-    ServerSpec { tables: Some(TABLES), ..ServerSpec::default() }
-}
 
 async fn begin(server: &Server) -> Result<Suffering> {
     let workload = Workload::Scan;

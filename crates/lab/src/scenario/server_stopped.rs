@@ -1,12 +1,11 @@
 //! A server that a signal has stopped.
 
-use spindoctor_model::Flavor;
 use spindoctor_rules::causes::server_stopped::CAUSE;
 
-use super::{Scenario, Suffering, TABLES, symptom};
+use super::{Scenario, Suffering, symptom, with_tables};
 use crate::error::Result;
 use crate::load::sessions::Sessions;
-use crate::server::{Server, ServerSpec};
+use crate::server::Server;
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: CAUSE.name,
@@ -14,15 +13,11 @@ pub(super) const SCENARIO: Scenario = Scenario {
     story: "SIGSTOP has stopped the server, as a debugger or a script does. Connections are made by the \
             kernel and nobody answers. Seen to suffer by the state of its process: T.",
     is_calm: true,
-    spec,
+    spec: with_tables,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(async { symptom(server) }),
     ..Scenario::USUAL
 };
-
-fn spec(_: Flavor) -> ServerSpec {
-    ServerSpec { tables: Some(TABLES), ..ServerSpec::default() }
-}
 
 async fn begin(server: &Server) -> Result<Suffering> {
     server.pause(true);

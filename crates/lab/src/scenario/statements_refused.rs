@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use spindoctor_model::Flavor;
 use spindoctor_rules::causes::statements_refused::CAUSE;
 
-use super::{Scenario, Suffering, TABLES};
+use super::{Scenario, Suffering, with_tables};
 use crate::error::Result;
 use crate::load::sessions::Sessions;
-use crate::server::{Server, ServerSpec};
+use crate::server::Server;
 
 /// Clients that write.
 const WRITERS: u32 = 8;
@@ -26,15 +25,11 @@ pub(super) const SCENARIO: Scenario = Scenario {
             each, and four read one: each write is refused at once, each read is served. Seen to suffer by the clients: error 1290, the \
             server is running with the --read-only option.",
     is_calm: true,
-    spec,
+    spec: with_tables,
     begin: |server| Box::pin(begin(server)),
     symptom: |_, suffering| Box::pin(async { Ok(symptom(suffering)) }),
     ..Scenario::USUAL
 };
-
-fn spec(_: Flavor) -> ServerSpec {
-    ServerSpec { tables: Some(TABLES), ..ServerSpec::default() }
-}
 
 async fn begin(server: &Server) -> Result<Suffering> {
     server.execute(["SET GLOBAL read_only = ON"]).await?;

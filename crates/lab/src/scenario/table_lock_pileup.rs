@@ -1,12 +1,11 @@
 //! Updates of a MyISAM table behind a long SELECT.
 
-use spindoctor_model::Flavor;
 use spindoctor_rules::causes::table_lock_pileup::CAUSE;
 
-use super::{Scenario, Suffering, TABLES, symptom};
+use super::{Scenario, Suffering, symptom, with_tables};
 use crate::error::Result;
 use crate::load::sessions::Sessions;
-use crate::server::{Server, ServerSpec};
+use crate::server::Server;
 
 /// Sessions that update.
 const WAITERS: u32 = 24;
@@ -20,15 +19,11 @@ pub(super) const SCENARIO: Scenario = Scenario {
     story: "A report of subqueries reads a MyISAM table of 10,000 rows for hours, and 24 sessions want to update single rows \
             of it: the whole table is locked for as long. Seen to suffer by the thread list: most of them in the state \
             Waiting for table level lock.",
-    spec,
+    spec: with_tables,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
     ..Scenario::USUAL
 };
-
-fn spec(_: Flavor) -> ServerSpec {
-    ServerSpec { tables: Some(TABLES), ..ServerSpec::default() }
-}
 
 fn waiters(server: &Server) -> u32 {
     server.draw().count("waiters", WAITERS, 1..=90)
