@@ -28,7 +28,7 @@ pub enum Protocol {
     Prepared,
 }
 
-/// The draw of one run.
+/// What is drawn for one run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Draw {
     /// None where the usual values are wanted.
@@ -40,7 +40,7 @@ pub struct Draw {
 }
 
 impl Draw {
-    /// The draw of a seed.
+    /// Drawn from a seed.
     pub fn by(seed: u64, strength: Strength) -> Self {
         Self { seed: Some(seed), strength, protocol: None }
     }

@@ -93,7 +93,7 @@ pub(crate) fn create_private_dir(path: &Path) -> Result<()> {
         .map_err(Error::file("create the folder", path))
 }
 
-/// Removes a folder and what is in it; one that is not there is as good.
+/// Removes a folder and what is in it; it is no error where there is none.
 pub(crate) fn remove_dir(path: &Path) -> Result<()> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {

@@ -1,4 +1,4 @@
-//! Results that take hours, kept one a line as they come, so that who was interrupted goes on where it stopped.
+//! Results that take hours, written to a file one a line as they come: a run that was interrupted goes on where it stopped.
 
 use std::fs::{self, OpenOptions};
 use std::hash::{DefaultHasher, Hasher as _};
@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 
 /// A result of a program.
 pub trait OfBuild {
-    /// Names the build of the program, as no other build is named.
+    /// Names the build of the program; no other build has this name.
     fn build(&self) -> &str;
 }
 

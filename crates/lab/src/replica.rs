@@ -21,7 +21,7 @@ pub(crate) async fn source(replica: &Server, tables: Tables, more: &[&str]) -> R
     Ok(source)
 }
 
-/// What lets replicas come, and forgets what they need not apply.
+/// Statements that let replicas connect, and empty the binary log: they need not apply what is in it.
 pub(crate) fn to_be_followed(source: ServerVersion) -> [&'static str; 3] {
     let forget = if source.mysql_at_least(8, 2, 0) { "RESET BINARY LOGS AND GTIDS" } else { "RESET MASTER" };
     ["CREATE USER follower@127.0.0.1", "GRANT REPLICATION SLAVE ON *.* TO follower@127.0.0.1", forget]
@@ -60,7 +60,7 @@ pub(crate) fn follow_from(replica: ServerVersion, port: u16, channel: &str, from
     ]
 }
 
-/// How a version calls what it follows, the prefix of its options, and itself.
+/// A version's words: for the source, for the prefix of its options, and for a replica.
 pub(crate) fn words(replica: ServerVersion) -> (&'static str, &'static str, &'static str) {
     // `CHANGE REPLICATION SOURCE TO` came with 8.0.23, `START REPLICA` with 8.0.22.
     match replica.mysql_at_least(8, 0, 23) {

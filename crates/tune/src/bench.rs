@@ -99,7 +99,7 @@ pub enum Ended {
     /// The load went away, and did not come back.
     #[error("the load went away: {per_s:.1} statements a second are left; run it again when there is load")]
     LoadGone {
-        /// What is left.
+        /// Statements a second that are left.
         per_s: f64,
     },
     /// The server was restarted: it has the values that it starts with.
@@ -244,12 +244,12 @@ impl<'a, W: Writer> Bench<'a, W> {
         Ok(Self { meter, writer, stop, report, begun, rails, series, load_per_s, last, slowest, until })
     }
 
-    /// A block that is not over then is broken off.
+    /// Sets when measuring must end: a block that still runs then is broken off.
     pub fn end_at(&mut self, until: Instant) {
         self.until = Some(until);
     }
 
-    /// All undo together may be so much more than it was before, bytes, while blocks run: see [`Rail::Undo`].
+    /// Sets the limit of [`Rail::Undo`]: all undo together may take `budget_bytes` more than `bytes_before`.
     pub fn guard_undo(&mut self, bytes_before: u64, budget_bytes: u64) {
         self.rails.guard_undo(bytes_before, budget_bytes);
     }
@@ -449,7 +449,7 @@ impl<'a, W: Writer> Bench<'a, W> {
         &self.rails
     }
 
-    /// Reads the server.
+    /// What reads the server's counters.
     pub fn meter(&self) -> &Meter {
         self.meter
     }

@@ -25,7 +25,7 @@ const BEHIND_RISE_S: f64 = 10.0;
 /// What must stay free of the disk with the data: the last twentieth is kept for root by ext4, and MySQL stops when there is none.
 const DISK_KEPT_FREE: f64 = 0.05;
 /// A second with less than this share of the baseline's slowest second is a collapse, not a slow setting: the worst mis-set spin
-/// that was measured (seed 4's table, 1,024 threads) leaves a quarter.
+/// that was measured (a published table, 1,024 threads) leaves a quarter.
 const COLLAPSE_SHARE: f64 = 0.1;
 /// One such second may be a checkpoint or a stolen CPU; as many in a row are not.
 const SECONDS_IN_A_ROW: u32 = 2;
@@ -113,7 +113,7 @@ impl Rails {
         })
     }
 
-    /// All undo together may be so much more than it was before, bytes.
+    /// Sets the limit of [`Rail::Undo`]: all undo together may take `budget_bytes` more than `bytes_before`.
     pub(crate) fn guard_undo(&mut self, bytes_before: u64, budget_bytes: u64) {
         let baseline = bytes_before as f64;
         self.undo_bytes = Some(Limit { limit: baseline + budget_bytes as f64, baseline });

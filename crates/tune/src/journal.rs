@@ -243,7 +243,7 @@ impl JournalFile {
     }
 }
 
-/// Takes a journal's file away; one that is gone is as good.
+/// Removes a journal's file; it is no error where there is none.
 ///
 /// # Errors
 /// The disk refuses.

@@ -75,7 +75,7 @@ impl Held {
     }
 }
 
-/// What the EVENT must know.
+/// What is written into the EVENT.
 #[derive(Debug, Clone, Copy)]
 pub struct Watched<'a> {
     /// Where it stands.
@@ -94,7 +94,7 @@ pub struct Watched<'a> {
     pub version: ServerVersion,
 }
 
-/// True where the server prints the same value: `75` and `75.000000`, `on` and `ON`.
+/// True where two texts are the same value to the server: `75` and `75.000000`, `on` and `ON`.
 pub fn same(one: &str, other: &str) -> bool {
     one.eq_ignore_ascii_case(other)
         || matches!((one.parse::<f64>(), other.parse::<f64>()), (Ok(one), Ok(other)) if one == other)
@@ -144,7 +144,7 @@ pub fn started(version: ServerVersion) -> String {
     format!("(SELECT UNIX_TIMESTAMP() - VARIABLE_VALUE FROM {table} WHERE VARIABLE_NAME = 'Uptime')")
 }
 
-/// What stands before the EVENT's body to make it.
+/// The statement that makes the EVENT with this body.
 pub fn create(watched: &Watched<'_>, comment: &str, body: &str) -> String {
     let comment: String = comment.chars().filter(|letter| !matches!(letter, '\'' | '\\')).take(60).collect();
     let (schema, name) = (watched.schema, event_name(watched.holder, watched.started));
@@ -153,24 +153,24 @@ pub fn create(watched: &Watched<'_>, comment: &str, body: &str) -> String {
     )
 }
 
-/// Gives it another body.
+/// The statement that gives the EVENT another body.
 pub fn alter(watched: &Watched<'_>, body: &str) -> String {
     format!("ALTER EVENT {}.{} DO {body}", watched.schema, event_name(watched.holder, watched.started))
 }
 
-/// Takes an EVENT away.
+/// The statement that drops an EVENT.
 pub fn drop(schema: &str, name: &str) -> String {
     format!("DROP EVENT IF EXISTS {schema}.{name}")
 }
 
-/// How many statements a connection is at. Of a process that is gone the server notices at the statement's end.
+/// An expression: 1 while a connection runs a statement, else 0. The server notices that a client is gone at its statement's end.
 pub fn busy(connection: u64) -> String {
     format!(
         "(SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE ID = {connection} AND COMMAND <> 'Sleep' AND ID <> CONNECTION_ID())"
     )
 }
 
-/// Whether a connection is there at all: what it was sent may not have begun yet. 1 or 0.
+/// An expression: 1 while a connection exists, which may not have begun the statement that it was sent; else 0.
 pub fn connected(connection: u64) -> String {
     format!(
         "(SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE ID = {connection} AND ID <> CONNECTION_ID())"
@@ -245,7 +245,7 @@ pub enum LockedBy {
     Connection(u64),
     /// The connection that sets.
     Own,
-    /// A connection of which nothing is known, and only until then, by the server's clock.
+    /// A connection of which nothing is known; the value is set only before `until`, by the server's clock.
     Foreign {
         /// The connection.
         connection: u64,

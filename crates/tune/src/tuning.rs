@@ -51,7 +51,7 @@ const MOST_SPOILT: usize = 3;
 /// How a tuning ended.
 #[derive(Debug)]
 pub struct Tuned {
-    /// What was found; `settings` is for who keeps or puts back.
+    /// What was found; the caller, who keeps or puts back, fills in `settings`.
     pub tuning: Tuning,
     /// What the deciding trial compared.
     pub candidate: Candidate,

@@ -149,7 +149,7 @@ fn add<W: Write>(
     archive.append_data(&mut header, format!("{FOLDER}/{name}"), content)
 }
 
-/// True for a bundle, by what the file begins with. What can be read only once is none.
+/// True where a file begins as a bundle does; false for a pipe, which can be read only once.
 pub fn is_one(file: &Path) -> bool {
     let first_block = || -> io::Result<Vec<u8>> {
         let mut block = Vec::new();

@@ -22,11 +22,11 @@ pub enum ExitStatus {
     Findings,
     /// Done for some servers and not for others.
     Partly,
-    /// Could not do it.
+    /// An error.
     Failed,
-    /// A command that was run for the user ended so.
+    /// The exit code of a command that was run for the user.
     Command(u8),
-    /// What a monitoring system understands.
+    /// A state for a monitoring system.
     Nagios(NagiosState),
 }
 
@@ -39,7 +39,7 @@ pub enum NagiosState {
     Warning = 1,
     /// The worst finding is critical.
     Critical = 2,
-    /// Could not do it.
+    /// An error.
     Unknown = 3,
 }
 

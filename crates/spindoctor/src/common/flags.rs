@@ -166,7 +166,7 @@ pub fn part(text: &str) -> Result<f64, String> {
     }
 }
 
-/// How often to look. A profile of every thread costs more than it shows at more than a thousand per second.
+/// A rate, times a second, at most 1,000: a profile of every thread costs more than it shows above that.
 pub fn hz(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(hz) if (0.1..=1_000.0).contains(&hz) => Ok(hz),

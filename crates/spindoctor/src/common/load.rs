@@ -62,7 +62,7 @@ pub fn layers(load: &Load, most: usize) -> Vec<Layer> {
     shown
 }
 
-/// The sessions of a layer, by the sessions in a class and in all.
+/// The sessions of a layer: those of its class; of the rest, `in_all` less those of the other layers.
 pub fn in_layer(layers: &[Layer], layer: &Layer, in_class: impl Fn(TimeClass) -> f64, in_all: f64) -> f64 {
     match layer.class {
         Some(class) => in_class(class),
@@ -102,7 +102,7 @@ pub fn averages(load: &Load) -> String {
     format!("{at_work:.1} on average{cpus}{sleeping}")
 }
 
-/// What it stands on, and what it cannot say.
+/// What the load was computed from, and what it cannot show, in sentences.
 pub fn stands_on(load: &Load) -> String {
     let lists = number::counted(load.lists(), "list of sessions", "lists of sessions");
     let seen = number::counted(load.sightings(), "sighting", "sightings");

@@ -14,9 +14,9 @@ use super::flags::seconds;
 pub enum Moment {
     /// `2026-07-01T09:30:00Z`, or `2026-07-01 09:30:00`, which is UTC.
     At(Timestamp),
-    /// `09:30`: the last time that it was that late, UTC.
+    /// `09:30`: the last 09:30 UTC before the end of the recording.
     Clock(Time),
-    /// `-10m`: so long before the end.
+    /// `-10m`: ten minutes before the end of the recording.
     BeforeEnd(Duration),
 }
 

@@ -17,7 +17,7 @@ const EDGE: Duration = Duration::from_secs(70);
 /// A recording that is read.
 pub struct Opened {
     recording: Recording,
-    /// What the bundle says about itself that it was in.
+    /// The manifest of the bundle that it was in; None for a recording alone.
     pub bundle: Option<Manifest>,
 }
 

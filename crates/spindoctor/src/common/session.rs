@@ -15,12 +15,12 @@ use super::progress::Progress;
 use super::runtime::wait_for;
 use spindoctor_page::safe::safe;
 
-/// Where there is no session, whether the host alone is worth watching.
+/// What to do where there is no session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WithoutSession {
-    /// No: the command is about the server.
+    /// Fail: the command is about the server.
     Fail,
-    /// Yes, where its process was named with `--pid`.
+    /// Watch the host alone, where the server's process was named with `--pid`.
     WatchHost,
 }
 
@@ -65,7 +65,7 @@ pub fn window_of(
     Ok(window)
 }
 
-/// Whose process is the server.
+/// Which process is the server's.
 pub fn host(connection: &Connection) -> HostChoice {
     match connection.pid {
         Some(pid) => HostChoice::Pid(pid),
@@ -97,8 +97,8 @@ pub fn target(connection: &Connection) -> anyhow::Result<Target> {
     with_password(target)
 }
 
-/// The same, read again while a command runs: where a password was typed nobody is there to type it again, and what was
-/// known before holds.
+/// As [`target`], read again while a command runs; `before` where the password was typed, as nobody can be asked for it
+/// again.
 pub fn target_again(connection: &Connection, before: &Target) -> anyhow::Result<Target> {
     let target = resolve(&connect_flags(connection), &Environment::from_process())?;
     Ok(if target.needs_password() { before.clone() } else { target })

@@ -92,7 +92,7 @@ pub fn section(time: &SessionTime) -> Markup {
     }
 }
 
-/// Two of them below each other; nothing where there is none of the time that is reported.
+/// Two bars, one below the other; nothing where `during` is not known.
 pub fn compared(before: Option<&SessionTime>, during: Option<&SessionTime>) -> Markup {
     html! {
         @if let Some(during) = during {

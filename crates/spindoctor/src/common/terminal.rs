@@ -87,8 +87,7 @@ fn has_utf8() -> bool {
     is_utf8(|variable| std::env::var_os(variable))
 }
 
-/// Columns and lines of standard output: of a terminal what it reports, else what `COLUMNS` and `LINES` say; none of what neither
-/// does.
+/// Columns and lines of standard output: as a terminal reports them, else from `COLUMNS` and `LINES`; None where neither says.
 pub fn size_of_stdout() -> (Option<usize>, Option<usize>) {
     let asked = |variable| {
         let asked: Option<usize> = std::env::var(variable).ok().and_then(|asked| asked.trim().parse().ok());

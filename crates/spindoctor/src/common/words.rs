@@ -47,7 +47,7 @@ pub fn server_place(server: &DiagnosedServer) -> &str {
     if server.hostname.is_empty() { &server.address } else { &server.hostname }
 }
 
-/// The title of a diagnosis of what somebody captured: nobody was on a server.
+/// The title of a diagnosis of captured files: spindoctor had no session.
 pub fn from_what_was_given(server: &DiagnosedServer) -> String {
     format!("{}, from what was given", server_named(server))
 }

@@ -172,7 +172,7 @@ pub fn finding(rank: usize, finding: &Finding, explained: &[&str]) -> Markup {
     }
 }
 
-/// Which thread blocks the others, and what to do: so many of the remedies.
+/// Which thread blocks the others, and what to do: at most so many remedies.
 pub fn acts(finding: &Finding, most: usize) -> Markup {
     html! {
         @if let Some(root) = &finding.root { (root_box(root)) }

@@ -60,7 +60,7 @@ pub fn render(diagnosis: &Diagnosis) -> (String, NagiosState) {
     (output, state)
 }
 
-/// What a plugin says when it could not do it.
+/// What a plugin prints where there was an error.
 pub fn unknown(reason: &str) -> String {
     format!("SPINDOCTOR {} - {}\n", word(NagiosState::Unknown), plain(reason))
 }

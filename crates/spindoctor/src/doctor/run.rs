@@ -23,7 +23,7 @@ pub fn run(asked: &Doctor) -> anyhow::Result<ExitStatus> {
     }
 }
 
-/// Says as a plugin why there is no diagnosis. Who cannot be shown it gets the state all the same.
+/// Prints, as a plugin does, why there is no diagnosis. The state is given even where it cannot be printed.
 pub fn unknown(why: &str) -> ExitStatus {
     drop(output::print(&nagios::unknown(why)));
     ExitStatus::Nagios(NagiosState::Unknown)

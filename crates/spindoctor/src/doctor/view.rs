@@ -57,8 +57,8 @@ pub fn root_named(root: &Root) -> String {
     if parts.is_empty() { "a thread that the server does not name".to_owned() } else { parts.join(", ") }
 }
 
-/// How to take a remedy back. Where it is not said, a connection or a statement that was ended is known to be gone; of anything
-/// else nothing is said.
+/// How to undo a remedy. Where the remedy does not say: that it is not possible, for a connection or a statement that was ended;
+/// None for anything else.
 pub fn undo(remedy: &Remedy) -> Option<&str> {
     match remedy.undo.as_str() {
         "" if remedy.statement.starts_with("KILL QUERY ") => {
@@ -94,7 +94,7 @@ pub fn stacks_text(diagnosis: &Diagnosis) -> Option<String> {
     })
 }
 
-/// A share of the CPU samples that is shown on its own.
+/// The least share of the CPU samples, 0 to 1, that is shown on its own.
 pub const SPIN_SHOWN: f64 = 0.005;
 
 /// The other findings of the diagnosis that this one explains.

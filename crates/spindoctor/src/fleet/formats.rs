@@ -18,7 +18,7 @@ pub fn formatter(format: FleetFormat, look: Look, reader: Reader) -> Box<dyn For
     }
 }
 
-/// Parquet, which is written where it goes at once.
+/// Parquet, which is written straight to its destination.
 pub fn parquet(out: Box<dyn Write + Send>) -> impl Format {
     parquet::Parquet::new(out)
 }

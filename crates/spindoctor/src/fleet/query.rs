@@ -217,5 +217,5 @@ fn grow_file_table(files: u64) {
     drop(rustix::io::fcntl_dupfd_cloexec(io::stderr(), last));
 }
 
-/// Shared names, for those who write.
+/// The servers' names, for the threads that write.
 pub type Names = Arc<[String]>;

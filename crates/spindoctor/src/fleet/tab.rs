@@ -16,7 +16,7 @@ pub struct Tab {
 }
 
 impl Tab {
-    /// For standard output, whatever that is.
+    /// For standard output: a terminal, a file or a pipe.
     pub fn new() -> Self {
         Self { is_seen: std::io::stdout().is_terminal() }
     }

@@ -42,7 +42,7 @@ pub struct Tree<'a> {
 pub enum Top<'a> {
     /// A thread that is not waiting.
     Root(&'a WaitRoot),
-    /// A lock that somebody holds; nobody can see who.
+    /// A lock whose holder is not visible.
     Unseen {
         /// What kind of lock.
         kind: LockKind,

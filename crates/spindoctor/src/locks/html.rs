@@ -32,7 +32,7 @@ pub fn section(locks: &Locks) -> Markup {
     }
 }
 
-/// The section under a title of its own, of waits however short: what lasts a moment may be a stall.
+/// The section under this title, with waits of any length: a short one may be a stall.
 pub fn section_of_stall(title: &str, locks: &Locks) -> Markup {
     card(title, locks, &Forest::from_locks(locks))
 }

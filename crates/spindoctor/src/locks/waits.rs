@@ -39,7 +39,7 @@ impl Locks {
         Self { at, graph, roots, cycles, ..Self::default() }
     }
 
-    /// The thread at a place of the graph; None where a file was written by somebody who cannot count.
+    /// The thread at a place of the graph; None where there is no such place, as a damaged file may say.
     pub fn thread(&self, place: u32) -> Option<&WaitingThread> {
         self.graph.threads.get(place as usize)
     }

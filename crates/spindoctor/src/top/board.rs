@@ -13,14 +13,14 @@ pub enum Standing {
     /// Nothing yet.
     #[default]
     Connecting,
-    /// This is what it runs.
+    /// It answers.
     Answers {
-        /// When it said so.
+        /// When it answered last.
         at: Instant,
-        /// What.
+        /// What it runs.
         running: Arc<Running>,
     },
-    /// It says nothing.
+    /// It does not answer.
     Lost {
         /// Since when.
         since: Instant,
@@ -57,7 +57,7 @@ impl Board {
         Self { servers: vec![Standing::Connecting; servers] }
     }
 
-    /// A server said something, or says nothing any more.
+    /// Notes a server's answer at an instant, or why there is none.
     pub fn note(&mut self, server: usize, received: Result<Running, Failure>, at: Instant) {
         let Some(standing) = self.servers.get_mut(server) else { return };
         *standing = match (received, &*standing) {

@@ -77,7 +77,7 @@ pub trait Feed {
     /// The recording cannot be read.
     fn events(&mut self) -> anyhow::Result<Vec<EventHead>>;
 
-    /// Where segments broke off: until when stalls lasted that nobody saw the end of.
+    /// Where segments broke off: stalls whose end was not seen lasted until then at least.
     ///
     /// # Errors
     /// The recording cannot be read.

@@ -48,7 +48,7 @@ pub struct FleetState {
     pub is_help: bool,
     /// A filter that is typed at the moment.
     pub prompt: Option<String>,
-    /// Whether new answers are passed over.
+    /// True while new answers are not shown.
     pub is_frozen: bool,
     lists: [ListState; FleetScreen::TABS.len()],
 }

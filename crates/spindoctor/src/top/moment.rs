@@ -39,7 +39,7 @@ pub struct Moment {
     pub overview: Vec<(Timestamp, f64)>,
     /// The stalls, in order of time.
     pub events: Vec<EventHead>,
-    /// Until when those lasted that nobody saw the end of.
+    /// Until when those lasted at least whose end was not seen.
     pub ends: Ends,
     /// Why there are no samples of the instant, where there are none.
     pub gap: Option<Gap>,
@@ -143,8 +143,7 @@ impl Moment {
     }
 }
 
-/// Until when those of these events lasted that nobody saw the end of. Where the end of all was seen, there is nothing to
-/// read.
+/// Until when those of these events lasted at least whose end was not seen. Where the end of all was seen, nothing is read.
 ///
 /// # Errors
 /// The recording cannot be read.

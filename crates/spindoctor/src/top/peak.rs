@@ -1,5 +1,5 @@
-//! Where an event is gone to: the instant at which its trouble shows most. One function decides it, for the key of the next
-//! event as for the list of events, `--event`, and the beginning of a replay.
+//! The instant of an event at which its trouble shows most: `top` goes there. One function decides it, for the key of the next
+//! event, the list of events, `--event`, and the beginning of a replay.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use super::point::Point;
 /// A sample is of the stall alone from then on: the rates of the sample before are of the time before the stall, too.
 const LEAD: SignedDuration = SignedDuration::from_secs(1);
 
-/// Which event is to be gone to.
+/// Which event `top` is to show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sought {
     /// The first whose peak is later than what is shown.

@@ -15,7 +15,7 @@ use super::view::Target;
 const STEP: SignedDuration = SignedDuration::from_secs(1);
 /// A step with shift or a bracket.
 const LONG_STEP: SignedDuration = SignedDuration::from_mins(1);
-/// How much faster than life a recording is played.
+/// How many times faster than it was recorded a recording is played.
 pub const SPEEDS: [u32; 6] = [1, 2, 5, 10, 30, 60];
 /// Rates are over at least so many seconds: the last sample alone, ten, a minute.
 pub const RATES_OVER_S: [f64; 3] = [1.0, 10.0, 60.0];
@@ -29,7 +29,7 @@ pub enum Clock {
     Latest,
     /// This one.
     At(Timestamp),
-    /// One that moves, so many times faster than life.
+    /// One that moves, so many times faster than the clock.
     Playing(Timestamp, u32),
 }
 
@@ -68,7 +68,7 @@ pub struct State {
     pub with_idle: bool,
     /// What is typed.
     pub prompt: Option<Prompt>,
-    /// Of what everything is shown, over the screen.
+    /// The row whose details are shown over the screen.
     pub detail: Option<Target>,
     /// The message after the last key, if there is one.
     pub message: Option<String>,
@@ -157,7 +157,7 @@ impl State {
         list.selected = list.selected.min(rows.saturating_sub(1));
     }
 
-    /// Time goes by: what plays moves on, and stops at the end of a recording. At the end of a live view it is live
+    /// Moves what plays on by the time that passed. At the end of a recording it stops; at the end of a live view it is live
     /// again.
     pub fn pass(&mut self, elapsed: Duration, extent: Option<Extent>) {
         let (Clock::Playing(at, speed), Some(extent)) = (self.clock, extent) else { return };

@@ -19,9 +19,9 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::common::latch_waits::{Change, Choice, LatchReport, Measured};
 
-/// How long waits are measured,
+/// How long waits are measured each time.
 const MEASURED: Duration = Duration::from_secs(5);
-/// from so long to so long.
+/// From one beginning of a measurement to the next.
 const EVERY: Duration = Duration::from_secs(15);
 /// Between two looks at whether to end.
 const LOOK: Duration = Duration::from_millis(100);

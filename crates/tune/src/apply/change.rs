@@ -103,7 +103,7 @@ impl Settings {
         Err(error)
     }
 
-    /// These values may be this process's doing from now on; true where one of them is new.
+    /// Adds values that this process may set from now on; true where one of them is new. `possible`: places and values.
     fn add(&mut self, possible: impl Iterator<Item = (usize, Vec<String>)>) -> bool {
         let mut has_new = false;
         for (position, values) in possible {
@@ -121,7 +121,7 @@ impl Settings {
         has_new
     }
 
-    /// Only so many values of each variable are this process's doing.
+    /// Removes what [`Self::add`] added: `known` values of each variable stay.
     fn forget(&mut self, known: &[usize]) {
         for (held, known) in self.journal.journal.variables.iter_mut().zip(known) {
             held.set.truncate(*known);
@@ -134,7 +134,7 @@ impl Settings {
         self.expect_lease().await
     }
 
-    /// Journal and EVENT learn what may be this process's doing.
+    /// Writes the values that this process may set to the journal and the EVENT.
     async fn announce(&mut self) -> Result<(), ApplyError> {
         self.save()?;
         if let Some(schema) = self.journal.journal.event_schema.clone() {

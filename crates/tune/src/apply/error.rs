@@ -63,13 +63,13 @@ pub enum ApplyError {
         /// The server's words.
         reason: String,
     },
-    /// Somebody else changed a variable that is lent.
+    /// Somebody else changed a variable that was taken.
     #[error("{}; {} left so, and nothing more is tried", describe(seen), if seen.len() == 1 { "it is" } else { "they are" })]
     Changed {
         /// What was seen.
         seen: Vec<ForeignChange>,
     },
-    /// The value that stands is nothing that could be put back.
+    /// The present value is not one that could be put back.
     #[error("{variable} is {value:?}, which spindoctor does not know how to put back; it is not changed")]
     Strange {
         /// The variable.
@@ -123,15 +123,15 @@ pub enum ApplyError {
         /// Why no guardian.
         guardian: String,
     },
-    /// The connection leads elsewhere than before.
+    /// Another server answers than the one in the journal.
     #[error("this is another server than before: {found}, not {expected}; check host and port")]
     OtherServer {
-        /// The journal's.
+        /// The server in the journal.
         expected: String,
-        /// The one that answers.
+        /// The server that answers.
         found: String,
     },
-    /// An EVENT of another tuner does not go.
+    /// The EVENT of another tuner is still there.
     #[error(
         "the EVENT {name} of a tuner that is gone does not run; the old values are in its body: SHOW CREATE EVENT {name}. Run `spindoctor tune --recover` where that tuner ran, or set the values and DROP EVENT {name}"
     )]
@@ -146,10 +146,10 @@ pub enum ApplyError {
     NotPutBack {
         /// Why.
         reason: String,
-        /// What stands.
+        /// The dead man's switches that remain.
         switch: Box<Switch>,
     },
-    /// Kept, and not persisted.
+    /// The values are kept until the server restarts, and could not be persisted.
     #[error("the new values stand until the server restarts; {statement} failed: {reason}")]
     NotPersisted {
         /// What was tried.

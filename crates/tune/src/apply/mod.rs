@@ -15,7 +15,7 @@
 //!
 //! The journal has: `server` and `started` (which start of which server), `holder` (L's id), `writer` (W's id), and of each
 //! variable `original` and `set`. **Ours** is a value in `set` that is not `original`. E's body has the same, and E's name has
-//! `holder` and `started` in it: who drops an EVENT drops the one of his journal only.
+//! `holder` and `started` in it: a process drops only the EVENT of its own journal.
 //!
 //! Every write is one statement that fails, and writes nothing, unless its condition holds at that moment ([`lease::set`]):
 //! the lock is held by whom it must be, and each variable has the value that its writer believes.
@@ -39,14 +39,15 @@
 //! takes for ours only what it last set. E does (3) to (5) once the lock is not held by `holder`, and drops itself when
 //! nothing is left.
 //!
-//! *The right to write.* The tuner: L holds the lock. Who gives back: its own connection holds the lock. Where the lock is held by
-//! a connection F that is not `holder` (any account may take it): F holds it still, which keeps every other tuner out as well as
-//! holding it oneself does. F may be another that gives back, which does the same; or N itself: so that right ends two seconds after it
-//! was found, by the server's clock, and an N that found a journal waits for longer before it reads `original`. So nobody can keep
-//! settings changed by holding the lock, by waiting for it, or by handing it from connection to connection. While `holder` holds it, the tuner may live: G and R wait; the server ends that connection
-//! [`lease::IDLE_S`] seconds after it fell silent. The same holds of each connection that takes the lock.
+//! *The right to write.* The tuner has it while L holds the lock; a process that gives back, while its own connection does. Where
+//! a connection F that is not `holder` holds the lock (any account may take it), a process that gives back has the right meanwhile: F
+//! keeps every other tuner out. F may belong to another process that gives back, which does the same, or to N. So this right ends two
+//! seconds after F was seen, by the server's clock, and an N that found a journal waits longer than that before it reads `original`.
+//! So nobody can keep settings changed by holding the lock, by waiting for it, or by handing it from connection to connection. While
+//! `holder` holds it, the tuner may live: G and R wait; the server ends that connection [`lease::IDLE_S`] seconds after its last
+//! question. The same is true of each connection that takes the lock.
 //!
-//! *Keeping.* It is looked at values and lock as before a change; `is_kept` is saved to the journal; E is dropped; it is asked
+//! *Keeping.* Values and lock are checked as before a change; `is_kept` is saved to the journal; E is dropped; the tuner asks
 //! whether L still holds the lock. If so, the values are kept, and the journal is removed. If not, E may have given back before
 //! it was dropped, and another tuner may be at work: nothing is put back, the journal is removed, and the caller learns what
 //! stands. G, R and N leave the values of such a journal. `SET PERSIST` comes after that, of values that still stand.

@@ -17,7 +17,7 @@ use crate::undo::journal as undo_journal;
 /// How long an EVENT or guardian of a tuner that died may take to end: the promise of 5 s.
 const LEFTOVER: Duration = Duration::from_secs(5);
 
-/// So long a tuner that found a journal waits before it looks at the old values: until no such right is left.
+/// How long a tuner that found a journal waits before it reads the old values: until no process may write beside its lock.
 const AFTER_CLEARING_UP: Duration = Duration::from_millis(FOREIGN_RIGHT_S as u64 * 1_000 + 200);
 
 /// Puts back what dead tuners left on this server; what was done, in sentences.

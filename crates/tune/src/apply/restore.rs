@@ -136,7 +136,7 @@ pub(crate) async fn right_to_give_back(
     Ok(Some(LockedBy::Foreign { connection, until }))
 }
 
-/// Puts a journal's values back, takes its EVENT and the journal itself away. The caller has the right to.
+/// Puts a journal's values back, then drops its EVENT and removes the journal. The caller must have the right to write.
 pub(crate) async fn finish(
     writer: &mut Writer,
     path: &Path,
@@ -158,7 +158,7 @@ pub(crate) async fn finish(
     Ok(restored)
 }
 
-/// Takes a journal's EVENT and the journal itself away.
+/// Drops a journal's EVENT and removes the journal.
 pub(crate) async fn take_away(writer: &mut Writer, path: &Path, journal: &Journal) -> Result<(), ApplyError> {
     if let Some(schema) = &journal.event_schema {
         writer.drop_event(schema, &journal.event_name()).await?;

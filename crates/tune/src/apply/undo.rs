@@ -17,8 +17,8 @@
 //! the server), and the tuner's process has ended, or is the one that takes it away. A tuner that was stopped between its look
 //! at the lease and its statement makes one more when it goes on; until then somebody may have to take that one away.
 //!
-//! *Keeping*: `is_kept` is saved to the undo journal, then to the other one, whose end decides: who finds the other one not kept
-//! takes the word back from this one before anything else ([`crate::undo::journal::not_kept`]).
+//! *Keeping*: `is_kept` is saved to the undo journal, then to the other one, which decides: a process that finds the other one
+//! not kept first clears `is_kept` in this one ([`crate::undo::journal::not_kept`]).
 //!
 //! The EVENT knows nothing of them: they cost disk, and no speed, until somebody takes them away.
 
@@ -38,7 +38,7 @@ use crate::lease::{self, WRITER_IDLE_S};
 use crate::undo::journal::{self, UndoFile, UndoJournal};
 use crate::undo::{self, MOST, UndoRefused};
 
-/// So long nothing may move, no tablespace become inactive, empty or dropped, before the tuner or `--recover` says why and
+/// How long no tablespace becomes inactive, empty or dropped before the tuner or `--recover` says why and
 /// ends. Purge empties one after the other, in a fraction of a second each where it keeps up.
 pub(super) const EMPTYING: Duration = Duration::from_secs(20);
 /// The same for the next tuner, which has other work.
@@ -58,11 +58,11 @@ pub enum UndoStep {
     Begun,
     /// A name is in it.
     Journalled,
-    /// The tablespace stands; so many of so many.
+    /// A tablespace was made.
     Made {
-        /// From 1.
+        /// Which one, from 1.
         number: u32,
-        /// Of so many.
+        /// How many are to be made.
         of: u32,
     },
     /// The variables have their old values, and their journal is gone.
@@ -137,7 +137,7 @@ impl fmt::Display for UndoBack {
 }
 
 impl Settings {
-    /// Who wants to know what happens to undo tablespaces.
+    /// Sets the function that is called at each [`UndoStep`].
     pub fn watch_undo(&mut self, watching: fn(UndoStep)) {
         self.undo_watching = watching;
     }

@@ -104,7 +104,7 @@ pub enum MeasureError {
     /// No session.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// The session is there, and a statement that nothing goes without was refused.
+    /// A statement that measuring needs was refused.
     #[error("the server's counters could not be read: {0}")]
     Query(#[from] QueryError),
     /// No known server.
@@ -257,7 +257,7 @@ impl Meter {
         }
     }
 
-    /// A reading was broken off in the middle: the next one begins on another connection.
+    /// To be called where a reading was broken off: the next one begins on another connection.
     pub fn give_up(&mut self) {
         self.is_given_up = true;
     }
@@ -366,7 +366,7 @@ impl Meter {
         self.host.as_ref()
     }
 
-    /// Who is measured.
+    /// The server that is measured.
     pub fn server(&self) -> &DiagnosedServer {
         &self.server
     }
@@ -397,7 +397,7 @@ impl Meter {
 }
 
 impl Counters {
-    /// What went on since; None where the server restarted meanwhile or no time has gone by.
+    /// The rates since an earlier reading; None where the server restarted meanwhile or no time has gone by.
     pub fn since(&self, earlier: &Self) -> Option<Rates> {
         let seconds = self.at.saturating_duration_since(earlier.at).as_secs_f64();
         let statements = self.statements - earlier.statements;

@@ -26,7 +26,7 @@ pub(super) const STATEMENT: &str = "SELECT COUNT_STAR, SUM_TIMER_WAIT FROM perfo
 /// How often the mutexes were taken since the server's start, and how long that took.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SegmentWaits {
-    /// Times.
+    /// How often.
     pub count: f64,
     /// Milliseconds, all sessions together; none where it is counted and not timed.
     pub wait_ms: Option<f64>,

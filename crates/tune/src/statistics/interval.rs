@@ -86,7 +86,7 @@ impl Comparison {
         Some(shape.around(Some(half), scale))
     }
 
-    /// What two intervals that both hold leave together; this one where they leave nothing.
+    /// The part that both intervals have in common; this interval where they have none.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         let low = [self.low, other.low].into_iter().flatten().reduce(f64::max);
@@ -102,7 +102,7 @@ impl Comparison {
         self
     }
 
-    /// With the sign turned: what is better where less is better.
+    /// All multiplied by 1 or -1: with [`Quantity::sign`](super::quads::Quantity::sign), above 0 is better.
     #[must_use]
     pub fn times(self, sign: f64) -> Self {
         let Self { mean, low, high } = self;
@@ -111,12 +111,12 @@ impl Comparison {
         Self { mean: mean * sign, low, high }
     }
 
-    /// True where the whole interval lies within that distance of none.
+    /// True where the whole interval lies within that distance of 0, which is no change.
     pub fn is_within(&self, distance: f64) -> bool {
         self.farthest().is_some_and(|farthest| farthest <= distance)
     }
 
-    /// How far from none the truth may be; none while that is infinite.
+    /// How far from 0 the truth may be; None while that is infinite.
     pub fn farthest(&self) -> Option<f64> {
         Some(self.low?.abs().max(self.high?.abs()))
     }

@@ -32,7 +32,7 @@ pub const LEAST_MARGIN: f64 = 0.001;
 pub const MOST_MARGIN: f64 = 1.0;
 
 impl Margins {
-    /// That of a quantity, as a part.
+    /// The margin of a quantity, as a part: 0.1 is 10 %.
     pub fn part(&self, of: Quantity) -> f64 {
         let part = match of {
             Quantity::Throughput => self.throughput,
@@ -42,7 +42,7 @@ impl Margins {
         if part.is_finite() { part.clamp(LEAST_MARGIN, MOST_MARGIN) } else { LEAST_MARGIN }
     }
 
-    /// That of a quantity, as a difference of logarithms.
+    /// The margin of a quantity, as a difference of logarithms.
     pub fn ln(&self, of: Quantity) -> f64 {
         self.part(of).ln_1p()
     }

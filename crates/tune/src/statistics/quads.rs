@@ -157,7 +157,7 @@ pub fn pair_differences(blocks: &[Block], of: Quantity) -> Vec<f64> {
         .collect()
 }
 
-/// Quads that count.
+/// How many quads are whole and have no block that was left out.
 pub fn count(blocks: &[Block]) -> u32 {
     u32::try_from(differences(blocks, Quantity::Throughput).len()).unwrap_or(u32::MAX)
 }

@@ -5,7 +5,7 @@
 //!
 //! Each round measures every arm twice, in a random order and back: A C B B C A. As in a quad, a linear drift cancels,
 //! for every arm. An arm whose mean stays behind the leader's by more than the noise allows drops out (successive
-//! elimination); the noise is pooled over all arms, so that one round already sends the worst home.
+//! elimination); the noise is pooled over all arms, so that the worst drop out after one round.
 
 use distrs::StudentsT;
 use spindoctor_model::Block;

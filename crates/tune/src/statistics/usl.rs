@@ -18,7 +18,7 @@ pub struct Point {
     pub clients: f64,
     /// What they get done together, 1/s.
     pub throughput_per_s: f64,
-    /// How sure it is: one through its variance, or 1 for all.
+    /// Its weight: 1 divided by its variance, or 1 for all points.
     pub weight: f64,
 }
 
@@ -41,7 +41,7 @@ pub enum NotFitted {
     /// Three parameters need three points, and a curve that goes through all of them shows nothing.
     #[error("a curve needs throughput at {LEAST_POINTS} numbers of clients or more, and there are {0}")]
     TooFewPoints(usize),
-    /// All alike, or of a shape that the law has none for.
+    /// The points are all alike, or of a shape that no curve of the law has.
     #[error("the points follow no curve of the Universal Scalability Law")]
     NoCurve,
 }

@@ -88,7 +88,7 @@ pub const ALPHA_PLANNED: f64 = ALPHA - ALPHA_LOOKS;
 pub const PRECISE: f64 = 0.5;
 /// Quads before the planned look at least: of fewer the spread itself is hardly known.
 pub const LEAST_PLANNED: usize = 8;
-/// A quantity that lacks in more than this part of the quads is not known: why it lacks may have to do with how it was.
+/// A quantity that is missing in more than this part of the quads is not known: it may be missing because it was bad.
 const MOST_LACKING: f64 = 0.25;
 
 /// Judges a trial by its blocks.

@@ -4,12 +4,12 @@ use spindoctor_model::Effect;
 
 use super::interval::Comparison;
 
-/// A part in percent, rounded up: what is said to be an upper bound is one.
+/// A part in percent, rounded up, as it is an upper bound: `2.3 %`.
 pub(super) fn up(part: f64) -> String {
     format!("{:.1} %", (1000.0 * part - 1e-9).ceil() / 10.0)
 }
 
-/// A difference of logarithms in signed percent, without the sign.
+/// A difference of logarithms in percent, without the unit: `+2.3`.
 pub(super) fn signed(difference: f64) -> String {
     let percent = 100.0 * (Effect::from(Comparison { mean: difference, low: None, high: None }).ratio - 1.0);
     // No minus before a zero.

@@ -115,7 +115,7 @@ pub struct Line {
     pub points: Vec<Point>,
     /// How its throughput scales; none where the measurements do not show it.
     pub scalability: Option<Scalability>,
-    /// Why it cannot.
+    /// Why there is no curve.
     pub not_fitted: Option<String>,
 }
 
@@ -155,11 +155,11 @@ pub struct Point {
     pub errors_per_s: f64,
     /// Transactions of a client in a run: the mean of all.
     pub client_transactions: Option<Spread>,
-    /// Transactions of the client with the fewest, by that mean. 1 is fair; more is better.
+    /// Transactions of the client with the fewest, divided by that mean. 1 is fair; more is better.
     pub least_client_ratio: Option<Spread>,
-    /// Transactions of the client with the most, by that mean. 1 is fair; less is better.
+    /// Transactions of the client with the most, divided by that mean. 1 is fair; less is better.
     pub most_client_ratio: Option<Spread>,
-    /// Standard deviation of the clients' transactions, by that mean. 0 is fair; less is better.
+    /// Standard deviation of the clients' transactions, divided by that mean. 0 is fair; less is better.
     pub client_sd_ratio: Option<Spread>,
     /// CPU cycles of the server's process for each statement. Less is better.
     pub cycles_per_query: Option<Spread>,
@@ -211,7 +211,7 @@ impl Sweep {
         Self { schema: SWEEP_SCHEMA.to_owned(), conditions, grid, lines, notes, cells }
     }
 
-    /// True where it changes this itself.
+    /// True where this is an axis of its grid.
     pub fn has_axis(&self, name: &str) -> bool {
         self.grid.axes.iter().any(|axis| axis.variable == name)
     }
@@ -221,8 +221,8 @@ impl Sweep {
         self.grid.size().saturating_sub(self.cells.len())
     }
 
-    /// The workloads of its lines, in the grid's order: throughput of one is not compared with that of another. One that is
-    /// none where the grid has no such axis.
+    /// The workloads of its lines, in the grid's order: throughput of one is not compared with that of another. One
+    /// None where the grid has no such axis.
     pub fn workloads(&self) -> Vec<Option<&str>> {
         let mut workloads: Vec<Option<&str>> = Vec::new();
         for line in &self.lines {
@@ -272,7 +272,7 @@ pub struct Lead {
     pub second: usize,
     /// The line with the lowest.
     pub last: usize,
-    /// The first one's median by the last one's.
+    /// The first one's median divided by the last one's.
     pub ratio: f64,
     /// How the first one's runs stand to the second one's.
     pub standing: Standing,

@@ -18,11 +18,11 @@ pub struct Starved {
     pub threads: u32,
     /// The line that leads: a place in [`Sweep::lines`].
     pub leader: usize,
-    /// What its least served client does, by the mean.
+    /// Transactions of its least served client, divided by the mean.
     pub least: f64,
     /// The line that serves its clients most evenly.
     pub fairest: usize,
-    /// What the least served client does there, by the mean.
+    /// The same of the line that serves them most evenly.
     pub fair: f64,
 }
 

@@ -3,10 +3,10 @@
 //!
 //! It lies beside the journal of the variables and has its name, with `.undo` at its end. That one is removed as soon as
 //! the variables have their old values; this one may have to wait for a transaction that lasts for hours, and for a
-//! server that is started again. It is kept and read as the other one is ([`crate::journal`]), and believed as little: a
-//! name that the tuner of this very file would not have given makes the whole file refused.
+//! server that is started again. It is kept, read and checked as the other one is ([`crate::journal`]): a file with a name that its
+//! tuner would not have given is refused whole.
 //!
-//! `is_kept` counts once the other journal is gone or says the same: who gives the variables back takes it away first.
+//! `is_kept` counts once the other journal is gone or says the same: a process that gives the variables back clears it first.
 
 use std::ffi::OsStr;
 use std::io;
@@ -169,7 +169,7 @@ fn decide(path: &Path, is_kept: bool) -> io::Result<()> {
     Folder::private(folder)?.replace(name, &serde_json::to_vec_pretty(&journal)?)
 }
 
-/// Takes the file away; one that is gone is as good.
+/// Removes the file; it is no error where there is none.
 ///
 /// # Errors
 /// The disk refuses.

@@ -51,7 +51,7 @@ impl Trouble {
         self.found[0].1.severity
     }
 
-    /// The share of its time or throughput that the costliest server loses, 0 to 1; of notes a place in the order and no estimate.
+    /// The share of its time or throughput that the costliest server loses, 0 to 1; of notes only a place in the order.
     pub fn worst(&self) -> f64 {
         self.found[0].1.score
     }

@@ -1,8 +1,9 @@
 //! The charts of a sweep: throughput, p95 and CPU for each statement against clients, a line for each setting. One SVG, no
 //! script, no network, light and dark as the reader's browser.
 //!
-//! In: a [`Chart`], of one sweep or of two that are compared. A point is the median of its runs, the bar through it reaches from the lowest to the highest. Dashed is the Universal
-//! Scalability Law, with a ring at its peak. Lines are named at their right end, so that no legend has to be looked up.
+//! In: a [`Chart`], of one sweep or of two that are compared. A point is the median of its runs, the bar through it reaches from
+//! the lowest to the highest. Dashed is the Universal Scalability Law, with a ring at its peak. Lines are named at their right end,
+//! so that no legend has to be looked up.
 
 mod axes;
 mod style;

@@ -21,7 +21,7 @@ pub struct LoadShown {
 pub struct LoadOver {
     /// What it is, in one line.
     pub title: String,
-    /// What it stands on.
+    /// What it was computed from.
     pub note: String,
     /// The load: its bars are drawn, its statements listed.
     pub load: Load,

@@ -171,7 +171,7 @@ pub fn named(thread: &ServerThread) -> String {
     }
 }
 
-/// What opens it.
+/// What its row stands for; None where it has no number.
 pub fn target(thread: &ServerThread) -> Option<Target> {
     thread.connection_id.map(Target::Thread).or_else(|| thread.internal_id.map(Target::Background))
 }

@@ -12,8 +12,8 @@ use crate::top::moment::Moment;
 use crate::top::view::{Mood, MoodText};
 use spindoctor_page::number;
 
-/// Queries below this share of their median count as a drop worth the first line. The second seed's stalls halve
-/// throughput and more; normal minutes swing by a quarter.
+/// Queries below this share of their median count as a drop worth the first line. Stalls halve throughput and more;
+/// normal minutes swing by a quarter.
 const DROP: f64 = 0.5;
 /// Of so few queries a second nothing is concluded.
 const FEW_QUERIES_PER_S: f64 = 20.0;

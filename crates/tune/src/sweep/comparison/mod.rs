@@ -1,6 +1,6 @@
 //! Two sweeps side by side: what their conditions differ in, and the ratio of each quantity at each point that both have.
 //!
-//! In: two sweeps of one workload, each with its name. Out: a [`Comparison`]: B by A, with an interval. Pure.
+//! In: two sweeps of one workload, each with its name. Out: a [`Comparison`]: B divided by A, with an interval. Pure.
 
 mod conditions;
 mod ratio;
@@ -23,9 +23,9 @@ pub const COMPARISON_SCHEMA: &str = "spindoctor.sweep-comparison/1";
 pub struct Comparison {
     /// [`COMPARISON_SCHEMA`].
     pub schema: String,
-    /// The one that is compared with.
+    /// The baseline.
     pub a: Side,
-    /// The one that is compared: ratios are its numbers by A's.
+    /// The one that is compared with it: ratios are B's numbers divided by A's.
     pub b: Side,
     /// What was not the same, the machine first.
     pub differences: Vec<Difference>,
@@ -44,7 +44,7 @@ pub struct Comparison {
 /// One of the two.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Side {
-    /// Whose it is: its file.
+    /// The name of its file.
     pub name: String,
     /// When its first run began; none where it has no run.
     pub start: Option<Timestamp>,
@@ -82,11 +82,11 @@ pub struct ComparedPoint {
     pub a: Point,
     /// B's.
     pub b: Point,
-    /// B by A.
+    /// B divided by A.
     pub ratios: Ratios,
 }
 
-/// B by A, of each quantity that both measured.
+/// B divided by A, of each quantity that both measured.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Ratios {

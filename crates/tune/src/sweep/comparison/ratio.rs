@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::statistics::interval::ALPHA;
 
-/// B by A, of one quantity.
+/// B divided by A, of one quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
-    /// Of the geometric means.
+    /// The ratio of the geometric means.
     pub ratio: f64,
     /// Where its 95 % interval begins; none where one side has a single run.
     pub low: Option<f64>,
