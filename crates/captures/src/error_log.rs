@@ -1,7 +1,7 @@
 //! A server's error log: what it says of trouble, counted, and the waits for latches that it prints.
 
 use jiff::civil::DateTime;
-use spindoctor_model::{LoggedTrouble, ServerVersion, TroubleKind, number};
+use spindoctor_model::{LoggedTrouble, ServerVersion, TroubleKind, number, printed_deadlock};
 
 use crate::client_errors::is_of_client;
 use crate::kernel_log::{
@@ -586,7 +586,7 @@ fn last_deadlock(text: &str) -> Option<String> {
         _ => line.to_owned(),
     };
     let lines: Vec<&str> = text.lines().collect();
-    let first = lines.iter().rposition(|line| line.contains("*** (1) TRANSACTION:"))?;
+    let first = lines.iter().rposition(|line| line.contains(printed_deadlock::FIRST_LINE))?;
     let mut kept: Vec<String> = Vec::new();
     for line in &lines[first..] {
         let line = bare(line);
@@ -594,7 +594,7 @@ fn last_deadlock(text: &str) -> Option<String> {
         if is_of_log(&line) && clock::time(&line).is_some() {
             break;
         }
-        let is_last = line.starts_with("*** WE ROLL BACK");
+        let is_last = line.starts_with(printed_deadlock::LAST_LINE);
         if !line.trim().is_empty() {
             kept.push(line);
         }

@@ -2,7 +2,7 @@
 //! rests on them.
 
 use spindoctor_model::innodb_status::{ListedTransaction, PrintedEvent};
-use spindoctor_model::{InnodbStatus, number};
+use spindoctor_model::{InnodbStatus, number, printed_deadlock};
 
 use spindoctor_rules::deadlock::{Deadlock, statements};
 
@@ -48,9 +48,8 @@ fn waits(deadlock: &Deadlock) -> Vec<String> {
 }
 
 fn deadlock(event: &PrintedEvent) -> String {
-    let victim =
-        event.text.lines().find_map(|line| line.trim().strip_prefix("*** WE ROLL BACK TRANSACTION "));
-    let victim = victim.map_or_else(String::new, |victim| format!(", {victim} was rolled back"));
+    let victim = printed_deadlock::parse(&event.text).victim;
+    let victim = victim.map_or_else(String::new, |victim| format!(", ({victim}) was rolled back"));
     format!("its last deadlock{}{}{victim}", at(event), between(&statements(&event.text)))
 }
 

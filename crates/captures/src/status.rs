@@ -4,10 +4,10 @@
 //! that a live server gives: threads, transactions, and who waits for whose lock.
 
 use spindoctor_collect::mysql::innodb_status;
-use spindoctor_model::InnodbStatus;
 use spindoctor_model::innodb_status::ListedTransaction;
 use spindoctor_model::mysql::{RowLockWait, ServerThread, Transaction};
-use spindoctor_rules::deadlock::PrintedLock;
+use spindoctor_model::printed_deadlock::PrintedLock;
+use spindoctor_model::{InnodbStatus, printed_deadlock};
 
 /// Characters of a statement that are kept.
 const LONGEST: usize = 1_280;
@@ -35,7 +35,7 @@ const SECTIONS: [(&str, &[&str]); 7] = [
         "SEMAPHORES",
         &["--Thread ", "OS WAIT ARRAY INFO: ", "RW-shared spins ", "Mutex spin waits ", "RW-excl spins "],
     ),
-    ("LATEST DETECTED DEADLOCK", &["*** (1) TRANSACTION:"]),
+    ("LATEST DETECTED DEADLOCK", &[printed_deadlock::FIRST_LINE]),
     ("TRANSACTIONS", &["---TRANSACTION ", "Trx id counter ", "Purge done for trx", "History list length "]),
     ("FILE I/O", &["Pending normal aio reads:", "I/O thread 0 state:", "Pending flushes (fsync)"]),
     ("LOG", &["Log sequence number ", "Log flushed up to ", "Last checkpoint at "]),

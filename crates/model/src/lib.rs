@@ -21,6 +21,7 @@ pub mod number;
 pub mod page_cache;
 pub mod pause_fit;
 pub mod plan;
+pub mod printed_deadlock;
 pub mod reading;
 pub mod readings;
 pub mod recording;

@@ -7,8 +7,7 @@ use std::hash::{BuildHasher as _, RandomState};
 
 use spindoctor_model::diagnosis::Diagnosis;
 use spindoctor_model::finding::Value;
-use spindoctor_model::innodb_status::PrintedEvent;
-use spindoctor_model::{Event, Profile, Sample, WaitGraph};
+use spindoctor_model::{Event, Profile, Sample, WaitGraph, printed_deadlock};
 use spindoctor_sql::{digest, error_without_values, sentence_without_quotes};
 
 /// Between an index and what a lock on one of its records names.
@@ -62,7 +61,7 @@ impl Literals {
             for event in
                 [&mut value.latest_deadlock, &mut value.latest_foreign_key_error].into_iter().flatten()
             {
-                keep_heads(event);
+                event.text = printed_deadlock::without_statements(&event.text);
             }
         }
     }
@@ -153,14 +152,6 @@ fn each<T>(reading: &mut spindoctor_model::Reading<Vec<T>>) -> impl Iterator<Ite
     rows.iter_mut()
 }
 
-/// The lines of a printed deadlock that never hold a statement or a row: who waits for which lock of which index.
-fn keep_heads(event: &mut PrintedEvent) {
-    const HEADS: [&str; 4] = ["*** ", "TRANSACTION ", "RECORD LOCKS ", "TABLE LOCK "];
-    let kept: Vec<&str> =
-        event.text.lines().filter(|line| HEADS.iter().any(|head| line.starts_with(head))).collect();
-    event.text = kept.join("\n");
-}
-
 #[cfg(test)]
 mod tests {
     use spindoctor_model::Reading;
@@ -244,18 +235,5 @@ mod tests {
         let place = literals.place("user lock 'customer:4711'");
         assert_eq!(place, format!("user lock '{}'", locks[0].name));
         assert_eq!(literals.place(&place), place);
-    }
-
-    #[test]
-    fn of_a_deadlock_the_locks_stay_and_the_rows_go() {
-        let mut event = PrintedEvent {
-            text: "*** (1) TRANSACTION:\nTRANSACTION 7, ACTIVE 3 sec\nUPDATE t SET a = 'secret'\n*** (1) HOLDS THE LOCK(S):\n\
-                   RECORD LOCKS space id 2 page no 4 n bits 72 index PRIMARY of table `a`.`t`\n 0: len 6; asc secret;;"
-                .into(),
-            ..PrintedEvent::default()
-        };
-        keep_heads(&mut event);
-        assert_eq!(event.text.lines().count(), 4);
-        assert!(!event.text.contains("secret"));
     }
 }

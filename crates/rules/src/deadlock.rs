@@ -1,71 +1,18 @@
-//! A deadlock as InnoDB prints it, taken apart: who held and who wanted which lock in which statement, who was rolled back, and which
-//! of the usual ways it went.
+//! A deadlock that InnoDB printed, in sentences without literals: who held and who wanted which lock in which statement, who was
+//! rolled back, and which of the usual ways it went. The text is taken apart in `spindoctor_model::printed_deadlock`.
 
 use std::fmt;
 
 use jiff::civil::DateTime;
-use spindoctor_model::clock;
 use spindoctor_model::innodb_status::PrintedEvent;
+use spindoctor_model::printed_deadlock::{PrintedDeadlock, PrintedLock, PrintedTransaction};
+use spindoctor_model::{clock, printed_deadlock};
 
 /// Transactions that are named: of a longer ring the others are counted.
 const NAMED: usize = 3;
 
 /// Characters of a statement that are kept.
 const LONGEST: usize = 160;
-
-/// A lock as InnoDB prints it.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct PrintedLock {
-    /// The table, with its schema where the text has it.
-    pub table: String,
-    /// The index; empty for a table's lock.
-    pub index: String,
-    /// `space id 2 page no 4`, of a row's.
-    pub page: String,
-    /// `X locks gap before rec`
-    pub mode: String,
-}
-
-impl PrintedLock {
-    /// `TABLE LOCK table ...`, `RECORD LOCKS ...` (lock0lock.cc, lock_table_print and lock_rec_print): the lock, and whether it is
-    /// waited for.
-    pub fn from_line(line: &str) -> Option<(Self, bool)> {
-        let line = line.trim();
-        let (body, page, index) = if let Some(rest) = line.strip_prefix("TABLE LOCK table ") {
-            (rest, String::new(), String::new())
-        } else {
-            let rest = line.strip_prefix("RECORD LOCKS ")?;
-            let (page, rest) = rest.split_once(" n bits ")?;
-            let (_, rest) = rest.split_once(" index ")?;
-            let (index, rest) = rest.split_once(" of table ")?;
-            (rest, page.to_owned(), index.replace(['`', '"'], ""))
-        };
-        let (table, rest) = body.split_once(" trx id ")?;
-        let table = table.split(" trx table locks ").next().unwrap_or(table);
-        let plain = table.replace(['`', '"'], "");
-        let table = if plain.contains('.') { plain } else { plain.replacen('/', ".", 1) };
-        let (_, mode) = rest.split_once(" lock mode ").or_else(|| rest.split_once(" lock_mode "))?;
-        let waits = mode.trim_end().ends_with("waiting");
-        let mode = mode.trim().trim_end_matches("waiting").trim().to_owned();
-        Some((Self { table, index, page, mode }, waits))
-    }
-
-    /// `shop.stock, index PRIMARY`
-    pub fn place(&self) -> String {
-        match self.index.as_str() {
-            "" => self.table.clone(),
-            index => format!("{}, index {index}", self.table),
-        }
-    }
-
-    fn is_shared(&self) -> bool {
-        self.mode.starts_with('S')
-    }
-
-    fn is_insert_intention(&self) -> bool {
-        self.mode.contains("insert intention")
-    }
-}
 
 /// A deadlock. What the text does not say is absent.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -173,44 +120,18 @@ impl Way {
 }
 
 impl Deadlock {
-    /// Of the section LATEST DETECTED DEADLOCK. A transaction begins with `*** (1) TRANSACTION:`, some lines of its own, a line with
-    /// `thread id` and `query id`, and its statement; the locks that it holds and wants stand below lines with its number or with none
-    /// (lock0lock.cc, Deadlock_notifier).
+    /// Of the section LATEST DETECTED DEADLOCK.
     pub fn from_printed(event: &PrintedEvent) -> Self {
-        Self { at: clock::time(&event.time), ..Self::from_text(&event.text) }
-    }
-
-    /// Of its text alone.
-    fn from_text(text: &str) -> Self {
-        let mut blocks: Vec<(&str, Vec<&str>)> = Vec::new();
-        for line in text.lines() {
-            match number(line) {
-                Some(number) if blocks.last().is_none_or(|(last, _)| *last != number) => {
-                    blocks.push((number, Vec::new()));
-                }
-                _ => {}
-            }
-            if let Some((_, lines)) = blocks.last_mut() {
-                lines.push(line);
-            }
-        }
-        let victim = text
-            .lines()
-            .find_map(|line| line.trim().strip_prefix("*** WE ROLL BACK TRANSACTION (")?.strip_suffix(')'));
-        let party = |(number, lines): (&str, Vec<&str>)| {
-            let locks = || lines.iter().filter_map(|line| PrintedLock::from_line(line));
-            Party {
-                connection_id: lines.iter().find_map(|line| connection_id(line)),
-                statement: statements(&lines.join("\n")).into_iter().next(),
-                waited_for: locks().find(|(_, waits)| *waits).map(|(lock, _)| lock),
-                held: locks().filter_map(|(lock, waits)| (!waits).then_some(lock)).collect(),
-                tables_in_use: lines.iter().find_map(|line| {
-                    line.trim().strip_prefix("mysql tables in use ")?.split(',').next()?.trim().parse().ok()
-                }),
-                is_victim: victim == Some(number),
-            }
+        let PrintedDeadlock { transactions, victim } = printed_deadlock::parse(&event.text);
+        let party = |one: PrintedTransaction<'_>| Party {
+            connection_id: one.connection_id,
+            statement: one.statement.as_deref().map(shape),
+            waited_for: one.waited_for,
+            held: one.held,
+            tables_in_use: one.tables_in_use,
+            is_victim: victim == Some(one.number),
         };
-        Self { at: None, parties: blocks.into_iter().map(party).collect() }
+        Self { at: clock::time(&event.time), parties: transactions.into_iter().map(party).collect() }
     }
 
     /// The statements, without literals, each once.
@@ -265,43 +186,14 @@ impl Deadlock {
     }
 }
 
-/// The number in `*** (1) TRANSACTION:`, `*** (1) WAITING FOR THIS LOCK TO BE GRANTED:`
-pub fn number(line: &str) -> Option<&str> {
-    let (number, _) = line.trim().strip_prefix("*** (")?.split_once(')')?;
-    number.bytes().all(|byte| byte.is_ascii_digit()).then_some(number)
-}
-
-/// The statements below the lines of their connections, without literals, as many as are named. A foreign key error prints its own in
-/// the same way.
+/// The statements of a deadlock or of a foreign key error, without literals, as many as are named.
 pub fn statements(text: &str) -> Vec<String> {
-    const ENDS: [&str; 6] =
-        ["*** ", "RECORD LOCKS ", "TABLE LOCK ", "Foreign key constraint ", "Trx ", "TRANSACTION "];
-    let mut statements: Vec<String> = Vec::new();
-    let mut open: Option<String> = None;
-    for line in text.lines().chain(["*** "]) {
-        let is_end = line.trim().is_empty() || ENDS.iter().any(|begins| line.starts_with(begins));
-        if is_end {
-            let whole = open.take().filter(|statement| !statement.trim().is_empty());
-            statements.extend(
-                whole.map(|whole| {
-                    spindoctor_sql::shape(whole.trim()).chars().take(LONGEST).collect::<String>()
-                }),
-            );
-        } else if line.contains("thread id ") && line.contains(" query id ") {
-            open = Some(String::new());
-        } else if let Some(statement) = &mut open {
-            statement.push_str(line);
-            statement.push('\n');
-        }
-    }
-    statements.truncate(NAMED);
-    statements
+    printed_deadlock::statements(text).iter().take(NAMED).map(|statement| shape(statement)).collect()
 }
 
-/// `MySQL thread id 12, OS thread handle 140041065064128, query id 17 localhost root updating`; MariaDB has its own name there.
-fn connection_id(line: &str) -> Option<u64> {
-    let (_, rest) = line.split_once(" thread id ").filter(|(_, rest)| rest.contains("query id "))?;
-    rest.split_once(',')?.0.trim().parse().ok()
+/// A statement without literals, bounded.
+fn shape(statement: &str) -> String {
+    spindoctor_sql::shape(statement).chars().take(LONGEST).collect()
 }
 
 /// `connection 12 (UPDATE stock SET n = ?) waited for shop.stock, index PRIMARY; connection 11 (...) was rolled back`
