@@ -61,6 +61,12 @@ impl PrintedLock {
         self.mode.starts_with('S')
     }
 
+    /// True for a row's lock that reaches over the gap before the row: of the gap alone, or of both (next-key), of which the mode says
+    /// nothing more. `locks rec but not gap` is of the row alone.
+    pub fn is_of_gap(&self) -> bool {
+        !self.index.is_empty() && !self.mode.contains("rec but not gap")
+    }
+
     /// True for the lock that an INSERT takes of the gap into which it inserts.
     pub fn is_insert_intention(&self) -> bool {
         self.mode.contains("insert intention")

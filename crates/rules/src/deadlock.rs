@@ -150,6 +150,13 @@ impl Deadlock {
         wanted
     }
 
+    /// True where a lock of a gap is among those that are printed: held or waited for, of the gap alone, of a row with the gap before it
+    /// (next-key), or of an INSERT.
+    pub fn has_gap(&self) -> bool {
+        let locks = |party: &Party| party.held.iter().chain(&party.waited_for).any(PrintedLock::is_of_gap);
+        self.parties.iter().any(locks)
+    }
+
     /// True where the text ends before the second transaction.
     pub fn is_cut(&self) -> bool {
         self.parties.len() == 1
@@ -304,6 +311,25 @@ TABLE LOCK table `d`.`u` trx id 1574 lock mode AUTO-INC waiting
         format!(
             "RECORD LOCKS space id 2 page no 4 n bits 72 index {index} of table `d`.`{table}` trx id 7 {mode}"
         )
+    }
+
+    #[test]
+    fn a_gap_takes_part_where_a_lock_reaches_over_one() {
+        let of = |held: &str, wanted: &str| {
+            let (held, wanted) = (record("a", "t", held), record("a", "t", wanted));
+            ring([(&held, &wanted), (&held, &wanted)]).has_gap()
+        };
+        let row = "lock_mode X locks rec but not gap";
+        assert!(!of(row, row));
+        assert!(!of("lock mode S locks rec but not gap", row));
+        for gap in ["lock_mode X", "lock mode S", "lock_mode X locks gap before rec"] {
+            assert!(of(gap, row) && of(row, gap), "{gap}");
+        }
+        assert!(of(row, "lock_mode X locks gap before rec insert intention"));
+        assert!(of(row, "lock_mode X insert intention"), "at the end of the index");
+        let table = "TABLE LOCK table `d`.`t` trx id 7 lock mode IX";
+        assert!(!ring([(table, table), (table, table)]).has_gap(), "a table has no gaps");
+        assert!(!read("").has_gap());
     }
 
     #[test]

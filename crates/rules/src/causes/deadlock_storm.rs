@@ -32,7 +32,8 @@ pub const CAUSE: Cause = Cause {
                   then is normal; every client must be able to repeat a transaction.",
     remedies: "SHOW ENGINE INNODB STATUS shows the two statements of the latest deadlock and the index. Let all transactions \
                lock rows in the same order (by primary key), make them shorter, give the UPDATE an index so that it locks \
-               fewer rows; READ COMMITTED takes fewer gap locks. Retry with a random pause.",
+               fewer rows. Retry with a random pause. READ COMMITTED helps only where the locks that are printed are of gaps: \
+               'locks gap before rec', 'insert intention', or lock_mode X without 'locks rec but not gap'.",
     safety: "The order of locks is a change of the application. READ COMMITTED changes what a transaction sees when it reads \
              twice; it can be set for a session alone.",
     references: &[
@@ -93,7 +94,7 @@ fn of_log(window: &Window) -> Option<Finding> {
             .remedy(same_order(
                 latest.way().map_or("The log has the two statements, their tables and indexes", Way::cure),
             ))
-            .remedy(read_committed())
+            .remedy(besides(&latest))
             .finding(),
     )
 }
@@ -135,7 +136,7 @@ fn of_printed(window: &Window) -> Option<Finding> {
         .evidence_all(evidence(&latest, "SHOW ENGINE INNODB STATUS").into_iter())
         .remedy_if(way.map(|way| same_order(way.cure())))
         .remedy_if(way.is_none().then(|| same_order(IN_STATUS)))
-        .remedy(read_committed())
+        .remedy(besides(&latest))
         .finding(),
     )
 }
@@ -150,6 +151,24 @@ fn same_order(statement: &str) -> Remedy {
         why: "The ring then cannot close.".into(),
         dynamic: true,
         risk: "A change of the application or its tables; looking is safe.".into(),
+        undo: String::new(),
+    }
+}
+
+/// What helps besides: fewer locks of gaps, where a gap takes part; rows are locked by READ COMMITTED too.
+fn besides(latest: &Deadlock) -> Remedy {
+    if latest.has_gap() { read_committed() } else { repeat() }
+}
+
+fn repeat() -> Remedy {
+    Remedy {
+        statement: "After error 1213 let the client repeat the whole transaction, after a short random pause"
+            .into(),
+        why:
+            "InnoDB rolled all of it back; a pause of its own for each client keeps them from meeting again."
+                .into(),
+        dynamic: true,
+        risk: "A change of the application. Deadlocks go on; none of the work is lost for good.".into(),
         undo: String::new(),
     }
 }
@@ -191,7 +210,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         .evidence_all(evidence(&latest, "SHOW ENGINE INNODB STATUS").into_iter())
         .evidence_if(latest.way().map(|way| Evidence::new("how it went", way.sentence(), "", "SHOW ENGINE INNODB STATUS")))
         .remedy(latest.way().map_or_else(|| same_order(IN_STATUS), |way| same_order(way.cure())))
-        .remedy(read_committed())
+        .remedy(besides(&latest))
         .explains(&[super::row_lock_pileup::CAUSE.name])
         .finding(),
     ))
@@ -364,6 +383,47 @@ pub(crate) mod examples {
             .each(|_, server, _| server.innodb_status = Reading::NotAsked)
             .window();
         assert!(matches!(evaluate(&unread), Outcome::NotEnoughEvidence(_)));
+    }
+
+    /// The remedies beside a deadlock whose two transactions hold and want locks of this mode.
+    fn remedies(mode: &str) -> Vec<String> {
+        let party = |id: u32| {
+            let lock = format!(
+                "RECORD LOCKS space id 2 page no 4 n bits 72 index by_n of table `d`.`t` trx id {id} {mode}"
+            );
+            format!(
+                "*** ({id}) TRANSACTION:\nMySQL thread id {id}, OS thread handle 1, query id 9 localhost a updating\nUPDATE t SET a = 1\n\
+                 *** ({id}) HOLDS THE LOCK(S):\n{lock}\n*** ({id}) WAITING FOR THIS LOCK TO BE GRANTED:\n{lock} waiting\n"
+            )
+        };
+        let text = format!("{}{}*** WE ROLL BACK TRANSACTION (2)\n", party(1), party(2));
+        let window = Build::busy("8.0.36")
+            .metric(METRIC, 10_000.0, 50.0)
+            .counter("Com_commit", 100.0)
+            .each(move |_, server, _| {
+                if let Reading::Available { value: status, .. } = &mut server.innodb_status {
+                    let text = text.clone();
+                    status.latest_deadlock = Some(PrintedEvent { text, ..PrintedEvent::default() });
+                }
+            })
+            .window();
+        let Outcome::Fired(finding) = evaluate(&window) else { panic!() };
+        finding.remedies.into_iter().map(|remedy| remedy.statement).collect()
+    }
+
+    #[test]
+    fn read_committed_is_proposed_where_a_gap_takes_part_and_nowhere_else() {
+        let has = |remedies: &[String], words: &str| remedies.iter().any(|remedy| remedy.contains(words));
+        for mode in ["lock_mode X", "lock_mode X locks gap before rec insert intention"] {
+            let remedies = remedies(mode);
+            assert!(has(&remedies, "ISOLATION LEVEL READ COMMITTED"), "{mode}: {remedies:?}");
+        }
+        let rows = remedies("lock_mode X locks rec but not gap");
+        assert!(!has(&rows, "READ COMMITTED"), "{rows:?}");
+        assert!(has(&rows, "in the same order") && has(&rows, "repeat the whole transaction"), "{rows:?}");
+        // No text says that a gap took part.
+        let Outcome::Fired(finding) = evaluate(&fires()) else { panic!() };
+        assert!(finding.remedies.iter().all(|remedy| !remedy.statement.contains("READ COMMITTED")));
     }
 
     #[test]
