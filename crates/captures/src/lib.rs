@@ -26,6 +26,7 @@ mod json;
 mod kernel_log;
 mod latches;
 mod locks;
+mod log_troubles;
 mod named;
 mod one_line;
 pub mod part;
@@ -38,6 +39,7 @@ mod recognise;
 mod reshaped;
 mod rows;
 mod sampled;
+mod server_version;
 #[cfg(test)]
 mod shared_fixtures;
 mod slow_log;

@@ -13,7 +13,8 @@ use crate::stretch::{Look, Stretch, is_title, stretches};
 use crate::table_kind::{TableKind, kind};
 use crate::{
     clock, deadlock_rows, error_log, events, group_members, json, latches, locks, named, plain, sampled,
-    slow_log, stacks, statement_report, status, sysstat, system, thread_pool, threads, transactions, tuner,
+    server_version, slow_log, stacks, statement_report, status, sysstat, system, thread_pool, threads,
+    transactions, tuner,
 };
 
 /// Documents of one text that are kept.
@@ -43,7 +44,7 @@ pub fn recognise(name: &str, text: &str) -> Vec<Part> {
         // A last line without its end may be cut in the middle of a number.
         text.pop();
     }
-    let version = text.lines().find_map(error_log::version).or_else(|| error_log::built_in(&text));
+    let version = text.lines().find_map(server_version::version).or_else(|| server_version::built_in(&text));
     let mut parts: Vec<Part> = Vec::new();
     let stretches = stretches(&text);
     let is_all_other = stretches.iter().all(|stretch| stretch.look == Look::Other);
