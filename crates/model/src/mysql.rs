@@ -478,6 +478,15 @@ pub struct ReplicaChannel {
     pub relay_log_bytes: Option<u64>,
 }
 
+impl Transaction {
+    /// True where the lock that it requests is one of a table, as that of its AUTO_INCREMENT counter is.
+    /// `INNODB_TRX.trx_requested_lock_id` of a row's lock is `4711:52:4:2` (transaction, space, page, place; MariaDB, MySQL up to
+    /// 5.7) or `1407:4:5:9:1408` (8.0), of a table's `4711:1045` or `1407:1045:1408`.
+    pub fn wants_a_table(&self) -> bool {
+        self.requested_lock.as_ref().is_some_and(|id| matches!(id.matches(':').count(), 1 | 2))
+    }
+}
+
 /// One member of a replication group (Group Replication), as the server that was asked sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]

@@ -3,7 +3,7 @@
 mod ground;
 mod meaning;
 mod pileup;
-mod queue;
+pub(in crate::causes) mod queue;
 mod remedies;
 #[cfg(test)]
 mod tests;

@@ -1,10 +1,11 @@
 //! `prepared-xa-left`: a transaction that XA prepared, and nobody ends, keeps its locks.
 
-use spindoctor_model::mysql::PreparedXa;
+use spindoctor_model::mysql::{PreparedXa, Transaction};
 use spindoctor_model::number::{self, whole};
 use spindoctor_model::wait_graph::LockKind;
 use spindoctor_model::{Evidence, Finding, Remedy, Sample, TimeClass, Unavailable, Window};
 
+use super::metadata_lock_pileup::{self, queue};
 use super::row_lock_pileup;
 use crate::draft::Draft;
 use crate::rank::WARNING_FROM;
@@ -19,10 +20,11 @@ pub const CAUSE: Cause = Cause {
     what: "XA PREPARE makes a transaction durable and leaves the decision to a coordinator: XA COMMIT or XA ROLLBACK. Where the \
            client or the coordinator is lost in between, the transaction stays prepared, without a connection, over restarts \
            of the server, and keeps its row locks.",
-    why_it_hurts: "Everybody who wants one of its rows waits until innodb_lock_wait_timeout, again and again. It is in no process \
+    why_it_hurts: "Everybody who wants one of its rows waits until innodb_lock_wait_timeout, again and again; a DDL of a table that it \
+                   used waits, and everybody who comes to that table behind it. It is in no process \
                    list, and no KILL ends it.",
     evidence: "Row lock waits whose root is a transaction without a connection (INNODB_TRX, data_lock_waits), and XA RECOVER, \
-               which lists what is prepared. The server does not say which transaction has which name: where several are \
+               which lists what is prepared; or a metadata lock that was granted to no connection, of an object that others want. The server does not say which transaction has which name: where several are \
                prepared, each is shown. Where XA RECOVER may not be asked (MySQL 8.0 and later want XA_RECOVER_ADMIN) the \
                finding rests on the missing connection alone. Of a captured XA RECOVER: what it lists.",
     looks_alike: "A transaction whose connection was lost and that InnoDB rolls back has no connection either: it ends by itself, \
@@ -37,7 +39,7 @@ pub const CAUSE: Cause = Cause {
         "https://mariadb.com/docs/server/reference/sql-statements/transactions/xa-transactions",
     ],
     costs: Costs::Waits(&[TimeClass::RowLock]),
-    explains_time: &[TimeClass::RowLock],
+    explains_time: &[TimeClass::RowLock, TimeClass::MetadataLock],
     stacks: Stacks::Nothing,
     rule: Rule::ReadingsOrCapture(evaluate, of_list),
     #[cfg(test)]
@@ -55,59 +57,129 @@ fn evaluate(window: &Window) -> Outcome {
 fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     window.need(|sample| &sample.server.row_lock_waits)?;
     window.need(|sample| &sample.server.transactions)?;
+    let Some(kept) = rows(window).or_else(|| table(window)) else { return Ok(None) };
+    Ok(finding(window, &kept))
+}
+
+/// What a transaction without a connection keeps from others.
+struct Kept<'w> {
+    /// The last sample that shows it.
+    sample: &'w Sample,
+    /// `rows`, `the metadata lock of shop.t`
+    what: String,
+    /// Sessions that wait, those behind others that wait among them.
+    waiting: f64,
+    /// The longest wait, seconds, where it is known.
+    longest_s: Option<f64>,
+    /// Share of the session time, 0 to 1.
+    estimate: f64,
+    /// Where the waits were read.
+    source: &'static str,
+    /// The causes that are seen of it.
+    explains: &'static [&'static str],
+}
+
+/// Rows: the root of the waits for them is a transaction without a connection.
+fn rows(window: &Window) -> Option<Kept<'_>> {
     let left = |sample: &Sample| {
         without_connection(window, sample, &[LockKind::Row]).filter(|root| root.doing != ROLLING_BACK)
     };
     let samples = || window.samples.iter().filter(|sample| sample.server.row_lock_waits.value().is_some());
-    let Some(last) = samples().next_back() else { return Ok(None) };
-    let Some(root) = left(last) else { return Ok(None) };
-    let prepared = last.server.prepared_xa.value();
-    // Without a connection, and not prepared: of InnoDB's own.
-    if prepared.is_some_and(Vec::is_empty) {
-        return Ok(None);
-    }
-    // Where XA RECOVER was not asked, what was captured of InnoDB's status marks those that are prepared.
-    let status = last.server.innodb_status.value().filter(|_| window.is_given() && prepared.is_none());
-    if status.is_some_and(|status| !status.transactions.transactions.iter().any(|one| one.is_prepared)) {
-        return Ok(None);
-    }
-    let names: Vec<String> = prepared.into_iter().flatten().filter_map(PreparedXa::literal).collect();
+    let sample = samples().next_back()?;
+    let root = left(sample)?;
     let looked = samples().count() as f64;
     let with_root = samples().filter(|sample| left(sample).is_some()).count() as f64;
     let at_work = Waiting::count(window, |_| false).map_or(0.0, |all| all.at_work_mean);
     let waiting = f64::from(root.waiting_in_all);
-    let estimate = with_root / looked * (waiting / at_work.max(waiting).max(1.0));
-    let is_plural = if root.waiting_in_all == 1 { " waits" } else { "s wait" };
+    // A DDL that waits for one of its rows has the table, and others wait for that.
+    let tables =
+        sample.server.threads.value().into_iter().flatten().filter(|thread| queue::waits(thread)).count();
+    let explains: &[&str] = match tables > 0 && tables < root.waiting_in_all as usize {
+        true => &[row_lock_pileup::CAUSE.name, metadata_lock_pileup::CAUSE.name],
+        false => &[row_lock_pileup::CAUSE.name],
+    };
+    Some(Kept {
+        sample,
+        what: "rows".into(),
+        waiting,
+        longest_s: root.longest_wait_s,
+        estimate: with_root / looked * (waiting / at_work.max(waiting).max(1.0)),
+        source: "lock waits, INNODB_TRX",
+        explains,
+    })
+}
+
+/// A table: the list of metadata locks has one of it that was granted to no connection, and others want it.
+fn table(window: &Window) -> Option<Kept<'_>> {
+    let waiting = Waiting::count(window, queue::waits).ok().filter(|waiting| waiting.mean > 0.0)?;
+    let has_locks =
+        |sample: &&Sample| sample.server.metadata_locks.value().is_some_and(|locks| !locks.is_empty());
+    let sample = window.samples.iter().rfind(has_locks)?;
+    let server = &sample.server;
+    let is_left = |transaction: &Transaction| {
+        transaction.connection_id.is_none() && transaction.state != "ROLLING BACK"
+    };
+    server.transactions.value()?.iter().find(|transaction| is_left(transaction))?;
+    let object = queue::wanted_object(server)?;
+    let is_kept = queue::locks(server)
+        .any(|lock| lock.granted && queue::qualified(lock) == object && queue::owner(server, lock).is_none());
+    is_kept.then(|| Kept {
+        sample,
+        what: format!("the metadata lock of {object}"),
+        waiting: waiting.mean.round().max(1.0),
+        longest_s: queue::longest_s(server),
+        estimate: waiting.lost_ratio(),
+        source: "metadata locks, INNODB_TRX",
+        explains: &[metadata_lock_pileup::CAUSE.name],
+    })
+}
+
+/// None where what has no connection was not prepared.
+fn finding(window: &Window, kept: &Kept<'_>) -> Option<Finding> {
+    let server = &kept.sample.server;
+    let prepared = server.prepared_xa.value();
+    // Without a connection, and not prepared: of InnoDB's own.
+    if prepared.is_some_and(Vec::is_empty) {
+        return None;
+    }
+    // Where XA RECOVER was not asked, what was captured of InnoDB's status marks those that are prepared.
+    let status = server.innodb_status.value().filter(|_| window.is_given() && prepared.is_none());
+    if status.is_some_and(|status| !status.transactions.transactions.iter().any(|one| one.is_prepared)) {
+        return None;
+    }
+    let names: Vec<String> = prepared.into_iter().flatten().filter_map(PreparedXa::literal).collect();
+    let is_plural = if kept.waiting == 1.0 { " waits" } else { "s wait" };
     let holder = match names.as_slice() {
         [name] => format!("the prepared XA transaction {name}"),
         _ => "a prepared XA transaction without a connection".to_owned(),
     };
-    let not_read = last.server.prepared_xa.unavailable();
-    Ok(Some(
+    let not_read = server.prepared_xa.unavailable();
+    Some(
         Draft::new(
             &CAUSE,
-            estimate,
-            format!("{} transaction{is_plural} for rows of {holder}", whole(waiting)),
+            kept.estimate,
+            format!("{} transaction{is_plural} for {} of {holder}", whole(kept.waiting), kept.what),
         )
         .why(match (not_read.and_then(|missing| missing.unlock.as_ref()), names.len()) {
             (Some(unlock), _) => format!("{WHY} Its name was not read; to read it: {unlock}"),
             (None, 2..) => format!(
-                "{WHY} {} are prepared, and the server does not say which of them has the rows.",
-                names.len()
+                "{WHY} {} are prepared, and the server does not say which of them has the {}.",
+                names.len(),
+                if kept.what == "rows" { "rows" } else { "table" }
             ),
             _ => WHY.to_owned(),
         })
-        .evidence(Evidence::new("transactions that wait for it", waiting, "", "lock waits, INNODB_TRX"))
+        .evidence(Evidence::new("transactions that wait for it", kept.waiting, "", kept.source))
         .evidence_if(
-            root.longest_wait_s.map(|waited_s| Evidence::new("longest wait", waited_s, "s", "lock waits")),
+            kept.longest_s.map(|waited_s| Evidence::new("longest wait", waited_s, "s", "lock waits")),
         )
         .evidence_all(
             names.iter().take(NAMED).map(|name| Evidence::new("prepared", name.clone(), "", "XA RECOVER")),
         )
         .remedies(remedies(window, &names))
-        .explains(&[row_lock_pileup::CAUSE.name])
+        .explains(kept.explains)
         .finding(),
-    ))
+    )
 }
 
 /// What XA RECOVER that somebody gave lists: whether somebody waits for what they lock it does not say.
@@ -182,7 +254,7 @@ fn remedies(window: &Window, names: &[String]) -> Vec<Remedy> {
 #[cfg(test)]
 pub(crate) mod examples {
     use spindoctor_model::Reading;
-    use spindoctor_model::mysql::RowLockWait;
+    use spindoctor_model::mysql::{MetadataLock, RowLockWait};
 
     use super::*;
     use crate::testing::{Build, answer, session, transaction};
@@ -243,6 +315,48 @@ pub(crate) mod examples {
             .map(|hex| PreparedXa { format_id: 1, global_hex: (*hex).to_owned(), branch_hex: String::new() })
             .collect();
         held_by(None).each(move |at_s, server, _| server.prepared_xa = answer(at_s, names.clone()))
+    }
+
+    #[test]
+    fn a_table_that_was_granted_to_no_connection_is_kept_by_what_is_prepared() {
+        let window = |owner| {
+            let lock = move |id: Option<u64>, lock_type: &str, granted| MetadataLock {
+                object_type: "TABLE".into(),
+                schema: "shop".into(),
+                name: "t".into(),
+                lock_type: lock_type.into(),
+                granted,
+                owner_connection_id: id,
+                ..MetadataLock::default()
+            };
+            Build::waiting(9, "Waiting for table metadata lock")
+                .each(move |at_s, server, _| {
+                    let waiting = (20..29).map(|id| lock(Some(id), "SHARED_READ", false));
+                    server.metadata_locks =
+                        answer(at_s, waiting.chain([lock(owner, "SHARED_WRITE", true)]).collect());
+                    server.transactions = answer(
+                        at_s,
+                        vec![spindoctor_model::mysql::Transaction {
+                            state: "RUNNING".into(),
+                            age_s: 60.0,
+                            ..Default::default()
+                        }],
+                    );
+                    server.row_lock_waits = answer(at_s, Vec::new());
+                    let name =
+                        PreparedXa { format_id: 1, global_hex: "6C656674".into(), branch_hex: String::new() };
+                    server.prepared_xa = answer(at_s, vec![name]);
+                })
+                .window()
+        };
+        let finding = crate::diagnose(&window(None)).findings.remove(0);
+        assert_eq!(
+            finding.headline,
+            "9 transactions wait for the metadata lock of shop.t of the prepared XA transaction 'left','',1"
+        );
+        assert!(finding.remedies[0].statement.starts_with("XA ROLLBACK 'left'"), "{:?}", finding.remedies);
+        let first = crate::diagnose(&window(Some(7))).findings.remove(0);
+        assert_ne!(first.cause, CAUSE.name, "connection 7 has it");
     }
 
     #[test]

@@ -16,17 +16,23 @@ pub(crate) struct Ring {
     connections: Vec<u64>,
     /// `188 for 189 (row lock)`
     waits: Vec<String>,
+    /// All of them wait for row locks, and InnoDB does not look for such rings.
+    is_undetected: bool,
 }
 
 impl Ring {
     /// The ring of a sample in which somebody waits for such a lock, and somebody for one of another kind: of one kind the server
-    /// ends it by itself. None where it is known of a member only that it is a thread.
+    /// ends it by itself, but for row locks where innodb_deadlock_detect is OFF. None where it is known of a member only that it is
+    /// a thread.
     pub(crate) fn from_window(window: &Window, sample: &Sample, kind: LockKind) -> Option<Self> {
         let graph = graph(window, sample);
-        cycles(&graph).iter().find_map(|members| Self::from_members(&graph, members, kind))
+        let detects = !window
+            .variable("innodb_deadlock_detect")
+            .is_some_and(|is_on| is_on.eq_ignore_ascii_case("OFF") || is_on == "0");
+        cycles(&graph).iter().find_map(|members| Self::from_members(&graph, members, kind, detects))
     }
 
-    fn from_members(graph: &WaitGraph, members: &[u32], kind: LockKind) -> Option<Self> {
+    fn from_members(graph: &WaitGraph, members: &[u32], kind: LockKind, detects: bool) -> Option<Self> {
         let within = |place: u32| {
             graph.edges.iter().find(|edge| {
                 edge.waiter == place
@@ -49,7 +55,12 @@ impl Ring {
             kinds.push(edge.kind);
         }
         let is_mixed = kinds.contains(&kind) && kinds.iter().any(|other| *other != kind);
-        is_mixed.then_some(Self { connections, waits })
+        let is_undetected = !detects && kinds.iter().all(|kind| *kind == LockKind::Row);
+        (is_mixed || is_undetected && kind == LockKind::Row).then_some(Self {
+            connections,
+            waits,
+            is_undetected,
+        })
     }
 
     /// `3 sessions wait for each other`
@@ -64,11 +75,22 @@ impl Ring {
     pub(crate) fn sentence(&self) -> String {
         let waits = self.waits.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
         let more = if self.waits.len() > NAMED { ", and so on" } else { "" };
-        format!(
-            "Connection {waits}{more}: none of them can go on. InnoDB looks for rings of its row locks, the server for rings of its \
-             metadata locks, and nobody for one of both: it lasts until a wait takes too long (innodb_lock_wait_timeout, \
-             lock_wait_timeout) or one of them is ended."
-        )
+        let nobody_ends_it = match self.is_undetected {
+            true => {
+                "InnoDB ends a ring of row locks at once where innodb_deadlock_detect is ON, and here it is OFF: it lasts until a wait \
+                 takes too long (innodb_lock_wait_timeout) or one of them is ended."
+            }
+            false => {
+                "InnoDB looks for rings of its row locks, the server for rings of its metadata locks, and nobody for one of both: it \
+                 lasts until a wait takes too long (innodb_lock_wait_timeout, lock_wait_timeout) or one of them is ended."
+            }
+        };
+        format!("Connection {waits}{more}: none of them can go on. {nobody_ends_it}")
+    }
+
+    /// True for a ring of row locks that InnoDB would end if innodb_deadlock_detect were ON.
+    pub(crate) fn is_undetected(&self) -> bool {
+        self.is_undetected
     }
 
     /// A member, to be ended where no DDL is in the ring.

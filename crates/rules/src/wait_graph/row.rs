@@ -2,7 +2,6 @@
 
 use std::collections::{HashMap, HashSet};
 
-use spindoctor_model::innodb_status::ListedTransaction;
 use spindoctor_model::mysql::RowLockWait;
 use spindoctor_model::wait_graph::{LockKind, WaitEdge};
 use spindoctor_sql::record_without_texts;
@@ -15,7 +14,7 @@ use super::builder::{Builder, Who};
 /// that InnoDB chooses, so a waiter for the same place counts as a holder only where no other is known.
 pub(super) fn add(builder: &mut Builder<'_>) {
     if builder.readings.server.row_lock_waits.value().is_none() {
-        return as_printed(builder);
+        return without_lock_tables(builder);
     }
     let waits = builder.readings.server.row_lock_waits.value().map(Vec::as_slice).unwrap_or_default();
     let queued: HashSet<_> = waits.iter().map(|wait| (&wait.waiting_transaction, place(wait))).collect();
@@ -51,35 +50,93 @@ pub(super) fn add(builder: &mut Builder<'_>) {
     }
 }
 
-/// Where the lock tables were not read, `SHOW ENGINE INNODB STATUS` prints who waits. The holder is concluded where only
-/// one other transaction has rows locked and is as old as the longest wait.
-fn as_printed(builder: &mut Builder<'_>) {
-    let Some(status) = builder.readings.server.innodb_status.value() else { return };
-    let (waiting, others): (Vec<_>, Vec<_>) =
-        status.transactions.transactions.iter().filter(|t| t.active).partition(|t| t.lock_wait);
-    let longest_s = waiting.iter().filter_map(|t| t.lock_waited_s).fold(0.0, f64::max);
-    // Ages are printed in whole seconds.
-    let old = |t: &&&ListedTransaction| t.active_s.is_none_or(|active_s| active_s + 1.0 >= longest_s);
-    let mut holders = others.iter().filter(|t| t.row_locks.is_some_and(|rows| rows > 0)).filter(old);
-    let holder = match (holders.next(), holders.next()) {
-        (Some(only), None) => only.connection_id.map(|id| builder.connection(id)),
-        _ => None,
+/// Where the lock tables were not read, `SHOW ENGINE INNODB STATUS` prints who waits, and INNODB_TRX lists who does. The holder is
+/// concluded where only one other transaction has rows locked and is as old as the longest wait.
+fn without_lock_tables(builder: &mut Builder<'_>) {
+    let waiting = match printed(builder) {
+        printed if !printed.is_empty() => printed,
+        _ => listed(builder),
     };
+    let longest_s = waiting.iter().filter_map(|wait| wait.waited_s).fold(0.0, f64::max);
+    let holder = holder_of_printed(builder, longest_s)
+        .or_else(|| holder_of_listed(builder, longest_s))
+        .map(|id| builder.connection(id));
     for wait in waiting {
         let waiter = match wait.connection_id {
             Some(id) => builder.connection(id),
-            None => Who::Transaction(wait.id.clone()),
+            None => Who::Transaction(wait.transaction),
         };
         let edge = WaitEdge {
             kind: LockKind::Row,
-            object: wait.waits_for.clone().unwrap_or_else(|| A_ROW.to_owned()),
-            waited_s: wait.lock_waited_s,
+            object: wait.object.unwrap_or_else(|| A_ROW.to_owned()),
+            waited_s: wait.waited_s,
             is_inferred: true,
             ..WaitEdge::default()
         };
         builder.add(waiter, holder.clone(), edge);
     }
 }
+
+/// A transaction that waits for a row.
+struct Waiting {
+    connection_id: Option<u64>,
+    transaction: String,
+    waited_s: Option<f64>,
+    /// What it wants, where that is known.
+    object: Option<String>,
+}
+
+fn printed(builder: &Builder<'_>) -> Vec<Waiting> {
+    let status = builder.readings.server.innodb_status.value();
+    let active = status.into_iter().flat_map(|status| &status.transactions.transactions).filter(|t| t.active);
+    let waiting = active.filter(|t| t.lock_wait).map(|t| Waiting {
+        connection_id: t.connection_id,
+        transaction: t.id.clone(),
+        waited_s: t.lock_waited_s,
+        object: t.waits_for.clone(),
+    });
+    waiting.collect()
+}
+
+fn listed(builder: &Builder<'_>) -> Vec<Waiting> {
+    let transactions = builder.readings.server.transactions.value().into_iter().flatten();
+    let waiting = transactions.filter(|t| t.state == LOCK_WAIT && !t.wants_a_table()).map(|t| Waiting {
+        connection_id: t.connection_id,
+        transaction: t.id.clone(),
+        waited_s: t.waited_s,
+        object: None,
+    });
+    waiting.collect()
+}
+
+/// The connection of the only one of these transactions that has rows locked, waits for none and is as old as the longest wait.
+fn only_holder(
+    holders: impl Iterator<Item = (Option<u64>, u64, Option<f64>)>,
+    longest_s: f64,
+) -> Option<u64> {
+    // Ages are given in whole seconds.
+    let is_old = |age_s: Option<f64>| age_s.is_none_or(|age_s| age_s + 1.0 >= longest_s);
+    let mut holders = holders.filter(|&(_, rows_locked, age_s)| rows_locked > 0 && is_old(age_s));
+    match (holders.next(), holders.next()) {
+        (Some((connection_id, ..)), None) => connection_id,
+        _ => None,
+    }
+}
+
+fn holder_of_printed(builder: &Builder<'_>, longest_s: f64) -> Option<u64> {
+    let status = builder.readings.server.innodb_status.value()?;
+    let active = status.transactions.transactions.iter().filter(|t| t.active && !t.lock_wait);
+    only_holder(active.map(|t| (t.connection_id, t.row_locks.unwrap_or(0), t.active_s)), longest_s)
+}
+
+fn holder_of_listed(builder: &Builder<'_>, longest_s: f64) -> Option<u64> {
+    let transactions = builder.readings.server.transactions.value()?;
+    let others = transactions.iter().filter(|t| t.state != LOCK_WAIT);
+    only_holder(others.map(|t| (t.connection_id, t.rows_locked, Some(t.age_s))), longest_s)
+}
+
+/// `INNODB_TRX.trx_state` of a transaction that waits for a lock.
+const LOCK_WAIT: &str = "LOCK WAIT";
 
 fn place(wait: &RowLockWait) -> (&str, &str, &str) {
     (&wait.table, &wait.index, &wait.record)

@@ -149,6 +149,29 @@ fn where_the_lock_tables_were_not_read_the_only_transaction_old_enough_is_the_ho
 }
 
 #[test]
+fn without_lock_tables_and_status_the_only_old_transaction_with_rows_is_who_blocks() {
+    let waits_for = |requested: &str, others: &[(u64, u64)]| {
+        let waiting = (20..25).map(|id| Transaction {
+            waited_s: Some(9.0),
+            requested_lock: Some(requested.to_owned()),
+            ..transaction(id, "LOCK WAIT", 9.0)
+        });
+        let others = others
+            .iter()
+            .map(|&(id, rows_locked)| Transaction { rows_locked, ..transaction(id, "RUNNING", 61.0) });
+        let server = ServerSample {
+            transactions: answer(0.0, waiting.chain(others).collect()),
+            row_lock_waits: Reading::NotAsked,
+            ..five_for_one_row()
+        };
+        roots_of(&graph_of(&server))
+    };
+    assert_eq!(waits_for("1407:4:5:9:1408", &[(7, 1003), (8, 0)]), [(Some(7), 5, 5)]);
+    assert_eq!(waits_for("1407:4:5:9:1408", &[(7, 1003), (8, 1)]), [(None, 5, 5)]);
+    assert_eq!(waits_for("1407:1045:1408", &[(7, 1003)]), [], "they wait for a table");
+}
+
+#[test]
 fn a_lock_that_its_ddl_has_upgraded_is_what_is_in_the_way_where_nothing_else_is() {
     let waiters = (20..26).map(|id| session(id, "Query", WAITS, UPDATE));
     let alter =

@@ -8,13 +8,13 @@ use spindoctor_model::mysql::{MetadataLock, ServerSample, ServerThread};
 use crate::sessions;
 
 /// True for a session that waits for a metadata lock of a table or another object.
-pub(super) fn waits(thread: &ServerThread) -> bool {
+pub(in crate::causes) fn waits(thread: &ServerThread) -> bool {
     let state = thread.state.to_ascii_lowercase();
     state.starts_with("waiting for") && state.ends_with("metadata lock")
 }
 
 /// The longest wait, where the list has times.
-pub(super) fn longest_s(server: &ServerSample) -> Option<f64> {
+pub(in crate::causes) fn longest_s(server: &ServerSample) -> Option<f64> {
     let waiting = server.threads.value()?.iter().filter(|thread| waits(thread));
     waiting.map(|thread| thread.time_s).max_by(f64::total_cmp).filter(|s| *s > 0.0)
 }
@@ -63,7 +63,7 @@ pub(super) fn is_strong(lock_type: &str) -> bool {
 }
 
 /// Locks of objects that DDL locks: tables, schemas, routines; not the global ones, not user locks.
-pub(super) fn locks(server: &ServerSample) -> impl Iterator<Item = &MetadataLock> {
+pub(in crate::causes) fn locks(server: &ServerSample) -> impl Iterator<Item = &MetadataLock> {
     const NOT_OBJECTS: [&str; 7] =
         ["GLOBAL", "COMMIT", "BACKUP", "BACKUP LOCK", "USER LEVEL LOCK", "LOCKING SERVICE", "ACL CACHE"];
     server.metadata_locks.value().into_iter().flatten().filter(|lock| {
@@ -71,14 +71,16 @@ pub(super) fn locks(server: &ServerSample) -> impl Iterator<Item = &MetadataLock
     })
 }
 
-fn owner(server: &ServerSample, lock: &MetadataLock) -> Option<u64> {
+/// The connection to which it was granted, or that wants it; None where it has none, or no list shows it.
+pub(in crate::causes) fn owner(server: &ServerSample, lock: &MetadataLock) -> Option<u64> {
     lock.owner_connection_id.or_else(|| {
         let internal_id = lock.owner_internal_id?;
         server.threads.value()?.iter().find(|thread| thread.internal_id == Some(internal_id))?.connection_id
     })
 }
 
-fn qualified(lock: &MetadataLock) -> String {
+/// `shop.t`
+pub(in crate::causes) fn qualified(lock: &MetadataLock) -> String {
     match (lock.schema.as_str(), lock.name.as_str()) {
         ("", name) => name.to_owned(),
         (schema, "") => schema.to_owned(),
@@ -87,7 +89,7 @@ fn qualified(lock: &MetadataLock) -> String {
 }
 
 /// The object that most pending locks want.
-pub(super) fn wanted_object(server: &ServerSample) -> Option<String> {
+pub(in crate::causes) fn wanted_object(server: &ServerSample) -> Option<String> {
     let mut wanted: BTreeMap<String, usize> = BTreeMap::new();
     locks(server)
         .filter(|lock| !lock.granted)

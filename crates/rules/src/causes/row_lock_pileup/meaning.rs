@@ -5,7 +5,7 @@ use spindoctor_model::{Sample, number};
 
 use super::pileup::Pileup;
 use crate::sessions;
-use crate::wait_graph::{ROLLING_BACK, Verdict};
+use crate::wait_graph::{ROLLING_BACK, Ring, Verdict};
 
 impl Pileup<'_> {
     /// Who waits, and behind whom.
@@ -23,6 +23,10 @@ impl Pileup<'_> {
                 chained(verdict, &on),
                 beside(&self.holders.others())
             ),
+            None if self.ring.as_ref().is_some_and(Ring::is_undetected) => format!(
+                "{}{on}, and {mean_waiters:.0} sessions stand: InnoDB does not look for deadlocks",
+                self.ring.as_ref().map(Ring::headline).unwrap_or_default()
+            ),
             None if self.is_one_list() => format!(
                 "{} for row locks{on}{}",
                 number::counted(mean_waiters.round() as u64, "session waits", "sessions wait"),
@@ -37,8 +41,11 @@ impl Pileup<'_> {
     }
 
     /// Why they wait.
-    pub(super) fn why(&self) -> &str {
-        match (self.holders.one(), self.holders.latest()) {
+    pub(super) fn why(&self) -> String {
+        if let Some(ring) = &self.ring {
+            return ring.sentence();
+        }
+        let why = match (self.holders.one(), self.holders.latest()) {
             (Some(_), _) => self.why_behind_one(),
             (None, Some(_)) if self.is_one_sample() => {
                 "One list says who has the lock at that moment; whether it stays, a second list would say."
@@ -47,7 +54,8 @@ impl Pileup<'_> {
                 "The holder changes from sample to sample: the row is wanted by all, and each has it in turn."
             }
             (None, None) => self.why_unnamed(),
-        }
+        };
+        why.to_owned()
     }
 
     fn why_behind_one(&self) -> &'static str {
@@ -68,9 +76,6 @@ impl Pileup<'_> {
     }
 
     fn why_unnamed(&self) -> &str {
-        if let Some(ring) = &self.ring {
-            return ring;
-        }
         let waits = self.queue.last().and_then(|sample| sample.server.row_lock_waits.value());
         match &self.unattached {
             Some((sample, root)) => why_unattached(sample, root),

@@ -17,8 +17,8 @@ pub(super) struct Pileup<'w> {
     pub(super) holders: Holders<'w>,
     /// A transaction without a connection that has the lock, where no connection is named.
     pub(super) unattached: Option<(&'w Sample, WaitRoot)>,
-    /// Where all of them wait for each other: the ring in a sentence.
-    pub(super) ring: Option<String>,
+    /// Where all of them wait for each other: the ring.
+    pub(super) ring: Option<Ring>,
     /// Who has the lock and waits for none, where the list has no connection of it.
     pub(super) nameless: BTreeSet<&'w String>,
     /// The wait whose place is waited for the most.
@@ -33,8 +33,7 @@ impl<'w> Pileup<'w> {
         let unattached =
             unnamed.and_then(|sample| Some((sample, without_connection(window, sample, &[LockKind::Row])?)));
         let unnamed = unnamed.filter(|_| unattached.is_none());
-        let ring =
-            unnamed.and_then(|sample| Some(Ring::from_window(window, sample, LockKind::Row)?.sentence()));
+        let ring = unnamed.and_then(|sample| Ring::from_window(window, sample, LockKind::Row));
         let is_one_list = queue.samples.len() == 1 && window.is_given();
         let nameless = unnamed.filter(|_| is_one_list).map(nameless).unwrap_or_default();
         Self { window, queue, holders, unattached, ring, nameless, place: most_wanted(window) }

@@ -123,7 +123,7 @@ fn listed(server: &ServerSample) -> Option<f64> {
     let counters: BTreeSet<&String> =
         all().filter(|wait| is_for_a_counter(wait)).map(|wait| &wait.waiting_transaction).collect();
     let in_lock_wait = server.transactions.value().map(|transactions| {
-        let wants_a_row = |t: &&Transaction| !counters.contains(&t.id) && !wants_a_table(t);
+        let wants_a_row = |t: &&Transaction| !counters.contains(&t.id) && !t.wants_a_table();
         transactions.iter().filter(|t| t.state == "LOCK WAIT").filter(wants_a_row).count()
     });
     waits.max(in_lock_wait).map(|waiters| waiters as f64)
@@ -138,13 +138,6 @@ fn gauge(server: &ServerSample) -> Option<f64> {
 /// A wait for a table's AUTO_INCREMENT counter is another cause's.
 fn is_for_a_counter(wait: &RowLockWait) -> bool {
     wait.mode.starts_with("AUTO_INC")
-}
-
-/// The lock that is requested is one of a table, as that of its counter is. `INNODB_TRX.trx_requested_lock_id` of a row's lock is
-/// `4711:52:4:2` (transaction, space, page, place; MariaDB, MySQL up to 5.7) or `1407:4:5:9:1408` (8.0), of a table's `4711:1045` or
-/// `1407:1045:1408`.
-fn wants_a_table(transaction: &Transaction) -> bool {
-    transaction.requested_lock.as_ref().is_some_and(|id| matches!(id.matches(':').count(), 1 | 2))
 }
 
 fn distinct_waiters<'w>(waits: impl Iterator<Item = &'w RowLockWait>) -> usize {

@@ -4,6 +4,7 @@ use spindoctor_model::{Remedy, Window};
 
 use super::meaning::transactions;
 use super::pileup::Pileup;
+use crate::wait_graph::Ring;
 
 impl Pileup<'_> {
     /// What to do, the best first.
@@ -18,12 +19,37 @@ impl Pileup<'_> {
         let end_others = others.iter().filter_map(|(behind, verdict)| {
             verdict.remedy(&format!("It is not waiting either, and blocks {}.", transactions(*behind)))
         });
+        let undetected = self.ring.as_ref().filter(|ring| ring.is_undetected());
         end.into_iter()
             .chain(end_others)
+            .chain(undetected.and_then(Ring::first).map(kill_member))
+            .chain(undetected.map(|_| detect_deadlocks()))
             .chain(is_unattached.then(look_at_unattached))
-            .chain((is_queue && !is_one && !is_unattached).then(shorten_transactions))
+            .chain((is_queue && !is_one && !is_unattached && undetected.is_none()).then(shorten_transactions))
             .chain(shorter_timeout(self.window))
             .collect()
+    }
+}
+
+/// What ends a ring that InnoDB does not look for.
+fn kill_member(connection_id: u64) -> Remedy {
+    Remedy {
+        statement: format!("KILL {connection_id}"),
+        why: "It is one of those that wait for each other: the other ones go on.".into(),
+        dynamic: true,
+        risk: "What its transaction has changed is rolled back.".into(),
+        undo: String::new(),
+    }
+}
+
+/// What ends each later ring at once.
+fn detect_deadlocks() -> Remedy {
+    Remedy {
+        statement: "SET GLOBAL innodb_deadlock_detect = ON".into(),
+        why: "InnoDB then rolls back one transaction of each ring at once, with error 1213.".into(),
+        dynamic: true,
+        risk: "With hundreds of sessions that want one row, looking for rings takes CPU time.".into(),
+        undo: "SET GLOBAL innodb_deadlock_detect = OFF".into(),
     }
 }
 

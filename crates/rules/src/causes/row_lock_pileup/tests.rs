@@ -312,3 +312,46 @@ fn many_short_waits_count_by_their_time_where_lists_see_few_of_them() {
     // One that waited for eight seconds ended in the window.
     assert_eq!(of(0.1, 800.0), None);
 }
+
+#[test]
+fn a_ring_that_innodb_does_not_look_for_is_said_and_ended() {
+    let window = |detects: &str| {
+        let wait = |waiting: u64, blocking: u64| RowLockWait {
+            waiting_connection_id: Some(waiting),
+            blocking_connection_id: Some(blocking),
+            waiting_transaction: (waiting + 9000).to_string(),
+            blocking_transaction: (blocking + 9000).to_string(),
+            table: "shop.counters".into(),
+            record: blocking.to_string(),
+            waited_s: 9.0,
+            ..RowLockWait::default()
+        };
+        Build::busy("9.7.4")
+            .variable("innodb_deadlock_detect", detects)
+            .sessions(|_| {
+                (20..30).map(|id| session(id, "Query", "updating", "UPDATE counters SET n = 1")).collect()
+            })
+            .each(move |at_s, server, _| {
+                server.transactions =
+                    answer(at_s, (20..30).map(|id| transaction(id, "LOCK WAIT", 9.0)).collect());
+                let ring = [wait(20, 21), wait(21, 20)];
+                server.row_lock_waits =
+                    answer(at_s, ring.into_iter().chain((22..30).map(|id| wait(id, 20))).collect());
+            })
+            .window()
+    };
+    let Outcome::Fired(finding) = evaluate(&window("OFF")) else { panic!("it fires") };
+    assert_eq!(
+        finding.headline,
+        "2 sessions wait for each other on shop.counters, and 10 sessions stand: InnoDB does not look for deadlocks"
+    );
+    let statements: Vec<&str> = finding.remedies.iter().map(|remedy| remedy.statement.as_str()).collect();
+    assert!(statements[0].starts_with("KILL 2"), "{statements:?}");
+    assert_eq!(statements[1], "SET GLOBAL innodb_deadlock_detect = ON");
+    let Outcome::Fired(finding) = evaluate(&window("ON")) else { panic!("it fires") };
+    assert!(
+        !finding.headline.contains("each other"),
+        "the next look of InnoDB ends it: {}",
+        finding.headline
+    );
+}
