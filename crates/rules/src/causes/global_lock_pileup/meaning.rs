@@ -94,8 +94,8 @@ impl Pileup<'_> {
                  statement gives its copy back. Ending the FLUSH frees nobody else."
             }
             () if self.through_flush => {
-                "A FLUSH TABLES holds the global lock already and waits for this statement to give its table \
-                 back; every write queues behind the FLUSH."
+                "A FLUSH TABLES WITH READ LOCK holds its lock already and waits for this statement to give its table \
+                 back; whoever wants what the FLUSH locks queues behind it."
             }
             () if self.is_a_guess && culprit.described().statement.starts_with("idle") => {
                 "Who holds the lock could not be read. It is inferred: this session alone was there before the first of them began to \

@@ -226,3 +226,40 @@ fn a_list_that_was_read_and_names_nobody_makes_no_guess() {
         .window();
     assert_eq!(found(&window).root, None);
 }
+
+#[test]
+fn a_flush_of_one_table_waits_for_who_uses_that_table_and_not_for_the_oldest() {
+    let root_of = |flushes: &'static str, opens: &'static str| {
+        let window = Build::busy("8.0.36").sessions(move |_| {
+            let flush = |id, statement, time_s| ServerThread {
+                time_s,
+                ..session(id, "Query", "Waiting for table flush", statement)
+            };
+            let reads = |id, statement, time_s| ServerThread {
+                time_s,
+                ..session(id, "Query", "Sending data", statement)
+            };
+            vec![
+                reads(10, "SELECT COUNT(*) FROM facts_old", 9000.0),
+                reads(11, "SELECT * FROM facts JOIN dims USING (d)", 700.0),
+                flush(12, flushes, 600.0),
+                flush(13, opens, 580.0),
+            ]
+        });
+        found(&window.window()).root.and_then(|root| root.connection_id)
+    };
+    let reader = "SELECT 1 FROM facts WHERE id = 4";
+    for flush in ["FLUSH TABLES facts WITH READ LOCK", "FLUSH TABLES facts", "ANALYZE TABLE facts"] {
+        assert_eq!(root_of(flush, reader), Some(11), "{flush}");
+    }
+    assert_eq!(
+        root_of("FLUSH TABLES WITH READ LOCK", "FLUSH TABLES WITH READ LOCK"),
+        Some(10),
+        "of all tables"
+    );
+    assert_eq!(
+        root_of("ANALYZE TABLE orders", "SELECT 1 FROM orders"),
+        None,
+        "none of the statements names it"
+    );
+}

@@ -132,7 +132,7 @@ impl Situation<'_> {
     fn holders(&self, builder: &Builder<'_>, waiter: &Waiter<'_>) -> Vec<(Who, Option<String>)> {
         let found = match (waiter.kind, waiter.object) {
             (LockKind::User, _) => self.of_user_lock(builder, waiter),
-            (_, TABLE_FLUSH) => self.longest_statement(builder, waiter),
+            (_, TABLE_FLUSH) => self.of_a_flush(builder, waiter),
             (_, TABLE_LEVEL) => self.of_a_table_s_engine(builder, waiter),
             (LockKind::Global | LockKind::Backup, _) => self.of_the_server(builder, waiter),
             _ => self.of_a_table(builder, waiter),
@@ -256,7 +256,31 @@ impl Situation<'_> {
         only(dumps).map(|(at, _)| Who::Listed(at))
     }
 
-    /// FLUSH waits for a statement that still uses its table: the one that has run longest.
+    /// Tables whose copies are old: the statement that has run longest of those that name one of them. A FLUSH or ANALYZE names its
+    /// tables, another statement waits for those that it opens. Where all tables were flushed, or the statement is not known, the
+    /// one that has run longest of all; who names none of the tables has one by a view at most, and is not named.
+    fn of_a_flush(&self, builder: &Builder<'_>, waiter: &Waiter<'_>) -> Vec<(Who, Option<String>)> {
+        let has_lasted = |thread: &ServerThread| has_lasted(thread.time_s, waiter.thread.time_s);
+        let holder = |tables: &HashSet<String>| {
+            self.at_work_on(builder, tables, has_lasted).map(|holder| (holder, None)).into_iter().collect()
+        };
+        if waiter.thread.statement.is_none() {
+            return self.longest_statement(builder, waiter);
+        }
+        if let Some(flushed) = flushed(waiter.thread) {
+            return if flushed.is_empty() {
+                self.longest_statement(builder, waiter)
+            } else {
+                holder(&flushed)
+            };
+        }
+        let found: Vec<_> = holder(&wanted(waiter.thread));
+        let is_of_all =
+            || self.waiting.iter().any(|other| flushed(other.thread).is_some_and(|tables| tables.is_empty()));
+        if found.is_empty() && is_of_all() { self.longest_statement(builder, waiter) } else { found }
+    }
+
+    /// The statement that has run longest.
     fn longest_statement(&self, builder: &Builder<'_>, waiter: &Waiter<'_>) -> Vec<(Who, Option<String>)> {
         let running = builder.listed().iter().enumerate().filter(|(at, thread)| {
             thread.is_at_work()
@@ -442,6 +466,33 @@ fn names(thread: &ServerThread) -> HashSet<String> {
     let mut names = words(thread);
     names.retain(|word| !COMMON.contains(&word.as_str()));
     names
+}
+
+/// The names of the tables whose copies a FLUSH or ANALYZE makes old, in lower case: none where it flushes all. None for another
+/// statement.
+fn flushed(thread: &ServerThread) -> Option<HashSet<String>> {
+    // sql/sql_yacc.yy: flush_options, analyze_table_stmt
+    const WORDS: [&str; 13] = [
+        "flush",
+        "analyze",
+        "table",
+        "tables",
+        "with",
+        "read",
+        "lock",
+        "for",
+        "export",
+        "local",
+        "no_write_to_binlog",
+        "disable",
+        "checkpoint",
+    ];
+    let kind = spindoctor_sql::kind(statement(thread));
+    (kind == "FLUSH" || kind == "ANALYZE").then(|| {
+        let mut names = words(thread);
+        names.retain(|name| !WORDS.contains(&name.as_str()) && *name != thread.schema.to_ascii_lowercase());
+        names
+    })
 }
 
 fn statement(thread: &ServerThread) -> &str {
