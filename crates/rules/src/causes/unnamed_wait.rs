@@ -3,6 +3,8 @@
 //! A rule looks for what it knows. What is left over is looked at here, so that a diagnosis may be unable to name a wait and
 //! is never silent about it.
 
+mod login;
+
 use std::collections::BTreeMap;
 
 use spindoctor_model::mysql::ServerThread;
@@ -10,6 +12,7 @@ use spindoctor_model::{
     Evidence, Finding, KnownBy, Remedy, SessionTime, Severity, TimeClass, TimeShare, Window, number,
 };
 
+use self::login::LoginWait;
 use crate::commits::commits_per_s;
 use crate::draft::Draft;
 use crate::own_answers::OwnAnswers;
@@ -224,7 +227,8 @@ fn finding(
     let sessions = largest.share * time.session_seconds_per_second;
     let blocker = blocker(window, largest.class, sessions);
     let is_common = score < COMMON_UP_TO && waits.iter().all(|one| COMMON.contains(&one.class));
-    let headline = headline(largest, sessions, blocker.as_ref());
+    let login = (largest.class == TimeClass::Login).then(|| LoginWait::from_share(largest));
+    let headline = headline(largest, sessions, blocker.as_ref()) + login.map_or("", LoginWait::headline);
     let mut draft = Draft::new(&CAUSE, score, headline).why(why(largest, unexamined(window, largest.class)));
     for wait in waits {
         draft = draft.evidence(Evidence::new(
@@ -247,7 +251,11 @@ fn finding(
         .remedy_if(blocker.as_ref().and_then(|blocker| blocker.remedy(WHY_END_IT)))
         .remedy(look(window, largest))
         .root(blocker.map(|blocker| blocker.described()))
-        .severity(if is_common { Severity::Note } else { severity(time, &CAUSE.costs, score) })
+        .severity(if is_common {
+            Severity::Note
+        } else {
+            severity(time, &CAUSE.costs, score).min(login.map_or(Severity::Critical, LoginWait::most))
+        })
         .finding()
 }
 
@@ -299,18 +307,14 @@ fn unexamined(window: &Window, class: TimeClass) -> Option<&'static Cause> {
 
 /// What shows more: of a server that answers, and of one of which there is only what somebody captured.
 fn look(window: &Window, largest: &TimeShare) -> Remedy {
+    if largest.class == TimeClass::Login {
+        return LoginWait::from_share(largest).remedy();
+    }
     let is_given = window.is_given();
     let (statement, why, risk) = match largest.class {
         TimeClass::Other if is_asleep(largest) => (
             "SHOW TRIGGERS; SELECT ROUTINE_SCHEMA, ROUTINE_NAME FROM information_schema.ROUTINES WHERE ROUTINE_DEFINITION LIKE '%sleep%'",
             "One of the triggers of the tables that they change, or a function that these call, has the SLEEP.",
-            "They only read.",
-        ),
-        TimeClass::Login => (
-            "SHOW FULL PROCESSLIST; SHOW GLOBAL VARIABLES WHERE Variable_name IN ('skip_name_resolve', 'connect_timeout')",
-            "Whose login lasts for seconds is a client that says nothing, as half-open connections of a load balancer or a scanner \
-             do: a smaller connect_timeout ends them. Or the server looks up the client's name, and the name server is slow: its \
-             stacks then stand in getnameinfo or getaddrinfo, and skip_name_resolve needs a restart. Or a plugin asks PAM or LDAP.",
             "They only read.",
         ),
         TimeClass::Network => (
