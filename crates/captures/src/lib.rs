@@ -17,6 +17,7 @@ mod damage;
 mod deadlock_rows;
 mod error_log;
 mod events;
+mod exporter;
 mod group_members;
 mod headless;
 mod heads;
@@ -43,6 +44,7 @@ mod server_version;
 #[cfg(test)]
 mod shared_fixtures;
 mod slow_log;
+mod slow_marks;
 mod spaced;
 pub mod stacks;
 mod statement_report;

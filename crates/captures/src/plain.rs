@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use crate::{error_log, heads, kernel_log, one_line, printed, python, reshaped, tuner};
+use crate::{error_log, exporter, heads, kernel_log, one_line, printed, python, reshaped, slow_marks, tuner};
 
 /// Beginnings of lines, as servers and their tools write them, that stand nowhere within a line of an error log.
 const ANCHORS: [&str; 16] = [
@@ -48,7 +48,8 @@ pub(crate) fn undamaged(text: &str) -> String {
     let lines: Vec<Cow<'_, str>> = text.lines().map(|line| plain_line(line)).collect();
     let lines = kernel_log::whole_lines(closed_up(lines));
     let lines: Vec<Cow<'_, str>> = lines.into_iter().map(without_what_collected_it).collect();
-    let lines = heads::with_heads(reshaped::reshaped(joined(&lines)));
+    let lines = slow_marks::with_marks(exporter::as_lists(joined(&lines)));
+    let lines = heads::with_heads(reshaped::reshaped(lines));
     let mut text = heads::with_row_numbers(lines).join("\n");
     if !text.is_empty() {
         text.push('\n');

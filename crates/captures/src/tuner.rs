@@ -6,9 +6,28 @@ const SHOWN: usize = 12;
 /// Characters of one that are shown.
 const LONGEST: usize = 160;
 
-/// True for the line with which it begins: ` >>  MySQLTuner 1.9.9`.
+/// Words of the titles of its sections (mysqltuner.pl, subheaderprint): `-------- Performance Metrics ---...`.
+const TITLES: [&str; 8] = [
+    "Recommendations",
+    "Statistics",
+    "Metrics",
+    "Performance schema",
+    "Information",
+    "Analysis",
+    "Status",
+    "Results",
+];
+
+/// True for the line with which it begins, ` >>  MySQLTuner 1.9.9`, and for the title of a section of it.
 pub(crate) fn is_head(line: &str) -> bool {
-    line.trim_start().strip_prefix(">>").is_some_and(|rest| rest.trim_start().starts_with("MySQLTuner "))
+    let line = line.trim();
+    line.strip_prefix(">>").is_some_and(|rest| rest.trim_start().starts_with("MySQLTuner ")) || is_title(line)
+}
+
+fn is_title(line: &str) -> bool {
+    let Some(rest) = line.strip_prefix("-------- ") else { return false };
+    let title = rest.trim_end_matches('-');
+    rest.len() - title.len() >= 8 && TITLES.iter().any(|word| title.contains(word))
 }
 
 /// What it finds wrong, those of InnoDB first: of the others most are habits.
@@ -42,5 +61,21 @@ mod tests {
             read(text)[1..],
             ["InnoDB buffer pool / data size: 128.0M / 46.8G", "name resolution is active"]
         );
+    }
+
+    #[test]
+    fn sections_without_the_banner_are_its_own() {
+        let text = "-------- Performance Metrics -----------------------------------\n[--] Up for: 3d\n\
+                    [!!] Temporary tables created on disk: 91% (9 on disk / 10 total)\n[OK] Slow queries: 0% (2/534)\n";
+        for text in [text.to_owned(), format!("all of it:\n\n```\n{text}```\n")] {
+            let parts = crate::recognise("a.txt", &text);
+            assert_eq!(parts.len(), 1, "{parts:?}");
+            assert_eq!(parts[0].says[1..], ["Temporary tables created on disk: 91% (9 on disk / 10 total)"]);
+        }
+        for line in
+            ["-------- Metrics", "------------------------", "-------- Original Message --------", "--------"]
+        {
+            assert!(!is_head(line), "{line}");
+        }
     }
 }
