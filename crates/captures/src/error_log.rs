@@ -1,5 +1,7 @@
 //! A server's error log: what it says of trouble (`log_troubles.rs`), counted, and the waits for latches that it prints.
 
+use std::borrow::Cow;
+
 use jiff::civil::DateTime;
 use spindoctor_model::{LoggedTrouble, ServerVersion, number, printed_deadlock};
 
@@ -182,9 +184,22 @@ fn error(line: &str) -> Option<&str> {
     is_error.then(|| line[at + level.len()..].trim()).filter(|words| !words.is_empty())
 }
 
+/// `Plugin group_replication reported: 'The member ...'`, of which the quotes hold the message itself, without them.
+fn of_plugin(words: &str) -> Cow<'_, str> {
+    const SIGN: &str = " reported: '";
+    match words.split_once(SIGN).filter(|(before, _)| before.contains("Plugin ")) {
+        Some((before, message)) => {
+            let message = message.trim_end();
+            Cow::Owned(format!("{before} reported: {}", message.strip_suffix('\'').unwrap_or(message)))
+        }
+        None => Cow::Borrowed(words),
+    }
+}
+
 /// Errors that have no meaning in the catalogue, in a sentence. What stands in quotes may be a customer's.
 fn unknown_errors(count: u64, last: &str) -> Option<String> {
-    let shown = || spindoctor_sql::sentence_without_quotes(last).chars().take(SHOWN).collect::<String>();
+    let shown =
+        || spindoctor_sql::sentence_without_quotes(&of_plugin(last)).chars().take(SHOWN).collect::<String>();
     match count {
         0 => None,
         1 => Some(format!("1 error that is not known here: {}", shown())),
@@ -614,5 +629,27 @@ mod tests {
         );
         assert_eq!(new.as_deref(), Some(wanted));
         assert_eq!(crash("\n"), None);
+    }
+
+    #[test]
+    fn what_a_plugin_reports_is_kept_and_what_it_quotes_is_not() {
+        let log = |message: &str| {
+            read(&format!(
+                "2023-03-04T10:11:12.123456Z 0 [ERROR] [MY-011526] [Repl] Plugin group_replication reported: '{message}'\n"
+            ))
+        };
+        let says = log("The group name 'secret' is not valid").says;
+        assert_eq!(
+            says,
+            [
+                "1 error that is not known here: [MY-011526] [Repl] Plugin group_replication reported: The group name ? is not valid"
+            ]
+        );
+        let errant = "This member has more executed transactions than those present in the group. Local transactions: a:1-6 > Group transactions: b:1-5";
+        assert!(
+            log(errant).says[0].contains("transactions that the group does not have"),
+            "{:?}",
+            log(errant).says
+        );
     }
 }

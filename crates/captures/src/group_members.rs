@@ -1,4 +1,5 @@
-//! What a member of Group Replication lists of its group (`performance_schema.replication_group_members`): who is reached.
+//! What a member of Group Replication lists of its group (`performance_schema.replication_group_members`): who is reached; and how much
+//! each has still to do (`replication_group_member_stats`).
 
 use spindoctor_collect::mysql::{Rows, perf_schema_group_members};
 use spindoctor_collect::source::Answer;
@@ -23,6 +24,39 @@ pub(crate) fn read(rows: &Rows) -> (String, Vec<GroupMember>) {
     (sentence, members)
 }
 
+/// The queues of that other list: what other members sent and this one has not applied, and what is not certified yet.
+const TO_APPLY: &str = "count_transactions_remote_in_applier_queue";
+const TO_CERTIFY: &str = "count_transactions_in_queue";
+
+/// True for the columns of the list of what members have to do.
+pub(crate) fn has_queues(columns: &[String]) -> bool {
+    columns.iter().any(|column| column == TO_APPLY || column == TO_CERTIFY)
+}
+
+/// From this many on a member is behind: as many as flow control lets be by itself (group_replication_flow_control_applier_threshold and
+/// its neighbour of the certifier are 25,000).
+const BEHIND: u64 = 25_000;
+
+/// The longest queues of that list, in a sentence.
+pub(crate) fn queues(rows: &Rows) -> Option<String> {
+    let all = rows.iter().map(|row| {
+        let of = |name: &str| row.number::<u64>(name).unwrap_or(0);
+        (of(TO_APPLY).max(of(TO_CERTIFY)), of(TO_APPLY), of(TO_CERTIFY), row.string("member_id"))
+    });
+    let (most, apply, certify, id) = all.max_by_key(|(most, ..)| *most)?;
+    let transactions = |count: u64| number::counted(count, "transaction", "transactions");
+    let behind = match most >= BEHIND {
+        true => ": it is behind, and flow control makes the others slower for it",
+        false => "",
+    };
+    let who = if id.is_empty() { "a member".to_owned() } else { format!("the member {id}") };
+    Some(format!(
+        "{who} has {} of others to apply, and {} to certify{behind}",
+        transactions(apply),
+        transactions(certify)
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -38,5 +72,27 @@ mod tests {
         assert_eq!(sentence, "3 members of a replication group: 1 ONLINE, 2 UNREACHABLE");
         assert!(GroupMember::lack_a_majority(&members));
         assert_eq!((members[1].role.as_str(), members[1].is_self), ("PRIMARY", None));
+    }
+
+    #[test]
+    fn what_a_member_has_still_to_do_is_said() {
+        let rows = |queue: u32| {
+            let list = format!(
+                "CHANNEL_NAME\tMEMBER_ID\tCOUNT_TRANSACTIONS_IN_QUEUE\tCOUNT_TRANSACTIONS_REMOTE_IN_APPLIER_QUEUE\n\
+                 group_replication_applier\t56bd9ae2\t0\t3\ngroup_replication_applier\t56bf6a65\t7\t{queue}\n"
+            );
+            let parts = crate::recognise("a.txt", &list);
+            assert_eq!(parts[0].kind, crate::Kind::GroupMembers, "{parts:?}");
+            parts[0].says.concat()
+        };
+        assert_eq!(
+            rows(90_123),
+            "the member 56bf6a65 has 90,123 transactions of others to apply, and 7 transactions to certify: it is behind, and flow \
+             control makes the others slower for it"
+        );
+        assert_eq!(
+            rows(4),
+            "the member 56bf6a65 has 4 transactions of others to apply, and 7 transactions to certify"
+        );
     }
 }

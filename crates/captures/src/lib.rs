@@ -11,7 +11,9 @@
 #![allow(unreachable_pub, reason = "what others may use, this file says")]
 
 mod client_errors;
+mod cluster_status;
 mod collections;
+mod cut_status;
 #[cfg(test)]
 mod damage;
 mod deadlock_rows;
@@ -28,6 +30,7 @@ mod kernel_log;
 mod latches;
 mod locks;
 mod log_troubles;
+mod memory_left;
 mod named;
 mod one_line;
 pub mod part;

@@ -12,8 +12,8 @@ use crate::rows::{MOST_ROWS, Tables};
 use crate::stretch::{Look, Stretch, is_title, stretches};
 use crate::table_kind::{TableKind, kind};
 use crate::{
-    clock, deadlock_rows, error_log, events, group_members, json, latches, locks, named, plain, sampled,
-    server_version, slow_log, stacks, statement_report, status, sysstat, system, thread_pool, threads,
+    clock, cluster_status, cut_status, deadlock_rows, error_log, events, group_members, json, latches, locks,
+    named, plain, sampled, server_version, slow_log, stacks, statement_report, status, sysstat, system, thread_pool, threads,
     transactions, tuner,
 };
 
@@ -30,6 +30,14 @@ pub fn recognise(name: &str, text: &str) -> Vec<Part> {
         let stretch = Stretch { look: Look::System, first: 1, lines: text.lines().count(), text: printed };
         return read(name, &stretch, None, false);
     }
+    match cluster_status::read(text) {
+        Some(cluster) => with_cluster(name, cluster),
+        None => documents(name, text),
+    }
+}
+
+/// The documents of a text that is none of sysstat's in JSON and has no cluster's status in it.
+fn documents(name: &str, text: &str) -> Vec<Part> {
     if let Some(sets) = json::json(text) {
         let parts =
             table_parts(name, 1, text.lines().count(), sets.into_iter().map(|rows| (None, rows)).collect());
@@ -54,10 +62,34 @@ pub fn recognise(name: &str, text: &str) -> Vec<Part> {
     let known = parts.iter().any(|part| part.kind != Kind::Unknown);
     parts.retain(|part| part.kind != Kind::Unknown || !known || part.lines > ASIDE);
     parts.truncate(MOST_PARTS);
+    cut_status::with_waits_of_log(&mut parts);
     for part in &mut parts {
         part.version = part.version.or(version);
     }
     parts
+}
+
+/// What MySQL Shell says of a cluster, and the documents that stand beside it.
+fn with_cluster(name: &str, cluster: cluster_status::ClusterStatus) -> Vec<Part> {
+    let mut said = vec![Said::GroupMembers(cluster.members)];
+    said.extend(cluster.trouble.map(|trouble| Said::Troubles(vec![trouble])));
+    let part = Part {
+        name: name.to_owned(),
+        kind: Kind::GroupMembers,
+        first_line: cluster.first_line,
+        lines: cluster.lines,
+        time: None,
+        version: None,
+        says: cluster.says,
+        moments: vec![Moment { time: None, said }],
+        begins: String::new(),
+    };
+    let others = match cluster.rest.trim() {
+        "" => Vec::new(),
+        _ => documents(name, &cluster.rest),
+    };
+    let is_kept = |other: &Part| other.kind != Kind::Unknown || other.lines > ASIDE;
+    std::iter::once(part).chain(others.into_iter().filter(is_kept)).take(MOST_PARTS).collect()
 }
 
 /// How many of the rows that a list's foot counts are not above it, of those found: `18 rows in set (0.00 sec)` below five.
@@ -372,6 +404,11 @@ fn table_parts(
                 let (sentence, members) = group_members::read(&rows);
                 says.push(sentence);
                 (Kind::GroupMembers, Said::GroupMembers(members))
+            }
+            TableKind::GroupQueues => {
+                let says = group_members::queues(&rows).into_iter().collect();
+                parts.push(Part { says, ..part(Kind::GroupMembers, time) });
+                continue;
             }
             TableKind::BinaryLog => {
                 let place = rows.first().and_then(|row| Some((row.text("file")?, row.text("position")?)));

@@ -128,7 +128,15 @@ fn with_headings(text: &str) -> String {
                 parts.push((heading, format!("{RULE}{heading}\n{RULE}")));
             }
         } else if parts[now].0.is_empty() && is_thread_line(line) {
-            parts[now].0 = "TRANSACTIONS";
+            // A list of transactions that lost its first lines.
+            let is_missing = missing.iter().any(|(heading, _)| *heading == "TRANSACTIONS");
+            match is_missing {
+                true => {
+                    now = parts.len();
+                    parts.push(("TRANSACTIONS", format!("{RULE}TRANSACTIONS\n{RULE}")));
+                }
+                false => parts[now].0 = "TRANSACTIONS",
+            }
         }
         parts[now].1.push_str(lines[at]);
         if !lines[at].ends_with('\n') && at + 1 < lines.len() {
@@ -235,7 +243,11 @@ fn entries(text: &str, status: &InnodbStatus) -> (Vec<ServerThread>, Vec<Entry>)
             if entries.last().is_some_and(|last| last.is_active || last.tail.is_some()) {
                 entries.push(Entry::default());
             }
-        } else if let Some(entry) = entries.last_mut() {
+        } else {
+            if entries.is_empty() {
+                entries.extend(waiter_without_head(&lines, at));
+            }
+            let Some(entry) = entries.last_mut() else { continue };
             if is_thread_line(line) {
                 connection(line, entry);
                 in_statement = true;
@@ -308,6 +320,30 @@ fn entries(text: &str, status: &InnodbStatus) -> (Vec<ServerThread>, Vec<Entry>)
     }
     let threads = entries.iter().filter_map(thread).filter(|thread| !is_own(thread)).collect();
     (threads, entries)
+}
+
+/// The transaction that waits for a lock in a text that was cut behind its first line: its number stands in the lock. Above may stand its
+/// connection and statement.
+fn waiter_without_head(lines: &[&str], at: usize) -> Option<Entry> {
+    /// Lines from a connection to the wait.
+    const FARTHEST: usize = 40;
+    waited(lines[at])?;
+    let (_, rest) = lines
+        .get(at + 1)
+        .filter(|below| lock(below).is_some_and(|(_, waits)| waits))?
+        .split_once(" trx id ")?;
+    let id = rest.split(" lock").next().unwrap_or_default().trim();
+    let mut entry = heading(&format!("{id}, ACTIVE 0 sec"));
+    entry.transaction.state = "LOCK WAIT".to_owned();
+    let above = &lines[at.saturating_sub(FARTHEST)..at];
+    let of = above.iter().rposition(|line| is_thread_line(line));
+    if let Some(of) =
+        of.filter(|of| !above[*of..].iter().any(|line| line.starts_with("***") || is_heading(line)))
+    {
+        connection(above[of], &mut entry);
+        entry.transaction.statement = Some(above[of + 1..].join("\n"));
+    }
+    Some(entry)
 }
 
 fn is_own(thread: &ServerThread) -> bool {
@@ -420,7 +456,8 @@ fn waits(entries: &[Entry], status: &InnodbStatus) -> Vec<RowLockWait> {
         let mut old = others.iter().filter(|other| other.transaction.age_s + 1.0 >= waited_s);
         let mut can = old.clone().filter(|other| match is_counter {
             true => inserts_into(other, &wanted.printed.table),
-            false => other.transaction.rows_locked > 0,
+            // MySQL 5.0 does not count the rows that it has locked.
+            false => other.transaction.rows_locked > 0 || other.transaction.rows_modified > 0,
         });
         let inferred = match (can.next(), can.next()) {
             (Some(only), None) => Some(*only),
@@ -519,5 +556,47 @@ mod tests {
         let holders = [transaction(5, "", &[("X locks rec but not gap", 9)]), transaction(4, "", &[gap])];
         assert_eq!(pairs(&[&[insert][..], &holders].concat()), [(Some(7), Some(4))]);
         assert_eq!(pairs(&[&[row][..], &holders].concat()), [(Some(7), Some(5))]);
+    }
+
+    #[test]
+    fn a_wait_whose_transaction_lost_its_first_lines_is_one() {
+        let whole = format!(
+            "{}------------------\n{}",
+            transaction(7, "LOCK WAIT ", &[("X locks rec but not gap waiting", 43)]),
+            transaction(5, "", &[])
+        );
+        let wait = |text: &str| {
+            let waits = read(text).unwrap_or_default().waits;
+            waits
+                .iter()
+                .map(|wait| (wait.waiting_connection_id, wait.blocking_connection_id, wait.waited_s))
+                .collect::<Vec<_>>()
+        };
+        let from = |sign: &str| &whole[whole.find(sign).unwrap()..];
+        assert_eq!(wait(from("MySQL thread id 7")), [(Some(7), Some(5), 9.0)]);
+        assert_eq!(wait(from("------- TRX HAS")), [(None, Some(5), 9.0)]);
+        assert_eq!(read(from("------- TRX HAS")).unwrap().waits[0].waiting_transaction, "7");
+        let deadlock = "------------------------\nLATEST DETECTED DEADLOCK\n------------------------\n*** (1) TRANSACTION:\n\
+                        MySQL thread id 9, query id 4 a b\nDELETE FROM a\n*** (1) WAITING FOR THIS LOCK TO BE GRANTED:\n\
+                        RECORD LOCKS space id 58 page no 3 n bits 72 index PRIMARY of table `s`.`a` trx id 9 lock_mode X waiting\n";
+        assert_eq!(wait(&format!("{deadlock}------------\nTRANSACTIONS\n------------\n")), []);
+    }
+
+    #[test]
+    fn the_rollback_of_a_server_that_counts_no_rows_is_who_has_the_lock() {
+        let text = "------------\nTRANSACTIONS\n------------\n\
+                    ---TRANSACTION 0 421990, ACTIVE 2941 sec, process no 2811, OS thread id 1147713856 rollback\n\
+                    ROLLING BACK 812 lock struct(s), heap size 90439, undo log entries 182011\n\
+                    MySQL thread id 4211, query id 992811 10.0.0.8 batch end\nDELETE FROM a\n\
+                    ---TRANSACTION 0 421999, ACTIVE 48 sec, process no 2811, OS thread id 1147800000 inserting\n\
+                    LOCK WAIT 2 lock struct(s), heap size 368\nMySQL thread id 4300, query id 993001 10.0.0.9 web update\nINSERT INTO a VALUES (1)\n\
+                    ------- TRX HAS BEEN WAITING 48 SEC FOR THIS LOCK TO BE GRANTED:\n\
+                    RECORD LOCKS space id 0 page no 8 n bits 104 index `PRIMARY` of table `app/a` trx id 0 421999 lock_mode X insert intention waiting\n";
+        let read = read(text).unwrap();
+        assert_eq!(
+            (read.waits[0].waiting_connection_id, read.waits[0].blocking_connection_id),
+            (Some(4300), Some(4211))
+        );
+        assert_eq!(read.transactions[0].state, "ROLLING BACK");
     }
 }

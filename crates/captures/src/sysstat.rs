@@ -1,18 +1,13 @@
-//! What `mpstat`, `sar -u`, `pidstat -u` and `free` print, and the JSON of sysstat: the few numbers that a cause rests on.
+//! What `mpstat`, `sar -u` and `pidstat -u` print, and the JSON of sysstat: the few numbers that a cause rests on.
 
 use std::collections::BTreeMap;
 
-use spindoctor_model::{TroubleKind, number as shown};
+use spindoctor_model::TroubleKind;
 
 use crate::system::{IDLE_PERCENT, STEAL_PERCENT, SystemText, mean, number, tables};
 
 /// Time in which CPUs wait for a disk and have nothing else to do, percent, from which on that is worth a sentence. By judgement.
 const WAIT_PERCENT: f64 = 30.0;
-/// Memory that is available, from which on down the next allocation may find none. By judgement: what a page cache keeps for
-/// itself, and what comes and goes with connections, is more.
-const AVAILABLE_RATIO: f64 = 0.03;
-/// Swap space in use that is worth a sentence: pages that nobody wants lie there at no cost, so it is no finding. By judgement.
-const SWAPPED_RATIO: f64 = 0.5;
 /// The programs of `pidstat` that have some of the CPUs, at the least: percent of one.
 const BUSY_PERCENT: f64 = 10.0;
 
@@ -20,7 +15,6 @@ const BUSY_PERCENT: f64 = 10.0;
 pub(crate) fn read(text: &str, found: &mut SystemText) {
     shares(text, found);
     processes(text, found);
-    memory(text, found);
 }
 
 /// `10:11:12     CPU    %usr   %nice    %sys %iowait    %irq   %soft  %steal  %guest  %gnice   %idle`, with `all` below `CPU`; sar
@@ -116,50 +110,6 @@ fn cpus(line: &str) -> Option<f64> {
     let (_, rest) = line.split_once('(').filter(|_| line.starts_with("Linux "))?;
     let count = rest.rsplit('(').next()?.strip_suffix(" CPU)")?;
     count.parse().ok().filter(|cpus: &f64| *cpus >= 1.0)
-}
-
-/// `              total        used        free      shared  buff/cache   available`, and `Mem:` and `Swap:` below it.
-fn memory(text: &str, found: &mut SystemText) {
-    let mut lines = text.lines().skip_while(|line| !line.trim_start().starts_with("total "));
-    let Some(head) = lines.next() else { return };
-    let names: Vec<&str> = head.split_whitespace().collect();
-    let mut row = |label: &str| -> Option<BTreeMap<_, f64>> {
-        let line = lines.next()?.trim_start();
-        let values = line.strip_prefix(label)?.split_whitespace().map(amount);
-        names.iter().copied().zip(values).map(|(name, value)| Some((name, value?))).collect()
-    };
-    let (Some(memory), swap) = (row("Mem:"), row("Swap:")) else { return };
-    let ratio = |row: &BTreeMap<&str, f64>, name: &str| {
-        Some(row.get(name)? / row.get("total").filter(|total| **total > 0.0)?)
-    };
-    if let Some(available) = ratio(&memory, "available").filter(|ratio| *ratio <= AVAILABLE_RATIO) {
-        let sentence = format!("Of the host's memory {} is available", shown::percent(available));
-        found.add("free", None, sentence);
-    }
-    if let Some(swapped) = swap.and_then(|swap| ratio(&swap, "used")).filter(|ratio| *ratio >= SWAPPED_RATIO)
-    {
-        found.add("free", None, format!("{} of the swap space is in use", shown::percent(swapped)));
-    }
-}
-
-/// `32011`, and with `-h` `31Gi`, `799Mi`, in any unit: only ratios are wanted.
-fn amount(text: &str) -> Option<f64> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let scale = match text[digits.len()..].chars().next() {
-        None => 1.0,
-        Some('B') => 1.0 / 1024.0,
-        Some('K' | 'k') => 1.0,
-        Some('M') => 1024.0,
-        Some('G') => 1_048_576.0,
-        Some('T') => 1_073_741_824.0,
-        Some(_) => return None,
-    };
-    digits
-        .replace(',', ".")
-        .parse()
-        .ok()
-        .filter(|number: &f64| number.is_finite() && *number >= 0.0)
-        .map(|number: f64| number * scale)
 }
 
 /// The JSON of `iostat -o JSON` and `mpstat -o JSON` as the text that they print without it.
@@ -294,21 +244,6 @@ mod tests {
         assert_eq!(says(&one), ["The server uses 1.0 CPUs"]);
         let two = format!("{head}{}{}", row(4711, "104.00"), row(4712, "210.00"));
         assert_eq!(says(&two), ["2 servers use 3.1 CPUs, the process 4712 alone 2.1"]);
-    }
-
-    #[test]
-    fn memory_that_is_left_and_swap_in_use_are_said() {
-        let free = "              total        used        free      shared  buff/cache   available\n\
-                    Mem:          32011       31211         201           3         599         210\n\
-                    Swap:          8191        8100          91\n";
-        assert_eq!(
-            says(free),
-            ["Of the host's memory 0.7 % is available", "99 % of the swap space is in use"]
-        );
-        let calm = "               total        used        free      shared  buff/cache   available\n\
-                    Mem:            31Gi       3.2Gi       201Mi       3.0Mi        28Gi        27Gi\n\
-                    Swap:             0B          0B          0B\n";
-        assert_eq!(says(calm), Vec::<String>::new());
     }
 
     #[test]

@@ -7,10 +7,13 @@ use std::collections::BTreeMap;
 
 use spindoctor_model::{LoggedTrouble, TroubleKind};
 
-use crate::sysstat;
+use crate::{memory_left, sysstat};
 
 /// Swapped in from this on sessions wait for it: 25 pages a second, KiB/s (vmstat's unit). By judgement.
 const SWAPS_IN_KIB_PER_S: f64 = 100.0;
+/// Swapped out from this on, KiB/s, the memory that is in use does not fit, whether pages are read again yet or not. By judgement: what the
+/// kernel moves out beforehand of what nobody touches is less, and is over soon.
+const SWAPS_OUT_KIB_PER_S: f64 = 500.0;
 /// Part of the time in which hypervisors give CPUs to others, from which on it is felt, percent. By judgement.
 pub(crate) const STEAL_PERCENT: f64 = 10.0;
 /// A disk of which nothing is left, percent of the time, and the wait of each request that then shows a queue: a disk that serves
@@ -63,6 +66,7 @@ pub(crate) fn read(text: &str) -> SystemText {
     top(text, &mut found);
     cpu_stat(text, &mut found);
     sysstat::read(text, &mut found);
+    memory_left::read(text, &mut found);
     found
 }
 
@@ -108,7 +112,8 @@ fn vmstat(text: &str, found: &mut SystemText) {
     let rows = if rows.len() > 1 { &rows[1..] } else { &rows[..] };
     let of = |name| mean(rows, name).unwrap_or(0.0);
     let (read_in, written_out) = (of("si"), of("so"));
-    if read_in >= SWAPS_IN_KIB_PER_S {
+    let is_writing_out = written_out >= SWAPS_OUT_KIB_PER_S && read_in > 0.0 && rows.len() > 1;
+    if read_in >= SWAPS_IN_KIB_PER_S || is_writing_out {
         let sentence = format!("The host swaps: {read_in:.0} KiB/s in, {written_out:.0} KiB/s out");
         found.add("vmstat", Some(TroubleKind::Swapping), sentence);
     }
@@ -305,6 +310,13 @@ procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu-----
         assert_eq!(read(&calm), SystemText::default());
         let steal = calm.replace("5  4 89  2  0", "5  4 59  2 30");
         assert_eq!(kinds(&steal), [TroubleKind::CpusTaken]);
+        // Pages that are written out for others, before many are read again.
+        let out = VMSTAT.replace(" 912 1304", "  12 1304").replace("1012 1104", "  40  904");
+        assert_eq!(kinds(&out), [TroubleKind::Swapping]);
+        let beforehand = out.replace("  12 1304", "   0 1304").replace("  40  904", "   0  904");
+        assert_eq!(kinds(&beforehand), []);
+        let little = out.replace("1304", "  30").replace("  904", "   40");
+        assert_eq!(kinds(&little), []);
         // All in one line, as a form on a page makes it.
         assert_eq!(read(&VMSTAT.replace('\n', " ")).says, found.says);
     }

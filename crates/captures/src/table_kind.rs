@@ -59,6 +59,8 @@ pub(crate) enum TableKind {
     PreparedXa,
     /// `performance_schema.replication_group_members`
     GroupMembers,
+    /// `performance_schema.replication_group_member_stats`
+    GroupQueues,
     /// `SHOW BINARY LOG STATUS`, to MySQL 8.0 `SHOW MASTER STATUS`
     BinaryLog,
 }
@@ -82,6 +84,8 @@ pub(crate) fn kind(columns: &[String]) -> Option<TableKind> {
         Some(TableKind::PreparedXa)
     } else if group_members::is_list(columns) {
         Some(TableKind::GroupMembers)
+    } else if group_members::has_queues(columns) {
+        Some(TableKind::GroupQueues)
     } else if has("file") && has("position") && has("binlog_do_db") {
         Some(TableKind::BinaryLog)
     } else if has("trx_id") && has("trx_state") {

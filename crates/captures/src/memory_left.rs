@@ -1,0 +1,222 @@
+//! What `free` and the head of `top` print of the host's memory and of its swap space, in each form that they have had.
+//!
+//! ```text
+//!              total       used       free     shared    buffers     cached
+//! Mem:         32177      31850        326          0         84        289
+//! -/+ buffers/cache:      31476        700
+//! Swap:          511        261        250
+//!
+//! Mem:  32949816k total, 32613172k used,   336644k free,    83848k buffers
+//! Swap:   524280k total,   267588k used,   256692k free,   295836k cached
+//!
+//! MiB Mem :  32177.5 total,    126.0 free,  31850.2 used,    200.9 buff/cache
+//! MiB Swap:   4095.0 total,    105.0 free,   3990.0 used.     90.1 avail Mem
+//! ```
+
+use std::collections::BTreeMap;
+
+use spindoctor_model::{LoggedTrouble, TroubleKind, number as shown};
+
+use crate::system::SystemText;
+
+/// Memory that is available, from which on down the next allocation may find none. By judgement: what a page cache keeps for
+/// itself, and what comes and goes with connections, is more.
+const AVAILABLE_RATIO: f64 = 0.03;
+/// Swap space in use that is worth a sentence: pages that nobody wants lie there at no cost, so it alone is no finding. By judgement.
+const SWAPPED_RATIO: f64 = 0.5;
+
+/// Amounts of one line by their names.
+type Amounts<'t> = BTreeMap<&'t str, f64>;
+
+/// Parts of the host's memory and of its swap space.
+#[derive(Debug, Clone, Copy, Default)]
+struct Ratios {
+    available: Option<f64>,
+    swapped: Option<f64>,
+}
+
+/// Says what is left. Where no memory is and much of what was in it lies in the swap space, that is what a cause rests on.
+pub(crate) fn read(text: &str, found: &mut SystemText) {
+    let (source, ratios) = match of_free(text) {
+        Some(ratios) => ("free", ratios),
+        None => ("top", of_top(text).unwrap_or_default()),
+    };
+    let available = ratios.available.filter(|ratio| *ratio <= AVAILABLE_RATIO).map(shown::percent);
+    let swapped = ratios.swapped.filter(|ratio| *ratio >= SWAPPED_RATIO).map(shown::percent);
+    if let Some(available) = &available {
+        found.add(source, None, format!("Of the host's memory {available} is available"));
+    }
+    if let Some(swapped) = &swapped {
+        found.add(source, None, format!("{swapped} of the swap space is in use"));
+    }
+    if let (Some(available), Some(swapped)) = (available, swapped) {
+        found.troubles.push(LoggedTrouble {
+            kind: TroubleKind::Swapping,
+            times: 1,
+            line: format!("The host's memory is full: {available} of it is available, and {swapped} of the swap space is in use"),
+            source: source.into(),
+            ..LoggedTrouble::default()
+        });
+    }
+}
+
+fn ratio(part: f64, of: &Amounts<'_>) -> Option<f64> {
+    of.get("total").filter(|total| **total > 0.0).map(|total| part / total)
+}
+
+/// What nobody uses, and what can be had without swapping: free pages, and those of files.
+fn with_files(memory: &Amounts<'_>, cached_elsewhere: Option<f64>) -> Option<f64> {
+    let of = |name: &str| memory.get(name).copied();
+    let files = of("buff/cache").or_else(|| Some(of("buffers")? + of("cached").or(cached_elsewhere)?))?;
+    Some(of("free")? + files)
+}
+
+fn of_free(text: &str) -> Option<Ratios> {
+    let mut lines = text.lines().skip_while(|line| !line.trim_start().starts_with("total "));
+    let names: Vec<&str> = lines.next()?.split_whitespace().collect();
+    let mut lines = lines.map(str::trim_start).take(3);
+    let row = |line: &str, label: &str| -> Option<Amounts<'_>> {
+        let values = line.strip_prefix(label)?.split_whitespace().map(amount);
+        names.iter().copied().zip(values).map(|(name, value)| Some((name, value?))).collect()
+    };
+    let memory = row(lines.next()?, "Mem:")?;
+    let mut without_files = None;
+    let mut swap = None;
+    for line in lines {
+        if let Some(rest) = line.strip_prefix("-/+ buffers/cache:") {
+            without_files = rest.split_whitespace().nth(1).and_then(amount);
+        } else if swap.is_none() {
+            swap = row(line, "Swap:");
+        }
+    }
+    let available = memory.get("available").copied().or(without_files).or_else(|| with_files(&memory, None));
+    Some(Ratios {
+        available: available.and_then(|available| ratio(available, &memory)),
+        swapped: swap.and_then(|swap| ratio(*swap.get("used")?, &swap)),
+    })
+}
+
+/// The last head of top in the text.
+fn of_top(text: &str) -> Option<Ratios> {
+    fn amounts<'t>(line: &'t str, label: &str) -> Option<Amounts<'t>> {
+        const UNITS: [&str; 6] = ["KiB ", "MiB ", "GiB ", "TiB ", "PiB ", "EiB "];
+        let line = line.trim_start();
+        let line = UNITS.iter().find_map(|unit| line.strip_prefix(unit)).unwrap_or(line);
+        let rest = line.strip_prefix(label)?.trim_start().strip_prefix(':')?;
+        let words: Vec<&str> =
+            rest.split_whitespace().map(|word| word.trim_end_matches([',', '.'])).collect();
+        let pairs = words.windows(2).filter_map(|two| Some((two[1], amount(two[0])?)));
+        Some(pairs.filter(|(name, _)| name.starts_with(|c: char| c.is_ascii_lowercase())).collect())
+    }
+    let memory = text
+        .lines()
+        .rev()
+        .find_map(|line| amounts(line, "Mem").filter(|memory| memory.contains_key("total")))?;
+    let swap = text
+        .lines()
+        .rev()
+        .find_map(|line| amounts(line, "Swap").filter(|swap| swap.contains_key("total")))
+        .unwrap_or_default();
+    let available = swap.get("avail").copied().or_else(|| with_files(&memory, swap.get("cached").copied()));
+    Some(Ratios {
+        available: available.and_then(|available| ratio(available, &memory)),
+        swapped: swap.get("used").and_then(|used| ratio(*used, &swap)),
+    })
+}
+
+/// `32011`, and with `-h` `31Gi`, `799Mi`, in any unit: only ratios are wanted.
+fn amount(text: &str) -> Option<f64> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let scale = match text[digits.len()..].chars().next() {
+        None => 1.0,
+        Some('B') => 1.0 / 1024.0,
+        Some('K' | 'k') => 1.0,
+        Some('M' | 'm') => 1024.0,
+        Some('G' | 'g') => 1_048_576.0,
+        Some('T' | 't') => 1_073_741_824.0,
+        Some(_) => return None,
+    };
+    digits
+        .replace(',', ".")
+        .parse()
+        .ok()
+        .filter(|number: &f64| number.is_finite() && *number >= 0.0)
+        .map(|number: f64| number * scale)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::system;
+
+    const OLD_FREE: &str = "             total       used       free     shared    buffers     cached\n\
+                            Mem:         16000      15900        100          0         50        200\n\
+                            -/+ buffers/cache:      15650        350\n\
+                            Swap:         2000       1300        700\n";
+    const OLD_TOP: &str = "top - 14:02:11 up 210 days,  3:12,  2 users,  load average: 2.10, 1.33, 1.02\n\
+                           Cpu(s):  0.1%us,  0.0%sy,  0.0%ni, 99.8%id,  0.0%wa,  0.0%hi,  0.0%si,  0.0%st\n\
+                           Mem:  16000000k total, 15900000k used,   100000k free,    50000k buffers\n\
+                           Swap:  2000000k total,  1300000k used,   700000k free,   200000k cached\n";
+    const TOP: &str = "top - 14:02:11 up 210 days,  3:12,  2 users,  load average: 2.10, 1.33, 1.02\n\
+                       %Cpu(s):  4.2 us,  4.9 sy,  0.0 ni,  90.6 id,  0.1 wa,  0.0 hi,  0.2 si,  0.0 st\n\
+                       MiB Mem :  16000.0 total,    100.0 free,  15650.0 used,    250.0 buff/cache\n\
+                       MiB Swap:   2000.0 total,    700.0 free,   1300.0 used.    350.0 avail Mem\n";
+
+    #[test]
+    fn each_form_says_what_is_left_and_that_it_is_nothing() {
+        for text in [
+            OLD_FREE,
+            OLD_TOP,
+            TOP,
+            &TOP.replace("MiB Mem :", "KiB Mem:").replace("   350.0 avail Mem", "   99.0 cached Mem"),
+        ] {
+            let found = system::read(text);
+            assert_eq!(
+                found.says,
+                ["Of the host's memory 2.2 % is available", "65 % of the swap space is in use"],
+                "{text}"
+            );
+            assert_eq!(
+                found.troubles.iter().map(|trouble| trouble.kind).collect::<Vec<_>>(),
+                [TroubleKind::Swapping],
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_host_that_has_memory_left_or_swapped_little_has_no_trouble() {
+        let kinds = |text: &str| system::read(text).troubles.len();
+        for text in [
+            OLD_FREE.replace("     15650        350", "      9650       6350"),
+            OLD_FREE.replace("1300        700", " 300       1700"),
+            OLD_TOP.replace(" 200000k cached", "9200000k cached"),
+            TOP.replace("350.0 avail", "5350.0 avail"),
+            TOP.replace("2000.0 total,    700.0 free,   1300.0", "0.0 total,    0.0 free,   0.0"),
+        ] {
+            assert_eq!(kinds(&text), 0, "{text}");
+        }
+    }
+
+    #[test]
+    fn memory_that_is_left_and_swap_in_use_are_said() {
+        let free = "              total        used        free      shared  buff/cache   available\n\
+                    Mem:          32011       31211         201           3         599         210\n\
+                    Swap:          8191        8100          91\n";
+        assert_eq!(
+            system::read(free).says,
+            ["Of the host's memory 0.7 % is available", "99 % of the swap space is in use"]
+        );
+        let calm = "               total        used        free      shared  buff/cache   available\n\
+                    Mem:            31Gi       3.2Gi       201Mi       3.0Mi        28Gi        27Gi\n\
+                    Swap:             0B          0B          0B\n";
+        assert_eq!(system::read(calm).says, Vec::<String>::new());
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_makes_it_panic(text in "(?s)(total used free\n|Mem: |Swap: |MiB |-/\\+ buffers/cache: |[0-9.,k ]|total|.){0,60}") {
+            read(&text, &mut SystemText::default());
+        }
+    }
+}
