@@ -1,7 +1,7 @@
 //! `disk-full`: a file system is full, and commits wait until somebody frees space on it.
 
 use spindoctor_model::host::DataDirectory;
-use spindoctor_model::number::bytes;
+use spindoctor_model::number::{self, bytes};
 use spindoctor_model::stack::Profile;
 use spindoctor_model::{
     Evidence, Finding, KnownBy, Remedy, SessionTime, TimeClass, TroubleKind, Unavailable, Window,
@@ -92,13 +92,60 @@ fn of_capture(window: &Window) -> Option<Finding> {
     const WHY: &str = "Nothing can be written there any more: where it holds the server's data or logs, commits wait or fail.";
     let printed = || {
         let free = free_space("What the server then writes finds space.");
-        logged::printed(window, &CAUSE, TroubleKind::DiskFull, WARNING_FROM, WHY, free)
+        let printed = logged::printed(window, &CAUSE, TroubleKind::DiskFull, WARNING_FROM, WHY, free)?;
+        Some(commits_behind_it(window).unwrap_or(printed))
     };
     // A server that says that it waits for space says more than a tool that lists file systems.
     match logged::at_the_end(window, TroubleKind::WaitsForSpace) {
         Some(_) => of_log(window),
         None => printed().or_else(|| of_log(window)),
     }
+}
+
+/// Sessions have stood in commits for so long, seconds, that a slow disk alone is not why. By judgement.
+const LONG_COMMIT_S: f64 = 10.0;
+
+/// A tool says that the file system is full where the server's data or binary logs are, and a list of sessions given with it has some that
+/// commit and have not come on.
+fn commits_behind_it(window: &Window) -> Option<Finding> {
+    const STATES: [&str; 4] =
+        ["waiting for handler commit", "query end", "waiting for disk space", "committing"];
+    let (trouble, _) = logged::at_the_end(window, TroubleKind::DiskFull)
+        .filter(|(trouble, _)| !trouble.source.is_empty())?;
+    let mount = trouble.line.split(" is ").next().filter(|mount| mount.starts_with('/') && *mount != "/")?;
+    let is_there =
+        |name: &str| window.variable(name).is_some_and(|path| std::path::Path::new(path).starts_with(mount));
+    let is_of_server = ["datadir", "log_bin_basename", "innodb_log_group_home_dir"].into_iter().any(is_there);
+    let commits = |thread: &&spindoctor_model::mysql::ServerThread| {
+        let state = thread.state.to_ascii_lowercase();
+        thread.is_connection
+            && thread.time_s >= LONG_COMMIT_S
+            && STATES.iter().any(|one| state.starts_with(one))
+    };
+    let threads = window.latest(|sample| &sample.server.threads)?;
+    let (count, longest_s) = threads
+        .iter()
+        .filter(commits)
+        .fold((0_u64, 0.0_f64), |(count, s), one| (count + 1, s.max(one.time_s)));
+    if !is_of_server || count == 0 {
+        return None;
+    }
+    let sessions = number::counted(count, "session has", "sessions have");
+    let headline =
+        format!("{mount} is full: {sessions} stood in a commit for up to {}", number::duration(longest_s));
+    Some(
+        Draft::new(&CAUSE, CRITICAL_FROM, headline)
+            .why(
+                "The server's data or its binary log lie there. The one that writes the log sleeps a minute between its tries, and all \
+                 other commits stand behind it.",
+            )
+            .evidence(Evidence::new("it says", trouble.line.clone(), "", &trouble.source))
+            .evidence(Evidence::new("sessions that commit", count as f64, "", "thread list"))
+            .evidence(Evidence::new("the longest", longest_s, "s", "thread list").expected(format!("< {LONG_COMMIT_S:.0}")))
+            .remedy(free_space(TRIES_AGAIN))
+            .explains(&[commit_sync_bound::CAUSE.name])
+            .finding(),
+    )
 }
 
 /// What the error log ends with.
@@ -184,7 +231,7 @@ fn path(line: &str) -> Option<&str> {
     line.split(['\'', '"']).skip(1).step_by(2).find(is_path).or_else(|| {
         let words = line
             .split(|c: char| c.is_whitespace() || c == '\'' || c == '"')
-            .map(|word| word.trim_end_matches([',', '.', ':', ')']));
+            .map(|word| word.trim_start_matches(['(', '`']).trim_end_matches([',', '.', ':', ';', ')', '`']));
         words.into_iter().find(is_path)
     })
 }
@@ -400,5 +447,39 @@ pub(crate) mod examples {
         assert!(logged(TroubleKind::DiskFull, None).unwrap().contains("writes failed"));
         assert_eq!(logged(TroubleKind::WaitsForSpace, Some(7_200.0)), None, "that is over");
         assert_eq!(logged(TroubleKind::TooManyConnections, Some(0.0)), None);
+    }
+
+    #[test]
+    fn a_full_file_system_of_the_server_is_why_commits_stand() {
+        let found = |mount: &'static str, state: &'static str| {
+            let mut window = Build::busy("8.0.36")
+                .variable("datadir", "/var/lib/mysql/")
+                .sessions(move |_| {
+                    let mut session = crate::testing::session(8, "Query", state, "COMMIT");
+                    session.time_s = 188.0;
+                    vec![session]
+                })
+                .window();
+            let line = format!("{mount} is 100% full");
+            let source = "df".to_owned();
+            window.error_log = vec![LoggedTrouble {
+                kind: TroubleKind::DiskFull,
+                times: 1,
+                line,
+                source,
+                ..LoggedTrouble::default()
+            }];
+            of_capture(&window).unwrap().headline
+        };
+        assert_eq!(
+            found("/var/lib", "waiting for handler commit"),
+            "/var/lib is full: 1 session has stood in a commit for up to 3 min 8 s"
+        );
+        assert_eq!(found("/backup", "waiting for handler commit"), "/backup is 100% full");
+        assert_eq!(found("/var/lib", "updating"), "/var/lib is 100% full");
+        let of = path(
+            "`ERROR 1021 (HY000): Disk full (/mnt/#sql_15455_1.MAI); waiting for someone to free some space... (errno: 28)`",
+        );
+        assert!(of.is_some_and(is_temporary), "{of:?}");
     }
 }

@@ -218,6 +218,7 @@ fn finding(window: &Window, seen: &KeepingUp, score: f64) -> Finding {
                 Some(growth) if growth <= -GROWS => ", and catches up".to_owned(),
                 _ => String::new(),
             };
+            let source = if source.is_empty() { "its source" } else { &source };
             format!("The replica is {} behind {source}{grows}", number::roughly(behind_s))
         }
     };
@@ -229,6 +230,11 @@ fn finding(window: &Window, seen: &KeepingUp, score: f64) -> Finding {
                 .expected("<= 1")
                 .series(seen.behind.clone())
         }))
+        .evidence_if(
+            by_state(&channel.applier_state)
+                .filter(|_| failure.is_none())
+                .map(|_| Evidence::new("the applier", channel.applier_state.clone(), "", status)),
+        )
         .evidence_if(seen.growth.map(|growth| Evidence::new("grows each second by", growth, "s", status)))
         .evidence_if(
             seen.received_per_s.map(|bytes| Evidence::new("binary log received", bytes, "bytes/s", status)),
@@ -295,6 +301,9 @@ fn why(seen: &KeepingUp, most: Option<&(String, f64)>) -> String {
         _ if failure(seen).is_some() => {
             return "It stays so until the error is mended and it is started again.".into();
         }
+        _ if by_state(&seen.channel.applier_state).is_some() => {
+            by_state(&seen.channel.applier_state).unwrap_or_default()
+        }
         Shape::BehindForReads => "The disk is the limit, and clients read from it beside the applier.",
         Shape::BehindByItself => "No reads take the I/O: the applier itself is the limit.",
         _ => "The applier is slower than the source.",
@@ -305,6 +314,38 @@ fn why(seen: &KeepingUp, most: Option<&(String, f64)>) -> String {
         }
         None => limit.to_owned(),
     }
+}
+
+/// What the applier's own state says of its limit (sql/rpl_replica.cc, sql/rpl_mta_submode.cc; MariaDB: sql/rpl_parallel.cc).
+fn by_state(state: &str) -> Option<&'static str> {
+    const STATES: [(&str, &str); 5] = [
+        (
+            "for dependent transaction to commit",
+            "The next transaction depends on one that is not committed yet, by what the source logged of them: until then the other \
+             workers have nothing to do, and more of them do not help. One large transaction does that, or a source that finds few \
+             transactions independent (binlog_transaction_dependency_tracking = WRITESET there, to MySQL 8.3).",
+        ),
+        (
+            "for preceding transaction to commit",
+            "Its workers have applied what comes next and wait for one transaction to commit before them \
+             (replica_preserve_commit_order): that one is the limit.",
+        ),
+        (
+            "for prior transaction to commit",
+            "Its workers have applied what comes next and wait for one transaction to commit before them: that one is the limit.",
+        ),
+        (
+            "workers to free pending events",
+            "Its workers have as many events waiting as they may hold (replica_pending_jobs_size_max): they are the limit.",
+        ),
+        (
+            "worker to release partition",
+            "A transaction that touches several schemas waits for the workers of each of them: by schema they cannot run beside each \
+             other (replica_parallel_type = LOGICAL_CLOCK).",
+        ),
+    ];
+    let state = state.to_ascii_lowercase();
+    STATES.iter().find(|(sign, _)| state.contains(sign)).map(|(_, why)| *why)
 }
 
 /// Workers, where there is one: what commits alone on the source may run beside others here.
@@ -446,5 +487,25 @@ pub(crate) mod examples {
     #[test]
     fn a_server_that_is_no_replica_is_clear() {
         assert_eq!(evaluate(&Build::busy("8.0.36").window()), Outcome::Clear);
+    }
+
+    #[test]
+    fn what_the_applier_itself_says_that_it_waits_for_is_why() {
+        let why = |state: &'static str| {
+            let window = Build::busy("8.0.36")
+                .each(move |at_s, server, _| {
+                    let channel = ReplicaChannel { applier_state: state.into(), ..channel(37_020.0) };
+                    server.replication = answer(at_s, vec![channel]);
+                })
+                .window();
+            let found = crate::diagnose(&window).findings;
+            found.into_iter().find(|finding| finding.cause == CAUSE.name).unwrap().why
+        };
+        assert!(
+            why("Waiting for dependent transaction to commit")
+                .starts_with("The next transaction depends on one")
+        );
+        assert!(why("Waiting for preceding transaction to commit").contains("that one is the limit"));
+        assert!(!why("Reading event from the relay log").contains("transaction"));
     }
 }
