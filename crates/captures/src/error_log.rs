@@ -646,6 +646,7 @@ mod tests {
             ]
         );
         let errant = "This member has more executed transactions than those present in the group. Local transactions: a:1-6 > Group transactions: b:1-5";
+        assert_eq!(log(errant).troubles[0].kind, TroubleKind::Errant);
         assert!(log(errant).says[0].contains("some that the group does not have"), "{:?}", log(errant).says);
     }
 }

@@ -70,6 +70,8 @@ pub enum TroubleKind {
     NoMajority,
     /// Another node of the cluster does not answer.
     NodeLost,
+    /// A member does not join its replication group, because it has transactions that the group does not have.
+    Errant,
     /// The pool made no more threads, because it had as many as it may have.
     PoolFull,
     /// A table had no room for more rows.

@@ -207,6 +207,7 @@ fn of_galeras_status(window: &Window) -> Result<Option<Finding>, Unavailable> {
 fn of_capture(window: &Window) -> Option<Finding> {
     let (trouble, times, is_alone) = match logged::at_the_end(window, TroubleKind::NoMajority) {
         Some((trouble, times)) => (trouble, times, true),
+        None if logged::at_the_end(window, TroubleKind::Errant).is_some() => return of_errant(window),
         None => {
             let (trouble, times) = logged::at_the_end(window, TroubleKind::NodeLost)?;
             (trouble, times, false)
@@ -236,6 +237,42 @@ fn of_capture(window: &Window) -> Option<Finding> {
             .evidence_all(logged::evidence(trouble, times).into_iter())
             .remedies(if is_group { of_group() } else { of_galera() })
             .explains(EXPLAINS)
+            .finding(),
+    )
+}
+
+/// A member that the group does not let in, because it was written to alone (MY-011526).
+fn of_errant(window: &Window) -> Option<Finding> {
+    let (trouble, times) = logged::at_the_end(window, TroubleKind::Errant)?;
+    let draft = Draft::new(
+        &CAUSE,
+        WARNING_FROM,
+        "This member does not join its group: it has transactions that the group does not have (errant ones)",
+    )
+    .why(
+        "Somebody wrote to it while it was in no group. Group Replication compares the GTIDs when it joins, and ends the attempt; the member \
+         stays read-only and gets nothing.",
+    );
+    Some(
+        draft
+            .evidence_all(logged::evidence(trouble, times).into_iter())
+            .remedy(Remedy {
+                statement: "SELECT GTID_SUBTRACT('gtid_executed of the member', 'gtid_executed of the group'); mysqlbinlog --include-gtids of \
+                            what that is, on the member"
+                    .into(),
+                why: "It shows what only this member has: the error log names both sets.".into(),
+                dynamic: true,
+                risk: "Looking is safe.".into(),
+                ..Remedy::default()
+            })
+            .remedy(Remedy {
+                statement: "Where that can be lost: CLONE INSTANCE FROM another member (MySQL Shell: addInstance with recoveryMethod 'clone')"
+                    .into(),
+                why: "The member then has the data and the GTIDs of the group, and joins.".into(),
+                dynamic: true,
+                risk: "All data of this member is replaced.".into(),
+                ..Remedy::default()
+            })
             .finding(),
     )
 }
@@ -415,5 +452,21 @@ pub(crate) mod examples {
             logged(TroubleKind::NodeLost, "WSREP: declaring node with index 1 suspected, timeout PT5S");
         assert_eq!(severity, Severity::Warning);
         assert!(statement.contains("pc.bootstrap"), "{statement}");
+    }
+
+    #[test]
+    fn a_member_with_transactions_of_its_own_is_not_one_without_a_majority() {
+        let mut window = Build::busy("8.0.36").window();
+        let line = "[MY-011526] [Repl] Plugin group_replication reported: 'This member has more executed transactions than those present in the group.'";
+        window.error_log = vec![LoggedTrouble {
+            kind: TroubleKind::Errant,
+            times: 1,
+            line: line.into(),
+            ..LoggedTrouble::default()
+        }];
+        let finding = found(&window).unwrap();
+        assert_eq!(finding.severity, Severity::Warning);
+        assert!(finding.headline.contains("does not join its group"), "{}", finding.headline);
+        assert!(finding.remedies[0].statement.contains("GTID_SUBTRACT"), "{:?}", finding.remedies);
     }
 }
