@@ -34,7 +34,7 @@ pub(crate) fn with_waits_of_log(parts: &mut [Part]) {
     let Some((at, (time, semaphores))) = logged
         .filter(|(_, (_, status))| !status.semaphores.waiters.is_empty())
         .map(|(at, (time, status))| (at, (time, status.semaphores.clone())))
-        .last()
+        .next_back()
     else {
         return;
     };
