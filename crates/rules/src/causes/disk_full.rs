@@ -130,11 +130,13 @@ fn commits_behind_it(window: &Window) -> Option<Finding> {
     if !is_of_server || count == 0 {
         return None;
     }
+    let at_work = threads.iter().filter(|thread| thread.is_connection && thread.command == "Query").count();
+    let estimate = (count as f64 / at_work.max(1) as f64).clamp(CRITICAL_FROM, 1.0);
     let sessions = number::counted(count, "session has", "sessions have");
     let headline =
         format!("{mount} is full: {sessions} stood in a commit for up to {}", number::duration(longest_s));
     Some(
-        Draft::new(&CAUSE, CRITICAL_FROM, headline)
+        Draft::new(&CAUSE, estimate, headline)
             .why(
                 "The server's data or its binary log lie there. The one that writes the log sleeps a minute between its tries, and all \
                  other commits stand behind it.",
