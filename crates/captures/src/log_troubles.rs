@@ -29,12 +29,17 @@ pub(crate) const OUTSIDE: &str =
 pub(crate) const WITHOUT_MAJORITY: &str =
     "the member could not reach the majority of its group: Group Replication blocked each change";
 
+/// What lines of a member of a replication group that has been written to beside it mean.
+const ERRANT: &str = "the member does not join its group until it is cloned again, or the group is given its errant transactions: it has \
+                      some that the group does not have";
+
 /// What lines of Galera about another node mean.
 pub(crate) const NODE_LOST: &str = "another node of the Galera cluster did not answer";
 
 /// What lines that take a trouble back hold, in lower case. Galera prints a view of the primary part when it has found one, and
 /// Received SELF-LEAVE where the node is shut down in order; Group Replication says whom it reaches again.
-pub(crate) const OVER: [(&str, TroubleKind); 9] = [
+pub(crate) const OVER: [(&str, TroubleKind); 10] = [
+    ("declared online within the replication group", TroubleKind::Errant),
     ("view(view_id(prim,", TroubleKind::NoMajority),
     ("component: primary = yes", TroubleKind::NoMajority),
     ("synchronized with group", TroubleKind::NoMajority),
@@ -47,7 +52,7 @@ pub(crate) const OVER: [(&str, TroubleKind); 9] = [
 ];
 
 /// What lines about trouble hold, in lower case, what that means, and the trouble that causes rest on. The first that fits counts.
-pub(crate) const TROUBLES: [(&str, &str, Option<TroubleKind>); 82] = [
+pub(crate) const TROUBLES: [(&str, &str, Option<TroubleKind>); 84] = [
     (
         "out of memory: killed process",
         "the kernel killed a server because no memory was left",
@@ -232,6 +237,9 @@ pub(crate) const TROUBLES: [(&str, &str, Option<TroubleKind>); 82] = [
         "the member was expelled from its group: it took part in nothing until it joined again",
         Some(TroubleKind::NoMajority),
     ),
+    // MY-011526 and MY-011522
+    ("more executed transactions than those present in the group", ERRANT, Some(TroubleKind::Errant)),
+    ("contains transactions not present in the group", ERRANT, Some(TroubleKind::Errant)),
     ("suspecting node", NODE_LOST, Some(TroubleKind::NodeLost)),
     ("suspected, timeout pt", NODE_LOST, Some(TroubleKind::NodeLost)),
     ("inactive, timeout pt", NODE_LOST, Some(TroubleKind::NodeLost)),
