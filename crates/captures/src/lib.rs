@@ -10,6 +10,8 @@
 
 #![allow(unreachable_pub, reason = "what others may use, this file says")]
 
+mod blanks;
+mod boxes;
 mod client_errors;
 mod cluster_status;
 mod collections;
@@ -27,6 +29,7 @@ mod hints;
 mod innotop;
 mod json;
 mod kernel_log;
+mod labelled;
 mod latches;
 mod locks;
 mod log_troubles;
@@ -39,6 +42,7 @@ mod pasted;
 mod plain;
 mod printed;
 mod python;
+mod quoted_lines;
 mod recognise;
 mod reshaped;
 mod rows;
@@ -62,6 +66,7 @@ mod threads;
 mod transactions;
 mod tuner;
 mod window;
+mod wrapped_rows;
 
 use spindoctor_model::clock;
 

@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use crate::{error_log, exporter, heads, kernel_log, one_line, printed, python, reshaped, slow_marks, tuner};
+use crate::{boxes, error_log, exporter, heads, kernel_log, one_line, printed, python, reshaped, slow_marks, tuner};
 
 /// Beginnings of lines, as servers and their tools write them, that stand nowhere within a line of an error log.
 const ANCHORS: [&str; 16] = [
@@ -34,6 +34,7 @@ const LOOKED_AT: usize = 2_000;
 /// The text as it was before it was pasted.
 pub(crate) fn undamaged(text: &str) -> String {
     let text = reshaped::without_colours(text);
+    let text = boxes::in_ascii(&text);
     let text = unquoted(&text);
     let text = without_diff(&text);
     let text = printed::as_python(&text);
