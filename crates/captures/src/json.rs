@@ -17,23 +17,46 @@ pub(crate) fn json(text: &str) -> Option<Vec<Rows>> {
     }
     let values = serde_json::Deserializer::from_str(text).into_iter::<serde_json::Value>();
     let values: Vec<serde_json::Value> = values.take(MOST_VALUES).collect::<Result<_, _>>().ok()?;
-    let is_list = |value: &serde_json::Value| value.as_array().is_some_and(|list| !list.is_empty());
-    let has_list = |value: &serde_json::Value| {
-        is_list(value) || value.as_object().is_some_and(|map| map.values().any(is_list))
-    };
     if !values.iter().any(has_list) {
         return objects(values).map(|rows| vec![rows]);
     }
-    let lists = values.into_iter().filter_map(|value| match value {
-        serde_json::Value::Array(list) => Some(list),
-        serde_json::Value::Object(map) => map.into_iter().find_map(|(_, value)| match value {
-            serde_json::Value::Array(list) if !list.is_empty() => Some(list),
-            _ => None,
-        }),
-        _ => None,
+    let lists = values.into_iter().flat_map(|value| match value {
+        serde_json::Value::Array(list) => vec![list],
+        value => lists_in(value, DEEPEST),
     });
     let sets: Vec<Rows> = lists.filter_map(objects).collect();
     (!sets.is_empty()).then_some(sets)
+}
+
+/// Objects in objects that are looked into for lists: `{"data": {"rows": [...]}}`.
+const DEEPEST: usize = 4;
+
+fn is_list_of_objects(value: &serde_json::Value) -> bool {
+    value.as_array().and_then(|list| list.first()).is_some_and(serde_json::Value::is_object)
+}
+
+/// True for a list of what may be rows, and for what has one in it.
+fn has_list(value: &serde_json::Value) -> bool {
+    fn within(value: &serde_json::Value, deepest: usize) -> bool {
+        is_list_of_objects(value)
+            || deepest > 0
+                && value.as_object().is_some_and(|map| map.values().any(|value| within(value, deepest - 1)))
+    }
+    value.as_array().is_some_and(|list| !list.is_empty()) || within(value, DEEPEST)
+}
+
+/// The lists of objects in an object, in order: what monitoring sends has lists of tags and of counts beside its list of sessions.
+fn lists_in(value: serde_json::Value, deepest: usize) -> Vec<Vec<serde_json::Value>> {
+    match value {
+        value if is_list_of_objects(&value) => match value {
+            serde_json::Value::Array(list) => vec![list],
+            _ => Vec::new(),
+        },
+        serde_json::Value::Object(map) if deepest > 0 => {
+            map.into_iter().flat_map(|(_, value)| lists_in(value, deepest - 1)).collect()
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// Rows by the names in their objects.
@@ -59,4 +82,23 @@ fn objects(list: Vec<serde_json::Value>) -> Option<Rows> {
     }
     rows.iter_mut().for_each(|row| row.resize(columns.len(), None));
     (!columns.is_empty()).then(|| Rows::new(columns, rows))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_sessions_stand_beside_tags_and_in_objects() {
+        for text in [
+            r#"{"host": "db", "ddtags": ["env:x"], "mysql_activity": [{"processlist_id": 7, "sql_text": "DO 1"}]}"#,
+            r#"{"data": {"columns": ["a"], "rows": [{"processlist_id": 7, "sql_text": "DO 1"}]}, "errors": []}"#,
+            r#"[{"processlist_id": 7, "sql_text": "DO 1"}]"#,
+        ] {
+            let sets = json(text).unwrap();
+            assert_eq!(sets[0].first().unwrap().text("sql_text"), Some("DO 1"), "{text}");
+        }
+        assert!(json(r#"{"a": ["b"]}"#).is_none_or(|sets| sets[0].first().unwrap().text("id").is_none()));
+        assert!(json("[1, 2]").is_none());
+    }
 }

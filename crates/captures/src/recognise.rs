@@ -447,10 +447,15 @@ fn table_parts(
         if sessions.is_none() && looks > 1 {
             part.says.push(counted(looks, "reading"));
         }
+        let killed = part.moments.iter().rev().find_map(|moment| match moment.said.first() {
+            Some(Said::Threads(threads)) => Some(threads::killed_sentence(threads)),
+            _ => None,
+        });
         part.says.extend(sessions.map(|sessions| match looks {
             1 => counted(sessions, "session"),
             _ => format!("{}, {} in the last", counted(looks, "look"), counted(sessions, "session")),
         }));
+        part.says.extend(killed.flatten());
     }
     parts
 }

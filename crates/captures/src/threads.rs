@@ -1,5 +1,7 @@
 //! Process lists as clients print them, to the threads that the server's own list has.
 
+use std::collections::BTreeMap;
+
 use spindoctor_collect::mysql::{Rows, processlist};
 use spindoctor_collect::source::Answer;
 use spindoctor_model::ServerSample;
@@ -24,6 +26,53 @@ const OTHER_NAMES: [(&str, &str); 11] = [
     ("processlist_info", "info"),
     ("thread_os_id", "tid"),
 ];
+
+/// How monitoring and people's own queries call the statement and the time, the best first: `events_statements_current` has the first.
+const STATEMENT_NAMES: [&str; 8] = [
+    "sql_text",
+    "query_text",
+    "current_query",
+    "statement",
+    "sql",
+    "query",
+    "digest_text",
+    "query_signature_text",
+];
+const TIME_NAMES: [&str; 6] = ["time_s", "time_seconds", "duration_s", "duration", "elapsed", "seconds"];
+
+/// Gives the first of these columns that there is a name that no column has.
+fn rename_first(names: &mut [String], others: &[&str], plain: &str) {
+    if !names.iter().any(|name| name == plain)
+        && let Some(name) = others
+            .iter()
+            .find_map(|other| names.iter().position(|name| name == other))
+            .map(|at| &mut names[at])
+    {
+        plain.clone_into(name);
+    }
+}
+
+/// The numbers of performance_schema that a list has beside connections.
+fn internal_ids(rows: &Rows) -> BTreeMap<u64, u64> {
+    let pair = |row: spindoctor_collect::mysql::rows::Row<'_>| {
+        let of = |columns: [&str; 2]| columns.iter().find_map(|column| row.number::<u64>(column));
+        Some((of(["processlist_id", "conn_id"])?, of(["thread_id", "thd_id"])?))
+    };
+    rows.iter().filter_map(pair).collect()
+}
+
+/// What is said of sessions that somebody ended and that are there all the same.
+pub(crate) fn killed_sentence(threads: &[ServerThread]) -> Option<String> {
+    match threads.iter().filter(|thread| thread.command == "Killed").count() {
+        0 => None,
+        1 => {
+            Some("1 session was killed and is not gone: what its transaction changed is undone first".into())
+        }
+        killed => Some(format!(
+            "{killed} sessions were killed and are not gone: what their transactions changed is undone first"
+        )),
+    }
+}
 
 /// Beginnings of states of threads that rest, in lower case, of which a list without users and commands says nothing else: the event
 /// scheduler (sql/event_queue.cc), replication (sql/rpl_replica.cc, sql/rpl_rli_pdb.cc) and who sends a binary log (sql/rpl_source.cc).
@@ -56,6 +105,8 @@ pub fn threads(rows: &Rows) -> Vec<ServerThread> {
         None => name.to_ascii_lowercase(),
     };
     let mut names: Vec<String> = columns.iter().map(|column| named(column)).collect();
+    rename_first(&mut names, &STATEMENT_NAMES, "info");
+    rename_first(&mut names, &TIME_NAMES, "time");
     let has_id = names.iter().any(|name| name == "id");
     if !has_id {
         names.push("id".to_owned());
@@ -77,6 +128,7 @@ pub fn threads(rows: &Rows) -> Vec<ServerThread> {
         }
         cells
     };
+    let internal_ids = internal_ids(rows);
     let cells = rows.iter().enumerate().map(cells).collect();
     let rows = Rows::new(names, cells);
     let mut sample = ServerSample::default();
@@ -97,6 +149,12 @@ pub fn threads(rows: &Rows) -> Vec<ServerThread> {
                 () => "Sleep",
             }
             .to_owned();
+        }
+        let internal_id = thread.connection_id.and_then(|id| internal_ids.get(&id).copied());
+        thread.internal_id = thread.internal_id.or(internal_id);
+        if thread.command == "Killed" && thread.state.is_empty() && thread.statement.is_none() {
+            // It runs nothing: it is on its way out.
+            "killed".clone_into(&mut thread.state);
         }
         complete(&mut thread.state);
         if is_applier_held_up(thread) {
@@ -210,6 +268,36 @@ mod tests {
             "Id\tState\tInfo\n1\tWaiting on empty queue\tNULL\n2\tupdating\tUPDATE a SET b = 1\n3\t\tNULL\n";
         let threads = threads(&tables(list)[0]);
         assert_eq!(threads.iter().map(ServerThread::is_at_work).collect::<Vec<_>>(), [false, true, false]);
+    }
+
+    #[test]
+    fn statements_and_times_have_the_names_that_monitoring_gives_them() {
+        for (statement, time) in
+            [("sql_text", "processlist_time"), ("query", "duration"), ("Statement", "Seconds")]
+        {
+            let list = format!(
+                "[{{\"thread_id\": 91, \"processlist_id\": 12, \"processlist_state\": \"altering table\", \"digest_text\": \"x\", \
+                 \"{statement}\": \"ALTER TABLE a ADD b INT\", \"{time}\": 31}}]"
+            );
+            let threads = threads(&tables(&list)[0]);
+            assert_eq!(threads[0].statement.as_deref(), Some("ALTER TABLE a ADD b INT"), "{list}");
+            assert_eq!((threads[0].time_s, threads[0].internal_id), (31.0, Some(91)), "{list}");
+        }
+    }
+
+    #[test]
+    fn who_was_killed_and_runs_nothing_is_not_called_running() {
+        let list = "Id\tUser\tHost\tdb\tCommand\tTime\tState\tInfo\n7\tapp\th:1\tshop\tKilled\t93\t\tNULL\n\
+                    8\tapp\th:1\tshop\tKilled\t93\tupdating\tUPDATE a SET b = 1\n9\tapp\th:1\tshop\tSleep\t3\t\tNULL\n";
+        let threads = threads(&tables(list)[0]);
+        assert_eq!(
+            threads.iter().map(|thread| thread.state.as_str()).collect::<Vec<_>>(),
+            ["killed", "updating", ""]
+        );
+        assert!(
+            killed_sentence(&threads).is_some_and(|sentence| sentence.starts_with("2 sessions were killed"))
+        );
+        assert_eq!(killed_sentence(&threads[2..]), None);
     }
 
     #[test]
