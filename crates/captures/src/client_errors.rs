@@ -17,11 +17,27 @@ pub(crate) fn is_of_client(line: &str) -> bool {
     };
     let is_printed = line.trim_start_matches([' ', '`', '|', '"', '\'']).starts_with("ERROR ");
     is_printed && has_number("ERROR ", " (")
+        || is_quoted(line)
         || has_number("(", ", '")
         || has_number("(", ", \"")
         || has_number("Got error: ", ":")
         || line.contains("SQLSTATE[") && has_number("] [", "] ")
         || line.contains("Can't create a new thread (errno ")
+}
+
+/// Such an error within what a person wrote, with the server's own words behind it: `and then ERROR 1040 (08004): Too many connections`.
+fn is_quoted(line: &str) -> bool {
+    /// The number, its SQLSTATE of five characters, and how the message begins.
+    const MESSAGES: [(&str, &str); 2] =
+        [("1040", "Too many connections"), ("1135", "Can't create a new thread")];
+    line.match_indices("ERROR ").any(|(at, before)| {
+        let rest = &line[at + before.len()..];
+        MESSAGES.iter().any(|(number, message)| {
+            let state = rest.strip_prefix(number).and_then(|rest| rest.strip_prefix(" ("));
+            let behind = state.and_then(|rest| rest.split_once("): ")).filter(|(state, _)| state.len() == 5);
+            behind.is_some_and(|(_, behind)| behind.starts_with(message))
+        })
+    })
 }
 
 #[cfg(test)]
@@ -44,6 +60,10 @@ mod tests {
             (
                 "`ERROR 1021 (HY000): Disk full (/tmp/#sql_1.MAI); waiting for someone to free some space... (errno: 28)`",
                 TroubleKind::WaitsForSpace,
+            ),
+            (
+                "and more like this, then it says ERROR 1040 (08004): Too many connections",
+                TroubleKind::TooManyConnections,
             ),
             ("ERROR 1135 (HY000): Can't create a new thread (errno 11); if you are", TroubleKind::NoThread),
         ] {
