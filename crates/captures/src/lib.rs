@@ -31,6 +31,7 @@ mod json;
 mod kernel_log;
 mod labelled;
 mod latches;
+mod lock_owners;
 mod locks;
 mod log_troubles;
 mod memory_left;

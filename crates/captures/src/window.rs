@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 use spindoctor_model::{Reading, Sample, Unavailable, Window};
 
 use crate::part::{Kind, Part, Said};
-use crate::{clock, locks, transactions};
+use crate::{clock, lock_owners, locks, transactions};
 
 pub use spindoctor_model::window::NOT_GIVEN;
 
@@ -39,6 +39,7 @@ pub fn window<'p>(parts: impl IntoIterator<Item = &'p Part>) -> Window {
                 thread.internal_id = thread.connection_id.and_then(|id| ids.get(&id).copied());
             }
         }
+        lock_owners::join(&parts, &ids, server);
         if let (Reading::Available { value: waits, .. }, Some(transactions)) =
             (&mut server.row_lock_waits, server.transactions.value())
         {

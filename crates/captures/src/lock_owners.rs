@@ -1,0 +1,111 @@
+//! Owners of metadata locks, whom a list of locks names by performance_schema's numbers of their threads, beside the lists that have
+//! their connections: `performance_schema.threads`, of some threads or of all.
+
+use std::collections::BTreeMap;
+
+use spindoctor_model::mysql::{MetadataLock, ServerThread};
+use spindoctor_model::{Reading, ServerSample};
+
+use crate::part::{Kind, Part, Said};
+
+/// Gives sessions and locks the connections that stand for their numbers, and a list of sessions the owners of locks that it has not:
+/// who looked for one thread listed that one alone.
+pub(crate) fn join(parts: &[&Part], ids: &BTreeMap<u64, u64>, server: &mut ServerSample) {
+    let Reading::Available { value: threads, .. } = &mut server.threads else { return };
+    let connections: BTreeMap<u64, u64> =
+        ids.iter().map(|(&connection, &internal)| (internal, connection)).collect();
+    let connection_of = |thread: &ServerThread| connections.get(&thread.internal_id?).copied();
+    for thread in threads.iter_mut().filter(|thread| thread.connection_id.is_none()) {
+        thread.connection_id = connection_of(thread);
+    }
+    // Without their numbers it is not known which session is which owner.
+    let sessions = || threads.iter().filter(|thread| thread.is_connection);
+    if sessions().any(|thread| thread.internal_id.is_some())
+        && sessions().all(|thread| thread.internal_id.is_some())
+    {
+        for owner in owners(parts) {
+            let is_owner = |thread: &&ServerThread| {
+                thread.internal_id == owner.internal_id
+                    || owner.connection_id.is_some() && thread.connection_id == owner.connection_id
+            };
+            if owner.internal_id.is_some() && !threads.iter().any(|thread| is_owner(&thread)) {
+                threads.push(owner.clone());
+            }
+        }
+    }
+    if let Reading::Available { value: locks, .. } = &mut server.metadata_locks {
+        let known: BTreeMap<u64, u64> =
+            threads.iter().filter_map(|thread| Some((thread.internal_id?, thread.connection_id?))).collect();
+        for lock in locks.iter_mut().filter(|lock| lock.owner_connection_id.is_none()) {
+            lock.owner_connection_id = connection_of_owner(lock, &known);
+        }
+    }
+}
+
+fn connection_of_owner(lock: &MetadataLock, known: &BTreeMap<u64, u64>) -> Option<u64> {
+    known.get(&lock.owner_internal_id?).copied()
+}
+
+/// The sessions that the last of the lists of metadata locks names.
+fn owners<'p>(parts: &[&'p Part]) -> &'p [ServerThread] {
+    let of_locks = parts.iter().filter(|part| part.kind == Kind::MetadataLocks);
+    let said = of_locks.filter_map(|part| part.moments.last()).flat_map(|moment| &moment.said);
+    let lists = said
+        .filter_map(|said| if let Said::SomeThreads(owners) = said { Some(owners.as_slice()) } else { None });
+    lists.last().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{recognise, window};
+
+    const LOCKS: &str = "| OBJECT_TYPE | OBJECT_SCHEMA | OBJECT_NAME | LOCK_TYPE | LOCK_STATUS | OWNER_THREAD_ID |\n\
+                         | TABLE | shop | stock | EXCLUSIVE | PENDING | 91 |\n\
+                         | TABLE | shop | stock | SHARED_READ | GRANTED | 90 |\n\n";
+
+    /// The sessions and the locks of a text's window: connection, number, command; owner's connection.
+    fn of(text: &str) -> (Vec<(Option<u64>, Option<u64>, String)>, Vec<Option<u64>>) {
+        let parts = recognise("x", text);
+        let window = window(&parts);
+        let server = &window.samples.last().unwrap().server;
+        let threads = server.threads.value().unwrap().iter();
+        let locks = server.metadata_locks.value().unwrap().iter();
+        (
+            threads
+                .map(|thread| (thread.connection_id, thread.internal_id, thread.command.clone()))
+                .collect(),
+            locks.map(|lock| lock.owner_connection_id).collect(),
+        )
+    }
+
+    #[test]
+    fn a_list_of_the_holder_alone_gives_it_its_connection_and_the_others_stay() {
+        let threads = "| THREAD_ID | PROCESSLIST_ID | PROCESSLIST_USER | PROCESSLIST_COMMAND | PROCESSLIST_TIME | PROCESSLIST_INFO |\n\
+                       | 90 | 12 | app | Sleep | 318 | NULL |\n";
+        for text in [format!("{LOCKS}{threads}"), format!("{threads}\n{LOCKS}")] {
+            let (sessions, owners) = of(&text);
+            let wanted = [(Some(12), Some(90), "Sleep".to_owned()), (None, Some(91), "Query".to_owned())];
+            assert_eq!(sessions, wanted, "{text}");
+            assert_eq!(owners, [None, Some(12)]);
+        }
+    }
+
+    #[test]
+    fn a_list_of_numbers_gives_all_their_connections() {
+        let (sessions, owners) =
+            of(&format!("{LOCKS}| THREAD_ID | PROCESSLIST_ID |\n| 90 | 12 |\n| 91 | 13 |\n"));
+        assert_eq!(
+            sessions.iter().map(|(connection, ..)| *connection).collect::<Vec<_>>(),
+            [Some(12), Some(13)]
+        );
+        assert_eq!(owners, [Some(13), Some(12)]);
+    }
+
+    #[test]
+    fn beside_a_list_without_numbers_no_session_is_added() {
+        let list = "| Id | User | Command | Time | State | Info |\n| 13 | app | Query | 9 | Waiting for table metadata lock | ALTER TABLE stock ADD a INT |\n";
+        let (sessions, owners) = of(&format!("{LOCKS}{list}"));
+        assert_eq!(sessions, [(Some(13), None, "Query".to_owned())]);
+        assert_eq!(owners, [None, None]);
+    }
+}
