@@ -356,6 +356,7 @@ fn headline(largest: &TimeShare, sessions: f64, blocker: Option<&Verdict<'_>>) -
         TimeClass::Other if is_asleep(largest) => {
             "sleep in a trigger or function of their statement".to_owned()
         }
+        TimeClass::Other if is_killed(largest) => "were killed and are not gone".to_owned(),
         TimeClass::Other => "wait for something that has no name here".to_owned(),
         TimeClass::Network => "wait for their client to take or to send something".to_owned(),
         class => format!("are in `{}`", class.label()),
@@ -370,6 +371,11 @@ fn is_asleep(share: &TimeShare) -> bool {
     share.seen.first().is_some_and(|(seen, _)| {
         seen.eq_ignore_ascii_case("user sleep") || seen.contains("Item_func_sleep::val_int")
     })
+}
+
+/// True for sessions that somebody ended and that are listed all the same.
+fn is_killed(share: &TimeShare) -> bool {
+    share.seen.first().is_some_and(|(seen, _)| seen.eq_ignore_ascii_case("killed"))
 }
 
 fn why(largest: &TimeShare, unexamined: Option<&Cause>) -> String {
@@ -392,6 +398,11 @@ fn why(largest: &TimeShare, unexamined: Option<&Cause>) -> String {
     if is_asleep(largest) {
         return "Their statements change rows and call for no SLEEP themselves. For as long as it lasts their clients wait, and so \
                 does who wants the rows."
+            .to_owned();
+    }
+    if is_killed(largest) {
+        return "They run nothing: what the transaction of each changed is undone first, and it holds its locks until then; or the \
+                server has not looked yet whether it was killed. A second KILL does nothing, and a restart undoes the same."
             .to_owned();
     }
     match largest.seen.first().filter(|(seen, _)| !seen.is_empty()) {

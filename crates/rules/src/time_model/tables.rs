@@ -355,6 +355,8 @@ pub(super) const STATES: &[(&str, TimeClass)] = &[
     ("waiting for disk space", DiskFull),
     // Of who sleeps on purpose it is not asked.
     ("user sleep", Other),
+    // Of who was killed and runs nothing: a captured list has no state of it.
+    ("killed", Other),
     ("waiting for", Other),
     // Cut by the client that printed it.
     ("waiti", Other),

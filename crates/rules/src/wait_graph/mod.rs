@@ -49,7 +49,7 @@ pub(crate) use latch::{is_free, latch_named};
 pub(crate) use metadata::TABLE_FLUSH;
 pub(crate) use ring::Ring;
 pub use roots::{cycles, roots, waiting_behind};
-pub(crate) use verdict::{Verdict, root_at_the_end, without_connection};
+pub(crate) use verdict::{Verdict, owner_by_number, root_at_the_end, without_connection};
 
 /// What a wait graph is built from: the readings of one instant.
 #[derive(Debug, Clone, Copy)]

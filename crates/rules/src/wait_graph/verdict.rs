@@ -1,12 +1,13 @@
 //! The wait graph for a rule: the root behind the threads that wait for locks of some kinds, as a finding needs it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use spindoctor_model::mysql::ServerThread;
+use spindoctor_model::mysql::{MetadataLock, ServerThread};
 use spindoctor_model::wait_graph::{LockKind, WaitRoot, WaitingThread};
 use spindoctor_model::{Remedy, Root, Sample, WaitGraph, Window};
 
 use super::doing::ROLLING_BACK;
+use super::metadata::lock_name;
 use super::roots::{root_behind, roots_behind, second_of_chain};
 use super::{Readings, build};
 use crate::sessions;
@@ -135,6 +136,24 @@ pub(crate) fn without_connection(window: &Window, sample: &Sample, kinds: &[Lock
     let has_connections = graph.threads.iter().any(|thread| thread.connection_id.is_some());
     (has_connections && thread.connection_id.is_none() && thread.name.starts_with("transaction "))
         .then_some(root)
+}
+
+/// The owner of the lock behind which most of those wait that wait for these kinds of locks, by performance_schema's number of its
+/// thread, where a list of metadata locks has that and no connection. None where it may be one of several.
+pub(crate) fn owner_by_number(window: &Window, sample: &Sample, kinds: &[LockKind]) -> Option<u64> {
+    let graph = graph(window, sample);
+    let root = root_behind(&graph, kinds)?;
+    if graph.threads.get(root.thread? as usize)?.connection_id.is_some() {
+        return None;
+    }
+    let locks = || sample.server.metadata_locks.value().into_iter().flatten();
+    let waits = |id: u64| locks().any(|lock| !lock.granted && lock.owner_internal_id == Some(id));
+    let owner = |lock: &MetadataLock| {
+        let is_of_it = lock.granted && lock.owner_connection_id.is_none() && lock_name(lock) == root.object;
+        lock.owner_internal_id.filter(|id| is_of_it && !waits(*id))
+    };
+    let owners: BTreeSet<u64> = locks().filter_map(owner).collect();
+    owners.first().copied().filter(|_| owners.len() == 1)
 }
 
 /// The wait graph of one sample. Stacks are those of the window's end: they go with its last sample only.

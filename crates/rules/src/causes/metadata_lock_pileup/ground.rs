@@ -2,7 +2,7 @@
 
 use spindoctor_model::mysql::ServerSample;
 
-use super::queue::waits;
+use super::queue::{locks, owner, waits};
 use crate::sessions;
 use crate::wait_graph::Verdict;
 
@@ -35,6 +35,14 @@ impl Ground {
         match statement {
             // Of granted locks alone the waiters' are inferred, too.
             _ if has_list && is_ddl && holder.root.is_inferred => Self::ListedAsItBegan,
+            // Nobody listed transactions, and LOCK TABLES and HANDLER take locks of other types.
+            _ if has_list
+                && ddl_waits
+                && server.transactions.value().is_none()
+                && has_of_statements_alone(server, holder.connection_id) =>
+            {
+                Self::Listed
+            }
             _ if has_list && holder.root.doing == "idle, holding tables" => Self::ListedByName,
             // What a transaction or a statement has of a table keeps out nobody but a DDL.
             _ if has_list && !is_ddl && !ddl_waits => Self::ListedByName,
@@ -97,4 +105,12 @@ impl Ground {
             }
         }
     }
+}
+
+/// True where a list of locks has those of a session, and all are of types that statements take which read and write rows.
+fn has_of_statements_alone(server: &ServerSample, connection: u64) -> bool {
+    let mut of_it =
+        locks(server).filter(|lock| lock.granted && owner(server, lock) == Some(connection)).peekable();
+    of_it.peek().is_some()
+        && of_it.all(|lock| matches!(lock.lock_type.as_str(), "SHARED_READ" | "SHARED_WRITE"))
 }

@@ -52,6 +52,12 @@ impl Pileup<'_> {
                  the end of the DDL frees nobody. Who it is the list does not say.{before}"
             );
         }
+        if let Some(number) = self.by_number {
+            return format!(
+                "Thread {number} of performance_schema.threads holds the table. Which connection that is, SELECT PROCESSLIST_ID FROM \
+                 performance_schema.threads WHERE THREAD_ID = {number} says."
+            );
+        }
         let unlock = self.window.missing(|s| &s.server.metadata_locks).and_then(|missing| missing.unlock);
         format!(
             "It is not known who holds the table{}.{before}",

@@ -6,7 +6,7 @@ use spindoctor_model::wait_graph::LockKind;
 
 use super::ground::Ground;
 use super::queue::{first_in_queue, is_strong, locks, waits, waits_before, wanted_object};
-use crate::wait_graph::{Ring, Verdict};
+use crate::wait_graph::{Ring, Verdict, owner_by_number};
 
 /// The sessions that wait, and behind whom.
 pub(super) struct Pileup<'w> {
@@ -21,6 +21,8 @@ pub(super) struct Pileup<'w> {
     pub(super) culprit: Option<Verdict<'w>>,
     /// What speaks for that.
     pub(super) ground: Option<Ground>,
+    /// The number that performance_schema.threads has of who blocks them, where no list has its connection.
+    pub(super) by_number: Option<u64>,
     /// Where nobody does: the sessions that wait for each other.
     pub(super) ring: Option<Ring>,
     /// The DDL that is the first of those that wait.
@@ -36,7 +38,9 @@ impl<'w> Pileup<'w> {
         let (sample, culprit) = Verdict::from_most_samples(window, &[LockKind::Metadata], waits);
         let server = &sample.server;
         let ddl = first_in_queue(server);
-        let ground = culprit.as_ref().map(|culprit| Ground::of_holder(server, culprit, ddl.is_some()));
+        let has_ddl = has_ddl_that_waits(server, ddl);
+        let ground = culprit.as_ref().map(|culprit| Ground::of_holder(server, culprit, has_ddl));
+        let by_number = owner_by_number(window, sample, &[LockKind::Metadata]).filter(|_| culprit.is_none());
         let table = wanted_object(server).or_else(|| {
             let is_certain = ground.is_some_and(Ground::is_certain);
             let held =
@@ -49,7 +53,7 @@ impl<'w> Pileup<'w> {
         };
         let was_locked =
             culprit.is_none() && window.is_given() && ddl.is_some_and(|ddl| waits_before(server, ddl));
-        Self { window, server, waiters, is_passing, culprit, ground, ring, ddl, was_locked, table }
+        Self { window, server, waiters, is_passing, culprit, ground, by_number, ring, ddl, was_locked, table }
     }
 
     /// Nothing shows who blocks them.
@@ -57,9 +61,16 @@ impl<'w> Pileup<'w> {
         self.culprit.is_none() && self.ring.is_none()
     }
 
-    /// A DDL waits. A list of locks may show that one does, and not whose connection it is.
+    /// A DDL waits.
     pub(super) fn has_ddl_that_waits(&self) -> bool {
-        self.ddl.is_some() || locks(self.server).any(|lock| !lock.granted && is_strong(&lock.lock_type))
+        has_ddl_that_waits(self.server, self.ddl)
+    }
+
+    /// A list says what is wanted: one without statements does not.
+    pub(super) fn knows_wishes(&self) -> bool {
+        let mut threads = self.server.threads.value().into_iter().flatten();
+        locks(self.server).next().is_some()
+            || threads.any(|thread| waits(thread) && thread.statement.is_some())
     }
 
     /// A DDL is at work.
@@ -70,4 +81,9 @@ impl<'w> Pileup<'w> {
                 && thread.statement.as_deref().is_some_and(spindoctor_sql::wants_a_table)
         })
     }
+}
+
+/// A DDL waits. A list of locks may show that one does, and not whose connection it is.
+fn has_ddl_that_waits(server: &ServerSample, ddl: Option<&ServerThread>) -> bool {
+    ddl.is_some() || locks(server).any(|lock| !lock.granted && is_strong(&lock.lock_type))
 }

@@ -408,3 +408,67 @@ fn a_ddl_that_waits_alone_is_a_warning() {
         .window();
     assert_eq!(found(&window).severity, spindoctor_model::Severity::Warning);
 }
+
+#[test]
+fn of_a_list_of_locks_without_transactions_the_types_say_what_holds_the_table() {
+    let of = |lock_type: &'static str| {
+        let sessions = vec![session(7, "Sleep", "", ""), session(8, "Query", WAITS, "TRUNCATE sbtest1")];
+        let window = Build::busy("8.0.36")
+            .sessions(move |_| sessions.clone())
+            .each(move |at_s, server, _| {
+                server.transactions =
+                    spindoctor_model::Reading::Unavailable(Unavailable::because("not given"));
+                server.metadata_locks =
+                    answer(at_s, vec![lock(7, lock_type, true), lock(8, "EXCLUSIVE", false)]);
+            })
+            .window();
+        found(&window).why
+    };
+    assert!(of("SHARED_READ").contains("as a transaction does"), "{}", of("SHARED_READ"));
+    assert!(of("SHARED_NO_READ_WRITE").contains("LOCK TABLES"), "{}", of("SHARED_NO_READ_WRITE"));
+}
+
+#[test]
+fn statements_that_nobody_listed_may_be_ddl() {
+    let of = |statement: &'static str| {
+        let window = Build::busy("8.0.36")
+            .sessions(move |_| (20..40).map(|id| session(id, "Query", WAITS, statement)).collect())
+            .each(|_, server, _| {
+                server.metadata_locks =
+                    spindoctor_model::Reading::Unavailable(Unavailable::because("not given"));
+            })
+            .window();
+        let remedies = found(&window).remedies;
+        remedies.iter().any(|remedy| remedy.statement.starts_with("UNLOCK TABLES"))
+    };
+    assert!(of("SELECT c FROM sbtest1"));
+    assert!(!of(""));
+}
+
+#[test]
+fn an_owner_without_a_connection_is_named_by_its_number() {
+    let owner = |internal_id, lock_type: &str, granted| MetadataLock {
+        owner_connection_id: None,
+        owner_internal_id: Some(internal_id),
+        ..lock(0, lock_type, granted)
+    };
+    let waiter = ServerThread {
+        connection_id: None,
+        internal_id: Some(91),
+        ..session(0, "Query", WAITS, "ALTER TABLE sbtest1 ADD COLUMN yy INT")
+    };
+    let holder =
+        ServerThread { connection_id: None, internal_id: Some(90), ..session(0, "", "not known", "") };
+    let of = |locks: Vec<MetadataLock>| {
+        let sessions = vec![waiter.clone(), holder.clone()];
+        let window = Build::busy("8.0.36")
+            .sessions(move |_| sessions.clone())
+            .each(move |at_s, server, _| server.metadata_locks = answer(at_s, locks.clone()))
+            .window();
+        found(&window).why
+    };
+    let why = of(vec![owner(90, "SHARED_READ", true), owner(91, "EXCLUSIVE", false)]);
+    assert!(why.starts_with("Thread 90 of performance_schema.threads holds the table."), "{why}");
+    let why = of(vec![owner(91, "EXCLUSIVE", false)]);
+    assert!(why.starts_with("It is not known who holds the table"), "{why}");
+}

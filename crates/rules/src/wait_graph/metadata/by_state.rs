@@ -13,7 +13,7 @@ use spindoctor_model::mysql::{MetadataLock, ServerThread};
 use spindoctor_model::wait_graph::{LockKind, WaitEdge};
 
 use super::compatibility::keeps_statements_out;
-use super::{kind, name, owner};
+use super::{kind, lock_name, owner};
 use crate::wait_graph::builder::{Builder, Who};
 
 /// What a FLUSH waits for until no statement uses an old copy of a table any more.
@@ -210,8 +210,8 @@ impl Situation<'_> {
                 let holder = self.was_there_before(builder, &[LockKind::User]);
                 holder.map(|holder| (holder, None)).into_iter().collect()
             }
-            ([], [(lock, owner)]) => vec![(owner.clone(), Some(name(lock)))],
-            (named, _) => named.iter().map(|(lock, owner)| (owner.clone(), Some(name(lock)))).collect(),
+            ([], [(lock, owner)]) => vec![(owner.clone(), Some(lock_name(lock)))],
+            (named, _) => named.iter().map(|(lock, owner)| (owner.clone(), Some(lock_name(lock)))).collect(),
         }
     }
 
@@ -227,7 +227,7 @@ impl Situation<'_> {
         let listed: Vec<_> = global
             .iter()
             .filter(|(lock, _)| keeps_statements_out(lock) != wants_all)
-            .map(|(lock, owner)| (owner.clone(), Some(name(lock))))
+            .map(|(lock, owner)| (owner.clone(), Some(lock_name(lock))))
             .collect();
         if !listed.is_empty() || wants_all {
             return listed;
@@ -340,7 +340,7 @@ impl Situation<'_> {
             })
             .collect();
         let named = |locks: Vec<&&(&MetadataLock, Who)>| -> Vec<(Who, Option<String>)> {
-            locks.into_iter().map(|(lock, owner)| (owner.clone(), Some(name(lock)))).collect()
+            locks.into_iter().map(|(lock, owner)| (owner.clone(), Some(lock_name(lock)))).collect()
         };
         let strong: Vec<_> = of_table.iter().filter(|(lock, _)| keeps_statements_out(lock)).collect();
         if !strong.is_empty() {

@@ -86,7 +86,7 @@ fn by_lists(builder: &mut Builder<'_>) {
         }
         let edge = WaitEdge {
             kind: kind(wanted),
-            object: name(wanted),
+            object: lock_name(wanted),
             mode: wanted.lock_type.clone(),
             is_inferred: is_upgraded && !holders.is_empty(),
             waited_s: builder.thread(&waiter).map(|thread| thread.time_s),
@@ -123,7 +123,7 @@ fn kind(lock: &MetadataLock) -> LockKind {
 }
 
 /// `shop.stock`, `schema shop`, `user lock 'nightly'`, `global read lock`.
-fn name(lock: &MetadataLock) -> String {
+pub(super) fn lock_name(lock: &MetadataLock) -> String {
     let qualified = match (lock.schema.as_str(), lock.name.as_str()) {
         ("", name) => name.to_owned(),
         (schema, "") => schema.to_owned(),
