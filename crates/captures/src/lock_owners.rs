@@ -1,9 +1,9 @@
 //! Owners of metadata locks, whom a list of locks names by performance_schema's numbers of their threads, beside the lists that have
 //! their connections: `performance_schema.threads`, of some threads or of all.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use spindoctor_model::mysql::{MetadataLock, ServerThread};
+use spindoctor_model::mysql::{MetadataLock, RowLockWait, ServerThread};
 use spindoctor_model::{Reading, ServerSample};
 
 use crate::part::{Kind, Part, Said};
@@ -55,6 +55,26 @@ fn owners<'p>(parts: &[&'p Part]) -> &'p [ServerThread] {
     lists.last().unwrap_or_default()
 }
 
+/// Takes out lists that say of the same moment less than the one beside it: `data_lock_waits`, which names who waits for whom, beside
+/// `data_locks`, which names the table and the record, too.
+pub(crate) fn without_the_same_waits(readings: &mut Vec<(Option<f64>, &Said)>) {
+    let waits = |said: &Said| match said {
+        Said::LockWaits(waits) => waits.clone(),
+        _ => Vec::new(),
+    };
+    let pairs = |said: &Said| -> BTreeSet<(String, String)> {
+        let of_wait = |wait: RowLockWait| (wait.waiting_transaction, wait.blocking_transaction);
+        waits(said).into_iter().map(of_wait).collect()
+    };
+    let has_tables = |said: &Said| waits(said).iter().any(|wait| !wait.table.is_empty());
+    let detailed: Vec<_> = readings
+        .iter()
+        .filter(|(_, said)| has_tables(said))
+        .map(|(at_s, said)| (*at_s, pairs(said)))
+        .collect();
+    readings.retain(|(at_s, said)| has_tables(said) || !detailed.contains(&(*at_s, pairs(said))));
+}
+
 #[cfg(test)]
 mod tests {
     use crate::{recognise, window};
@@ -99,6 +119,21 @@ mod tests {
             [Some(12), Some(13)]
         );
         assert_eq!(owners, [Some(13), Some(12)]);
+    }
+
+    #[test]
+    fn two_lists_of_the_same_waits_are_one_moment() {
+        let locks = "| ENGINE_TRANSACTION_ID | THREAD_ID | OBJECT_SCHEMA | OBJECT_NAME | LOCK_TYPE | LOCK_STATUS | LOCK_DATA |\n\
+                     | 71 | 91 | shop | stock | RECORD | WAITING | 5 |\n| 70 | 90 | shop | stock | RECORD | GRANTED | 5 |\n";
+        let waits = |holder: u64| {
+            format!(
+                "| REQUESTING_ENGINE_TRANSACTION_ID | BLOCKING_ENGINE_TRANSACTION_ID |\n| 71 | {holder} |\n"
+            )
+        };
+        let samples = |text: &str| window(&recognise("x", text)).samples.len();
+        assert_eq!(samples(&format!("{locks}\n{}", waits(70))), 1);
+        assert_eq!(samples(&format!("{}\n{locks}", waits(70))), 1);
+        assert_eq!(samples(&format!("{locks}\n{}", waits(72))), 2, "another moment");
     }
 
     #[test]

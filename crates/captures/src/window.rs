@@ -144,6 +144,7 @@ fn readings<'p>(parts: &[&'p Part], start: Option<DateTime>) -> BTreeMap<&'stati
             "threads" if has(|said| matches!(said, Said::Threads(_))) => {
                 all.retain(|(_, said)| matches!(said, Said::Threads(_)));
             }
+            "row_lock_waits" => lock_owners::without_the_same_waits(all),
             "variables" => {
                 if has(|said| matches!(said, Said::Variables(_))) {
                     all.retain(|(_, said)| matches!(said, Said::Variables(_)));
