@@ -251,7 +251,7 @@ fn finding(
         .remedy_if(blocker.as_ref().and_then(|blocker| blocker.remedy(WHY_END_IT)))
         .remedy(look(window, largest))
         .root(blocker.map(|blocker| blocker.described()))
-        .severity(if is_common {
+        .severity(if is_common || is_killed(largest) {
             Severity::Note
         } else {
             severity(time, &CAUSE.costs, score).min(login.map_or(Severity::Critical, LoginWait::most))
@@ -451,6 +451,17 @@ pub(crate) mod examples {
         listed(40, "Waiting for GTID to be committed")
             .each(|_, server, _| server.threads = Reading::NotAsked)
             .window()
+    }
+
+    #[test]
+    fn killed_sessions_that_are_not_gone_are_a_note_and_not_called_running() {
+        let sessions = |_| (0..40).map(|at| session(20 + at, "Killed", "killed", "")).collect();
+        let window = Build::busy("8.0.36").sessions(sessions).remote().without_profile().window();
+        let findings = crate::diagnose(&window).findings;
+        let finding = findings.iter().find(|finding| finding.cause == CAUSE.name).unwrap();
+        assert!(finding.headline.contains("sessions were killed and are not gone"), "{}", finding.headline);
+        assert_eq!(finding.severity, Severity::Note);
+        assert!(finding.why.contains("undone first"), "{}", finding.why);
     }
 
     #[test]
