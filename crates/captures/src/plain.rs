@@ -6,7 +6,9 @@
 
 use std::borrow::Cow;
 
-use crate::{boxes, error_log, exporter, heads, kernel_log, one_line, printed, python, reshaped, slow_marks, tuner};
+use crate::{
+    boxes, error_log, exporter, heads, kernel_log, one_line, printed, python, reshaped, slow_marks, tuner,
+};
 
 /// Beginnings of lines, as servers and their tools write them, that stand nowhere within a line of an error log.
 const ANCHORS: [&str; 16] = [

@@ -13,8 +13,8 @@ use crate::stretch::{Look, Stretch, is_title, stretches};
 use crate::table_kind::{TableKind, kind};
 use crate::{
     clock, cluster_status, cut_status, deadlock_rows, error_log, events, group_members, json, latches, locks,
-    named, plain, sampled, server_version, slow_log, stacks, statement_report, status, sysstat, system, thread_pool, threads,
-    transactions, tuner,
+    named, plain, sampled, server_version, slow_log, stacks, statement_report, status, sysstat, system,
+    thread_pool, threads, transactions, tuner,
 };
 
 /// Documents of one text that are kept.

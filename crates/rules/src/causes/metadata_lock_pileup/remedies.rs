@@ -18,7 +18,8 @@ impl Pileup<'_> {
             .zip(self.ground)
             .and_then(|(culprit, ground)| culprit.remedy(ground.why_to_end_it()));
         let list = sessions::listing_locks(self.window).filter(|_| self.is_unnamed());
-        let is_kept_without_ddl = || self.knows_wishes() && !self.has_ddl_that_waits() && !self.has_ddl_at_work();
+        let is_kept_without_ddl =
+            || self.knows_wishes() && !self.has_ddl_that_waits() && !self.has_ddl_at_work();
         let unlock = (self.is_unnamed() && (self.was_locked || is_kept_without_ddl()) && !self.is_passing)
             .then(|| unlock_tables(self.was_locked));
         let kill_ddl = kill_of_ddls(self.server).filter(|_| !self.was_locked);
