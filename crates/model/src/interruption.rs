@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::reading::Reading;
+use crate::reading::{Outcome, Reading};
 use crate::window::{NOT_GIVEN, Sample, Window};
 
 /// Uptime is given in whole seconds, rounded down.
@@ -99,9 +99,15 @@ impl Window {
     }
 }
 
-/// When the server answered in a sample; the status is asked for in each.
+/// When the server answered in a sample; the status is asked for in each. Where the server refuses that one statement, as it does
+/// without room for temporary tables, any other answer says that it is there.
 fn answered_at(sample: &Sample) -> Option<f64> {
-    sample.server.status.timed().map(|(at_s, _)| at_s)
+    let status = &sample.server.status;
+    // A value that was not asked for took nothing.
+    let answers = |outcome| matches!(outcome, Outcome::Answered { took_ms } if took_ms > 0.0);
+    let others = || sample.server.readings().any(|(_, reading)| answers(reading.outcome()));
+    let at_s = status.timed().map(|(at_s, _)| at_s);
+    at_s.or_else(|| (status.unavailable().is_some() && others()).then_some(sample.at_s))
 }
 
 #[cfg(test)]
@@ -144,6 +150,23 @@ mod tests {
         let found = window([Some("9"), Some("11"), None, None]).interruption().unwrap();
         assert_eq!(found.at_s, 2.0);
         assert_eq!(found.because, "the server stopped answering: refused at 4");
+    }
+
+    #[test]
+    fn a_server_that_refuses_one_statement_answers_still() {
+        let mut full = window([None, None, None, None]);
+        for sample in &mut full.samples {
+            let why = "the server answered with error 1114: The table '/tmp/#sql10e1_c_1' is full";
+            sample.server.status = Reading::Unavailable(Unavailable::because(why));
+            sample.server.threads = available(sample.at_s, Vec::new());
+        }
+        assert_eq!(full.interruption(), None);
+        full.samples[3].server.threads = Reading::Unavailable(Unavailable::because("refused"));
+        assert_eq!(full.interruption().map(|found| found.at_s), Some(4.0), "and then it does not");
+        // What is known without asking is no answer.
+        full.samples[3].server.transactions =
+            Reading::Available { at_s: 6.0, took_ms: 0.0, value: Vec::new() };
+        assert_eq!(full.interruption().map(|found| found.at_s), Some(4.0));
     }
 
     #[test]
