@@ -15,7 +15,7 @@ use spindoctor_statements::grown;
 
 use super::connection_churn;
 use crate::draft::Draft;
-use crate::rank::{CRITICAL_FROM, NOTE};
+use crate::rank::{CRITICAL_FROM, NOTE, WARNING_FROM};
 use crate::sessions::shortened;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
@@ -130,7 +130,14 @@ fn finding(window: &Window, failures: &Failures) -> Option<Finding> {
     } else {
         NOTE.min(share(per_s))
     };
+    let insert = always_fails(window);
     let expected = match share(expected_per_s) {
+        // A statement that never succeeds is none that an application expects to fail.
+        share
+            if insert.as_ref().is_some_and(|(_, per_s)| *per_s >= SURE_PER_S) && share >= LEAST_EXPECTED =>
+        {
+            share.clamp(WARNING_FROM, CRITICAL_FROM - 0.01)
+        }
         share if expected_per_s < SURE_PER_S || share < LEAST_EXPECTED => 0.0,
         share if share > HALF => share.min(CRITICAL_FROM - 0.01),
         _ => NOTE,
@@ -140,6 +147,7 @@ fn finding(window: &Window, failures: &Failures) -> Option<Finding> {
     }
     let of_them = |error: &&Failing| error.kind.is_expected() == (expected > unexpected);
     let worst = errors.iter().filter(of_them).max_by(|a, b| a.per_s.total_cmp(&b.per_s))?;
+    let insert = insert.filter(|(_, per_s)| *per_s >= SURE_PER_S).map(|(table, _)| table);
     let mut shown: Vec<&Failing> = errors.iter().filter(|error| error.per_s >= LEAST_PER_S).collect();
     shown.sort_by(|a, b| b.per_s.total_cmp(&a.per_s));
     let headline = format!(
@@ -151,7 +159,7 @@ fn finding(window: &Window, failures: &Failures) -> Option<Finding> {
     );
     Some(
         Draft::new(&CAUSE, unexpected.max(expected), headline)
-            .why(why(worst, source.as_deref()))
+            .why(why(window, worst, source.as_deref(), insert.as_deref()))
             .evidence_all(shown.into_iter().take(SHOWN).map(|error| {
                 Evidence::new(&error.name, error.per_s, "1/s", error.source)
                     .expected(format!("< {LEAST_PER_S:.0}"))
@@ -183,9 +191,34 @@ fn finding(window: &Window, failures: &Failures) -> Option<Finding> {
                 )
             }))
             .evidence_all(statements(window).into_iter())
-            .remedies(remedies(window, worst, source.as_deref()))
+            .remedies(remedies(window, worst, source.as_deref(), insert.as_deref()))
             .finding(),
     )
+}
+
+/// A table into which the same INSERT fails every time, and how often a second: no row gets in. Not that of an application that inserts
+/// first and updates where the key is there, nor one that has a lock by a row (INSERT IGNORE does not fail).
+fn always_fails(window: &Window) -> Option<(String, f64)> {
+    let change = window.change(|s| &s.server.digests)?;
+    let all = grown(change.first, change.last, change.seconds);
+    let table_of = |text: &str, verb: &str| {
+        let mut words = text.split_ascii_whitespace();
+        let first = words.next()?;
+        let is_such = first.eq_ignore_ascii_case(verb);
+        let table = words.find(|word| !word.eq_ignore_ascii_case("INTO"))?;
+        is_such.then(|| table.trim_matches('`').to_owned())
+    };
+    let succeeds = |table: &str, verb: &str| {
+        all.iter().any(|one| {
+            one.by.executions > one.by.errors && table_of(&one.digest.text, verb).as_deref() == Some(table)
+        })
+    };
+    let failing = all.iter().filter(|one| one.by.errors >= LEAST && one.by.errors >= one.by.executions);
+    let failing = failing.filter_map(|one| Some((table_of(&one.digest.text, "INSERT")?, one.by.errors)));
+    let (table, count) = failing
+        .filter(|(table, _)| !["INSERT", "UPDATE", "REPLACE"].iter().any(|verb| succeeds(table, verb)))
+        .max_by(|a, b| a.1.total_cmp(&b.1))?;
+    Some((table, count / change.seconds))
 }
 
 /// The statements that failed most, without literals.

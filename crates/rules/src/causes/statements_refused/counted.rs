@@ -59,7 +59,14 @@ pub(super) fn of_summary(
     let errors = match (&first.by_number, &last.by_number) {
         (Some(first), Some(last)) => {
             let failed = are_counted.then_some(failed);
-            by_number(window, first, last, seconds, failed)
+            let mut known = by_number(window, first, last, seconds, failed);
+            // A list that was cut does not have all.
+            let rest =
+                failed.filter(|_| last.len() < LISTED).map(|failed| failed - raised(first, last, failed));
+            if let Some(count) = rest.filter(|&count| count > 0.0) {
+                known.push(without_number(window, count, seconds));
+            }
+            known
         }
         _ => {
             let mut known = of_status(window)?.errors;
@@ -71,20 +78,45 @@ pub(super) fn of_summary(
             let counted: f64 = known.iter().map(|error| error.count).sum();
             let count = (failed - others - counted).max(0.0);
             if are_counted && !is_full_of_prepared(window) {
-                known.push(Failing {
-                    kind: Kind::Unknown,
-                    number: None,
-                    name: "errors whose number this server does not count".into(),
-                    count,
-                    per_s: count / seconds,
-                    first_seen_s: None,
-                    source: "events_statements_summary_global_by_event_name SUM_ERRORS",
-                });
+                known.push(without_number(window, count, seconds));
             }
             known
         }
     };
     Ok(Failures { errors, statements_per_s })
+}
+
+/// Statements that failed with an error that no list has. MySQL counts none of the numbers below 1000, which are those of its files
+/// (`EE_WRITE`, 3, no space for a sort), by number.
+fn without_number(window: &Window, count: f64, seconds: f64) -> Failing {
+    let is_full = temporary_room(window).is_some();
+    Failing {
+        kind: if is_full { Kind::NoTemporaryRoom } else { Kind::Unknown },
+        number: None,
+        name: "errors whose number this server does not count".into(),
+        count,
+        per_s: count / seconds,
+        first_seen_s: None,
+        source: "events_statements_summary_global_by_event_name SUM_ERRORS",
+    }
+}
+
+/// Bytes that are free where temporary files are, where a sort of some size finds no room. A sort that failed has removed its file
+/// before somebody looks, so that some are free. Chosen.
+pub(super) fn temporary_room(window: &Window) -> Option<u64> {
+    const LITTLE_BYTES: u64 = 16 << 20;
+    let data = window.latest(|sample| &sample.host.data_directory)?;
+    data.temporary_free_bytes.filter(|free| *free < LITTLE_BYTES)
+}
+
+/// How often errors were raised that may have ended these statements, of all numbers that are counted: some were warnings, of logins,
+/// or raised beside another number, so that what is left is no more than there was.
+fn raised(first: &[ErrorCount], last: &[ErrorCount], failed: f64) -> f64 {
+    let before: BTreeMap<u32, u64> = first.iter().map(|error| (error.number, error.raised)).collect();
+    let grew = |error: &ErrorCount| {
+        error.raised.saturating_sub(before.get(&error.number).copied().unwrap_or(0)) as f64
+    };
+    last.iter().map(grew).filter(|&count| count <= MORE_THAN_FAILED * failed).sum()
 }
 
 /// True where no statement can be prepared, which is a cause of its own.
@@ -154,6 +186,10 @@ pub(super) fn by_number(
 const OF_ENGINE: u32 = 1030;
 const OF_NOWAIT: u32 = 3572;
 
+/// That a table is read-only, which the server raises beside InnoDB's own refusal (1836).
+const OF_READ_ONLY_TABLE: u32 = 1036;
+const OF_READ_ONLY_INNODB: u32 = 1836;
+
 /// The errors without [`OF_ENGINE`], where the others are what failed; where nobody knows how much failed, where NOWAIT did.
 fn without_companion(mut errors: Vec<Failing>, failed: Option<f64>, nowait: f64) -> Vec<Failing> {
     let sum = |is_such: &dyn Fn(&Failing) -> bool| -> f64 {
@@ -165,7 +201,14 @@ fn without_companion(mut errors: Vec<Failing>, failed: Option<f64>, nowait: f64)
     if alone < HALF * of_engine {
         errors.retain(|error| error.number != Some(OF_ENGINE));
     }
+    if count(&errors, OF_READ_ONLY_INNODB) >= HALF * count(&errors, OF_READ_ONLY_TABLE) {
+        errors.retain(|error| error.number != Some(OF_READ_ONLY_TABLE));
+    }
     errors
+}
+
+fn count(errors: &[Failing], number: u32) -> f64 {
+    errors.iter().filter(|error| error.number == Some(number)).map(|error| error.count).sum()
 }
 
 /// By the status alone, where nothing counts errors by number.

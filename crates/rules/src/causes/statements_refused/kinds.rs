@@ -18,6 +18,8 @@ pub(super) const OF_OTHER_CAUSES: [u32; 3] = [1205, 1213, 1461];
 pub(super) enum Kind {
     ReadOnly,
     Full,
+    /// No number is counted, and there is no room for temporary files.
+    NoTemporaryRoom,
     Limit,
     Missing,
     Denied,

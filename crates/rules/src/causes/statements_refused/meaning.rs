@@ -1,23 +1,34 @@
 //! What the worst of the errors means here: the headline's end, and the reason.
 
 use spindoctor_model::Window;
+use spindoctor_model::number::bytes;
 
 use super::counted::Failing;
+use super::counted::temporary_room;
 use super::kinds::{Kind, data_error};
-use super::writes::read_only;
+use super::writes::{force_recovery, read_only};
 
 /// What the error means here, for the headline.
 pub(super) fn meaning(window: &Window, worst: &Failing, source: Option<&str>) -> String {
+    let by_recovery = force_recovery(window).filter(|_| is_by_innodb(worst));
     match (worst.kind, read_only(window), source) {
+        (Kind::ReadOnly, ..) if let Some(level) = by_recovery => {
+            format!("innodb_force_recovery = {level:.0} refuses writes")
+        }
         (Kind::ReadOnly, Some(variable), Some(source)) => {
             format!("this replica of {source} is read-only ({variable} = ON)")
         }
         (Kind::ReadOnly, Some(variable), None) => format!("the server is read-only ({variable} = ON)"),
         (Kind::ReadOnly, None, _) => "an option or a read-only transaction prevents them".into(),
+        (Kind::NoTemporaryRoom, ..) => format!(
+            "temporary files find no room, {} free in tmpdir",
+            bytes(temporary_room(window).unwrap_or(0) as f64)
+        ),
         (Kind::Full, ..) => format!("no room, or damage ({})", symbol(worst)),
         (Kind::Limit, ..) => format!("a limit is reached ({})", symbol(worst)),
         (Kind::Missing, ..) => format!("what they name is not there ({})", symbol(worst)),
         (Kind::Denied, ..) => "a right is missing".into(),
+        (Kind::Time, ..) if worst.number == Some(MAX_EXECUTION_TIME) => "max_execution_time ends them".into(),
         (Kind::Time, ..) => "a time limit or a KILL ends them".into(),
         (Kind::Expected | Kind::Other, ..) => match worst.number.and_then(data_error) {
             Some(words) => format!("{words} ({})", symbol(worst)),
@@ -27,6 +38,14 @@ pub(super) fn meaning(window: &Window, worst: &Failing, source: Option<&str>) ->
     }
 }
 
+/// True for InnoDB's own refusal (ER_READ_ONLY_MODE), which no read_only makes.
+pub(super) fn is_by_innodb(error: &Failing) -> bool {
+    error.number == Some(1836)
+}
+
+/// The number of a SELECT that reached max_execution_time; a KILL has another (1317).
+pub(super) const MAX_EXECUTION_TIME: u32 = 3024;
+
 /// `ER_DUP_ENTRY` of `error 1062 ER_DUP_ENTRY`, whose number stands before it already.
 fn symbol(error: &Failing) -> &str {
     let begin = error.number.map(|number| format!("error {number} "));
@@ -34,8 +53,22 @@ fn symbol(error: &Failing) -> &str {
 }
 
 /// Why it hurts here.
-pub(super) fn why(worst: &Failing, source: Option<&str>) -> String {
+pub(super) fn why(window: &Window, worst: &Failing, source: Option<&str>, insert: Option<&str>) -> String {
+    if let (true, Some(table)) = (worst.kind == Kind::Expected, insert) {
+        return format!(
+            "The statement that inserts into {table} fails every time, and no UPDATE of that table follows: no row gets in. With error \
+             1062 the AUTO_INCREMENT of its key may be at the end of its type; the next number is then the last one again."
+        );
+    }
     match (worst.kind, source) {
+        (Kind::ReadOnly, _) if is_by_innodb(worst) && force_recovery(window).is_some() => {
+            "The server was started to save its data from damage: InnoDB takes no writes. It refuses each at once, so that nobody waits and \
+             no list shows it."
+        }
+        (Kind::NoTemporaryRoom, _) => {
+            "A sort, GROUP BY or join that needs more than its buffer writes a file into tmpdir. It ends with error 3 (No space left on \
+             device), which the server counts in no list by number; its file is gone before somebody looks."
+        }
         (Kind::ReadOnly, Some(_)) => {
             "Clients send writes to a server that takes none but those of its source. It refuses each at once, so that nobody waits and no \
              list shows it."

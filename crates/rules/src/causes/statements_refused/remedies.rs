@@ -4,12 +4,35 @@ use spindoctor_model::{Remedy, ServerVersion, Window};
 
 use super::counted::Failing;
 use super::kinds::Kind;
-use super::writes::read_only;
+use super::meaning::{MAX_EXECUTION_TIME, is_by_innodb};
+use super::writes::{force_recovery, read_only};
 
 /// What to do about the worst of them, the best first.
-pub(super) fn remedies(window: &Window, worst: &Failing, source: Option<&str>) -> Vec<Remedy> {
+pub(super) fn remedies(
+    window: &Window,
+    worst: &Failing,
+    source: Option<&str>,
+    insert: Option<&str>,
+) -> Vec<Remedy> {
     let look = look(window, worst);
+    if insert.is_some() && worst.kind == Kind::Expected {
+        return vec![next_numbers(window), look];
+    }
     match worst.kind {
+        Kind::ReadOnly if is_by_innodb(worst) && force_recovery(window).is_some() => {
+            vec![leave_recovery(window), look]
+        }
+        Kind::NoTemporaryRoom => vec![
+            advice(
+                format!(
+                    "df of tmpdir ({}): remove what other programs left there, or make it larger",
+                    window.variable("tmpdir").unwrap_or("SELECT @@tmpdir")
+                ),
+                "The next sort that needs a file finds room.",
+                "Files of the server itself are not to be removed by hand.",
+            ),
+            look,
+        ],
         Kind::ReadOnly => to_write_again(window, source).into_iter().chain([look]).collect(),
         Kind::Full => vec![
             advice(
@@ -43,6 +66,15 @@ pub(super) fn remedies(window: &Window, worst: &Failing, source: Option<&str>) -
                 "The account may then do that with all data it is granted for; REVOKE undoes it.",
             ),
         ],
+        Kind::Time if worst.number == Some(MAX_EXECUTION_TIME) => vec![
+            look,
+            advice(
+                "Make the statement faster (EXPLAIN), or raise its time limit (max_execution_time, or the hint MAX_EXECUTION_TIME in the \
+                 statement)",
+                "A statement that is ended did its work for nothing.",
+                "A higher limit lets slow statements pile up.",
+            ),
+        ],
         Kind::Time => vec![
             look,
             advice(
@@ -53,6 +85,39 @@ pub(super) fn remedies(window: &Window, worst: &Failing, source: Option<&str>) -
             ),
         ],
         Kind::Expected | Kind::Other | Kind::Unknown => vec![look],
+    }
+}
+
+/// Which keys have no number left.
+fn next_numbers(window: &Window) -> Remedy {
+    let has_sys = window.server.version.is_some_and(|version| version.mysql_at_least(5, 7, 7));
+    let list = match has_sys {
+        true => {
+            "SELECT * FROM sys.schema_auto_increment_columns ORDER BY auto_increment_ratio DESC LIMIT 10; then ALTER TABLE ... MODIFY the \
+             column with a larger type"
+        }
+        false => {
+            "SHOW CREATE TABLE: compare AUTO_INCREMENT with its column's type; then ALTER TABLE ... MODIFY it with a larger type"
+        }
+    };
+    advice(
+        list,
+        "It shows whether AUTO_INCREMENT is at the end of its type: 127 of TINYINT, 2147483647 of INT. BIGINT has room.",
+        "Looking is safe; MODIFY copies the table, and writes to it wait. Columns that refer to it must have the same type.",
+    )
+}
+
+/// Out of the state in which InnoDB only reads.
+fn leave_recovery(window: &Window) -> Remedy {
+    let level = window.variable("innodb_force_recovery").unwrap_or("1");
+    Remedy {
+        statement: "Without innodb_force_recovery in the option file, a restart; where the server does not come up so: dump all data, make a \
+                    new data folder, load the dump"
+            .into(),
+        why: "It is for saving data from damage, and cannot be changed while the server runs. The error log says whether there was damage.".into(),
+        dynamic: false,
+        risk: "With damage the server may stop at its start: dump first.".into(),
+        undo: format!("innodb_force_recovery = {level} in the option file, and a restart"),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Servers that refuse, and what an application expects.
 
+use spindoctor_model::host::DataDirectory;
 use spindoctor_model::mysql::{ErrorCount, ReplicaChannel};
 use spindoctor_model::{NoSessionKind, Reading, Severity};
 
@@ -221,4 +222,76 @@ fn commands_that_are_in_no_question_or_in_two_counters_hide_and_invent_nothing()
     };
     assert_eq!(uncounted(&prepared(4000.0)), uncounted(&prepared(0.0)));
     assert!(uncounted(&prepared(0.0)).unwrap() <= 2.0, "{:?}", uncounted(&prepared(0.0)));
+}
+
+#[test]
+fn errors_that_are_in_no_list_are_counted_and_named_by_a_tmpdir_without_room() {
+    // Error 3, EE_WRITE: of 6,000 statements 4,700 fail, and the list has 50 of them.
+    let of_files = || Build::busy("9.7.4").errors(4700.0, &[(1064, "ER_PARSE_ERROR", 50.0)]);
+    let unknown = found(of_files()).unwrap();
+    assert_eq!(unknown.severity, Severity::Warning);
+    assert!(unknown.headline.ends_with("this server does not count which errors"), "{}", unknown.headline);
+    let free = |bytes| {
+        let build = of_files().variable("tmpdir", "/tmp").each(move |at_s, _, host| {
+            let data = DataDirectory { temporary_free_bytes: Some(bytes), ..DataDirectory::default() };
+            host.data_directory = answer(at_s, data);
+        });
+        found(build).unwrap()
+    };
+    assert_eq!(free(1 << 30).headline, unknown.headline);
+    let full = free(1 << 20);
+    assert!(
+        full.headline.ends_with("temporary files find no room, 1 MiB free in tmpdir"),
+        "{}",
+        full.headline
+    );
+    assert_eq!(full.severity, Severity::Critical);
+    assert!(full.remedies[0].statement.contains("(/tmp)"), "{:?}", full.remedies);
+    // The two lists are read one after the other: a little more or less is nothing.
+    assert_eq!(found(failing(1062, 60.0)), None);
+}
+
+#[test]
+fn an_insert_that_never_succeeds_is_a_warning_and_one_that_an_update_follows_is_a_note() {
+    let insert = "INSERT INTO `ai` ( `b` ) VALUES (?)";
+    let never = found(failing(1062, 2900.0).failing_digest(insert, 2900.0)).unwrap();
+    assert_eq!(never.severity, Severity::Warning);
+    assert!(never.why.starts_with("The statement that inserts into ai fails every time"), "{}", never.why);
+    let first = &never.remedies[0].statement;
+    assert!(first.contains("sys.schema_auto_increment_columns"), "{first}");
+    let update = "UPDATE `ai` SET `b` = `b` + ? WHERE `id` = ?";
+    let upsert = failing(1062, 2900.0).digest(update, 2900.0, 40.0, 1.0, 0.0).failing_digest(insert, 2900.0);
+    assert_eq!(severity(upsert), Some(Severity::Note));
+    let some_pass = failing(1062, 2900.0)
+        .digest("INSERT INTO `ai` VALUES (...)", 5.0, 40.0, 1.0, 0.0)
+        .failing_digest(insert, 2900.0);
+    assert_eq!(severity(some_pass), Some(Severity::Note));
+}
+
+#[test]
+fn a_server_that_was_started_to_save_its_data_says_what_refuses_the_writes() {
+    // Each write raises both.
+    let numbers = &[(1836, "ER_READ_ONLY_MODE", 3000.0), (1036, "ER_OPEN_AS_READONLY", 3000.0)];
+    let build = || Build::busy("9.7.4").errors(3000.0, numbers);
+    let refused = found(build().variable("innodb_force_recovery", "4")).unwrap();
+    assert!(refused.headline.contains("with error 1836, 50 % of all"), "{}", refused.headline);
+    assert!(refused.headline.ends_with(": innodb_force_recovery = 4 refuses writes"), "{}", refused.headline);
+    assert!(
+        refused.remedies[0].statement.starts_with("Without innodb_force_recovery"),
+        "{:?}",
+        refused.remedies
+    );
+    let text = format!("{:?}{}", refused.remedies, refused.why);
+    assert!(!text.contains("primary"), "{text}");
+    let option = found(failing(1836, 3000.0).variable("innodb_force_recovery", "0")).unwrap();
+    assert!(option.headline.ends_with("an option or a read-only transaction prevents them"));
+}
+
+#[test]
+fn a_time_limit_of_selects_is_no_kill() {
+    let late = found(failing(3024, 3000.0)).unwrap();
+    assert!(late.headline.ends_with(": max_execution_time ends them"), "{}", late.headline);
+    assert!(!format!("{:?}", late.remedies).contains("KILL"), "{:?}", late.remedies);
+    let killed = found(failing(1317, 3000.0)).unwrap();
+    assert!(killed.headline.ends_with(": a time limit or a KILL ends them"), "{}", killed.headline);
 }

@@ -13,6 +13,11 @@ pub(super) fn read_only(window: &Window) -> Option<&'static str> {
     ["innodb_read_only", "super_read_only", "read_only"].iter().find(is_on).copied()
 }
 
+/// `innodb_force_recovery`, where it makes InnoDB refuse writes: MySQL has it so from 4 on, older servers from 1 on.
+pub(super) fn force_recovery(window: &Window) -> Option<f64> {
+    window.variable_number("innodb_force_recovery").filter(|level| *level > 0.0)
+}
+
 /// The server that this one replicates, where it does.
 pub(super) fn source_of(window: &Window) -> Option<String> {
     let channel = window.latest(|s| &s.server.replication)?.first()?;
