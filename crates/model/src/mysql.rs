@@ -476,6 +476,29 @@ pub struct ReplicaChannel {
     pub applied_position: Option<u64>,
     /// Bytes of all relay logs that are there, those that are applied already among them.
     pub relay_log_bytes: Option<u64>,
+    /// By how many seconds it is to be behind on purpose (`SOURCE_DELAY`, `MASTER_DELAY`); None where the server does not say.
+    pub sql_delay_s: Option<f64>,
+}
+
+impl ReplicaChannel {
+    /// Seconds behind the source beyond those that it is to be behind on purpose; None where the server does not say how far it is
+    /// behind.
+    pub fn late_s(&self) -> Option<f64> {
+        let behind_s = self.behind_s?;
+        let delay_s = match self.sql_delay_s {
+            Some(delay_s) => delay_s,
+            // A status without the column, and a reading from before it was read: the applier says that it waits on purpose.
+            None if self.waits_on_purpose() => behind_s,
+            None => 0.0,
+        };
+        Some((behind_s - delay_s).max(0.0))
+    }
+
+    /// True where the applier waits until an event is as old as its delay wants.
+    fn waits_on_purpose(&self) -> bool {
+        let state = self.applier_state.to_ascii_lowercase();
+        ["waiting until source_delay", "waiting until master_delay"].iter().any(|wait| state.contains(wait))
+    }
 }
 
 impl Transaction {

@@ -116,7 +116,9 @@ fn channel_over_time(window: &Window, last: &ReplicaChannel) -> KeepingUp {
     let received_per_s = grown(&seen, |channel| (&channel.received_file, channel.received_position));
     let applied_per_s = grown(&seen, |channel| (&channel.applied_file, channel.applied_position));
     let backlog_bytes = backlog(last);
-    let shape = shape(window, last, &behind);
+    let late: Series =
+        seen.iter().filter_map(|(at_s, channel)| Some((*at_s, channel.late_s()?))).collect();
+    let shape = shape(window, last, &late);
     KeepingUp {
         channel: last.clone(),
         caught_up_in_s: caught_up_in_s(shape, last, growth, (received_per_s, applied_per_s, backlog_bytes)),
@@ -129,18 +131,19 @@ fn channel_over_time(window: &Window, last: &ReplicaChannel) -> KeepingUp {
     }
 }
 
-fn shape(window: &Window, last: &ReplicaChannel, behind: &[(f64, f64)]) -> Shape {
+/// By how far it is behind beyond what it is to be on purpose.
+fn shape(window: &Window, last: &ReplicaChannel, late: &[(f64, f64)]) -> Shape {
     if last.applier_running.eq_ignore_ascii_case("no") {
         return Shape::Stopped;
     }
-    if behind.is_empty() {
+    if late.is_empty() {
         return Shape::Unknown;
     }
-    let up_to_date = behind.iter().filter(|(_, seconds)| *seconds <= KEEPS_UP_S).count();
-    if up_to_date == behind.len() {
+    let up_to_date = late.iter().filter(|(_, seconds)| *seconds <= KEEPS_UP_S).count();
+    if up_to_date == late.len() {
         return Shape::Healthy;
     }
-    if 2 * up_to_date >= behind.len() {
+    if 2 * up_to_date >= late.len() {
         return Shape::Spiky;
     }
     match io_is_taken(window) {
@@ -198,7 +201,8 @@ fn backlog(channel: &ReplicaChannel) -> Option<f64> {
     is_one_file.then_some(bytes as f64)
 }
 
-/// From the bytes where they are known, as they do not jump as seconds do; else from the seconds.
+/// From the bytes where they are known, as they do not jump as seconds do; else from the seconds. With a delay some of the bytes
+/// wait on purpose.
 fn caught_up_in_s(
     shape: Shape,
     last: &ReplicaChannel,
@@ -208,11 +212,12 @@ fn caught_up_in_s(
     if !shape.lags() {
         return None;
     }
-    if let (Some(received), Some(applied), Some(backlog)) = (received, applied, backlog) {
+    let is_delayed = last.sql_delay_s.is_some_and(|delay_s| delay_s > 0.0);
+    if let (false, Some(received), Some(applied), Some(backlog)) = (is_delayed, received, applied, backlog) {
         return (applied > received).then(|| backlog / (applied - received));
     }
     let growth = growth.filter(|growth| *growth < 0.0)?;
-    Some(last.behind_s? / -growth)
+    Some(last.late_s()? / -growth)
 }
 
 /// The slope of the line through the points (least squares), where they reach far enough.
@@ -310,6 +315,7 @@ pub fn waits_for(thread: &ServerThread) -> &'static str {
         ("global read lock", "global read lock"),
         ("table level lock", "table lock"),
         ("table flush", "table flush"),
+        ("backup lock", "backup lock"),
         ("semi-sync", "semi-sync ack"),
         ("commit", "commit"),
     ];

@@ -69,6 +69,7 @@ fn channel(row: Row<'_>) -> ReplicaChannel {
         applied_file: either("Relay_Source_Log_File", "Relay_Master_Log_File"),
         applied_position: row.number("Exec_Source_Log_Pos").or_else(|| row.number("Exec_Master_Log_Pos")),
         relay_log_bytes: row.number("Relay_Log_Space"),
+        sql_delay_s: row.number("SQL_Delay"),
     }
 }
 
@@ -131,5 +132,18 @@ mod tests {
         ));
         assert_eq!((channels[0].source_host.as_str(), channels[0].source_port), ("db1", 3307));
         assert_eq!((channels[0].behind_s, channels[0].applier_error.as_str()), (None, "boom"));
+        assert_eq!(channels[0].sql_delay_s, None, "this status has no such column");
+    }
+
+    #[test]
+    fn a_replica_that_is_behind_on_purpose_is_late_only_beyond_that() {
+        for (behind, late) in [("11", Some(0.0)), ("3700", Some(100.0)), ("NULL", None)] {
+            for word in ["Source", "Master"] {
+                let channels = channels(&fixture::tabbed(&format!(
+                    "{word}_Host\tSeconds_Behind_{word}\tSQL_Delay\tSQL_Remaining_Delay\ndb1\t{behind}\t3600\t3589\n"
+                )));
+                assert_eq!((channels[0].sql_delay_s, channels[0].late_s()), (Some(3600.0), late), "{word}");
+            }
+        }
     }
 }

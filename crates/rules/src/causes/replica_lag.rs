@@ -26,7 +26,7 @@ pub const CAUSE: Cause = Cause {
                REPLICA status), and what the appliers were seen at: statement, kind of event, wait. The estimate is the part \
                of the source's work that is not kept up with, and at least a warning's. It fires too where the applier \
                has stopped with an error; or a receiver that does not run because of one.",
-    looks_alike: "A replica with SOURCE_DELAY is behind on purpose. Single jumps are single slow statements: spindoctor \
+    looks_alike: "A replica with SOURCE_DELAY (MASTER_DELAY) is behind on purpose: only what it is late beyond that counts. Single jumps are single slow statements: spindoctor \
                   workload --replica shows them as spiky. A receiver that does not run, or a slow network, leaves nothing to apply: the \
                   lag is then 0 or unknown, and the source is ahead all the same.",
     remedies: "See what takes the time: spindoctor workload --replica, by table, statement, event type and wait. Give tables \
@@ -100,7 +100,7 @@ fn of_list(window: &Window) -> Option<Finding> {
         thread.user == "system user"
             && !["Slave_IO", "Sleep", "Daemon"].contains(&thread.command.as_str())
             // Galera's threads are the system's user, too, and their time is that since the last transaction.
-            && !["waiting for", "has read all", "queueing", "connecting", "wsrep", "committed"]
+            && !["waiting for", "waiting until", "has read all", "queueing", "connecting", "wsrep", "committed"]
                 .iter()
                 .any(|idle| state.contains(idle))
             && thread.time_s >= LISTED_BEHIND_S
@@ -219,7 +219,14 @@ fn finding(window: &Window, seen: &KeepingUp, score: f64) -> Finding {
                 _ => String::new(),
             };
             let source = if source.is_empty() { "its source" } else { &source };
-            format!("The replica is {} behind {source}{grows}", number::roughly(behind_s))
+            match channel.sql_delay_s.filter(|&delay_s| delay_s > 0.0) {
+                Some(delay_s) => format!(
+                    "The replica is {} behind {source} beyond its delay of {}{grows}",
+                    number::roughly(channel.late_s().unwrap_or(0.0)),
+                    number::roughly(delay_s)
+                ),
+                None => format!("The replica is {} behind {source}{grows}", number::roughly(behind_s)),
+            }
         }
     };
     let most = work.first();
@@ -227,7 +234,7 @@ fn finding(window: &Window, seen: &KeepingUp, score: f64) -> Finding {
         .why(why(seen, most))
         .evidence_if(channel.behind_s.map(|behind_s| {
             Evidence::new("behind the source", behind_s, "s", status)
-                .expected("<= 1")
+                .expected(format!("<= {}", 1.0 + channel.sql_delay_s.unwrap_or(0.0)))
                 .series(seen.behind.clone())
         }))
         .evidence_if(
@@ -414,6 +421,34 @@ pub(crate) mod examples {
 
     pub(crate) fn missing() -> Window {
         Build::busy("8.0.36").each(|_, server, _| server.replication = Reading::NotAsked).window()
+    }
+
+    /// A replica that is so far behind, with a delay of an hour: as the status has it, or as the applier's state alone shows it.
+    fn delayed(behind: fn(f64) -> f64, sql_delay_s: Option<f64>, state: &'static str) -> Window {
+        replica(behind)
+            .each(move |_, server, _| {
+                if let Reading::Available { value: channels, .. } = &mut server.replication {
+                    channels[0].sql_delay_s = sql_delay_s;
+                    channels[0].applier_state = state.into();
+                }
+            })
+            .window()
+    }
+
+    #[test]
+    fn a_replica_is_late_only_beyond_its_delay() {
+        let waits = "Waiting until SOURCE_DELAY seconds after source executed event";
+        assert_eq!(evaluate(&delayed(|at_s| 11.0 + at_s, Some(3600.0), waits)), Outcome::Clear);
+        assert_eq!(evaluate(&delayed(|at_s| 3595.0 + at_s / 2.0, Some(3600.0), "")), Outcome::Clear);
+        let of_old_words = "Waiting until MASTER_DELAY seconds after master executed event";
+        assert_eq!(evaluate(&delayed(|at_s| 11.0 + at_s, None, of_old_words)), Outcome::Clear);
+        let finding = found(&delayed(|at_s| 3700.0 + 0.8 * at_s, Some(3600.0), "Reading event"));
+        assert!(
+            finding.headline.starts_with("The replica is 2 min behind db1:3306 beyond its delay of 60 min"),
+            "{}",
+            finding.headline
+        );
+        assert_eq!(finding.evidence[0].expected, "<= 3601");
     }
 
     fn found(window: &Window) -> Finding {

@@ -87,9 +87,9 @@ pub fn listing(state: &State, window: &Window) -> Listing {
 /// How a channel is.
 pub fn mood(channel: &ReplicaChannel) -> Mood {
     let runs = |thread: &str| thread.eq_ignore_ascii_case("yes");
-    match channel.behind_s {
+    match channel.late_s() {
         _ if !runs(&channel.receiver_running) || !runs(&channel.applier_running) => Mood::Alarm,
-        Some(behind_s) if behind_s < BEHIND_S => Mood::Plain,
+        Some(late_s) if late_s < BEHIND_S => Mood::Plain,
         _ => Mood::Warn,
     }
 }
