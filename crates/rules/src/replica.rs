@@ -116,8 +116,7 @@ fn channel_over_time(window: &Window, last: &ReplicaChannel) -> KeepingUp {
     let received_per_s = grown(&seen, |channel| (&channel.received_file, channel.received_position));
     let applied_per_s = grown(&seen, |channel| (&channel.applied_file, channel.applied_position));
     let backlog_bytes = backlog(last);
-    let late: Series =
-        seen.iter().filter_map(|(at_s, channel)| Some((*at_s, channel.late_s()?))).collect();
+    let late: Series = seen.iter().filter_map(|(at_s, channel)| Some((*at_s, channel.late_s()?))).collect();
     let shape = shape(window, last, &late);
     KeepingUp {
         channel: last.clone(),
