@@ -50,9 +50,9 @@ fn connection_of_owner(lock: &MetadataLock, known: &BTreeMap<u64, u64>) -> Optio
 fn owners<'p>(parts: &[&'p Part]) -> &'p [ServerThread] {
     let of_locks = parts.iter().filter(|part| part.kind == Kind::MetadataLocks);
     let said = of_locks.filter_map(|part| part.moments.last()).flat_map(|moment| &moment.said);
-    let lists = said
+    let mut lists = said
         .filter_map(|said| if let Said::SomeThreads(owners) = said { Some(owners.as_slice()) } else { None });
-    lists.last().unwrap_or_default()
+    lists.next_back().unwrap_or_default()
 }
 
 /// Takes out lists that say of the same moment less than the one beside it: `data_lock_waits`, which names who waits for whom, beside
@@ -83,8 +83,11 @@ mod tests {
                          | TABLE | shop | stock | EXCLUSIVE | PENDING | 91 |\n\
                          | TABLE | shop | stock | SHARED_READ | GRANTED | 90 |\n\n";
 
+    /// Its connection, its number, its command.
+    type Session = (Option<u64>, Option<u64>, String);
+
     /// The sessions and the locks of a text's window: connection, number, command; owner's connection.
-    fn of(text: &str) -> (Vec<(Option<u64>, Option<u64>, String)>, Vec<Option<u64>>) {
+    fn of(text: &str) -> (Vec<Session>, Vec<Option<u64>>) {
         let parts = recognise("x", text);
         let window = window(&parts);
         let server = &window.samples.last().unwrap().server;
