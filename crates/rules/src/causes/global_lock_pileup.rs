@@ -17,6 +17,7 @@ use crate::wait_graph::Verdict;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 use pileup::Pileup;
+pub(super) use remedies::SPOILT;
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {

@@ -1,5 +1,7 @@
 //! `replica-lag`: the applier cannot keep up.
 
+mod blocked;
+
 use std::collections::BTreeMap;
 
 use spindoctor_model::mysql::ServerThread;
@@ -7,9 +9,12 @@ use spindoctor_model::{Evidence, Finding, Remedy, Unavailable, Window, number};
 
 use super::{cpu_saturated, rows_read_waste};
 use crate::draft::Draft;
+use crate::rank::NOTE;
 use crate::replica::{self, KeepingUp, Shape};
 use crate::sessions;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
+
+use blocked::Blocked;
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -25,7 +30,8 @@ pub const CAUSE: Cause = Cause {
                How it grows, bytes of the source's binary log received and applied each second (the positions of SHOW \
                REPLICA status), and what the appliers were seen at: statement, kind of event, wait. The estimate is the part \
                of the source's work that is not kept up with, and at least a warning's. It fires too where the applier \
-               has stopped with an error; or a receiver that does not run because of one.",
+               has stopped with an error; or a receiver that does not run because of one. A session behind \
+               whose lock the applier waits is named. An applier that somebody stopped while changes arrive is a note.",
     looks_alike: "A replica with SOURCE_DELAY (MASTER_DELAY) is behind on purpose: only what it is late beyond that counts. Single jumps are single slow statements: spindoctor \
                   workload --replica shows them as spiky. A receiver that does not run, or a slow network, leaves nothing to apply: the \
                   lag is then 0 or unknown, and the source is ahead all the same.",
@@ -72,8 +78,10 @@ fn evaluate(window: &Window) -> Outcome {
 
 fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let channels = replica::keeping_up(window)?;
-    let bad = |seen: &&KeepingUp| seen.shape.lags() || failure(seen).is_some();
+    let is_stopped = |seen: &KeepingUp| is_stopped_on_purpose(window, seen);
+    let bad = |seen: &&KeepingUp| seen.shape.lags() || failure(seen).is_some() || is_stopped(seen);
     let score = |seen: &KeepingUp| match failure(seen) {
+        None if is_stopped(seen) => NOTE,
         Some(_) => STOPPED_SCORE,
         None => LAG_SCORE.max(seen.growth.unwrap_or(0.0).min(1.0)),
     };
@@ -82,7 +90,10 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         return Err(Unavailable::because("what was given does not say how far the replica is behind"));
     }
     let worst = channels.iter().filter(bad).max_by(|a, b| score(a).total_cmp(&score(b)));
-    Ok(worst.map(|worst| finding(window, worst, score(worst))))
+    Ok(worst.map(|worst| match is_stopped(worst) {
+        true => stopped_on_purpose(window, worst),
+        false => finding(window, worst, score(worst)),
+    }))
 }
 
 /// An applier that is less behind than this does well, seconds. By judgement: a list shows no more than a moment.
@@ -163,6 +174,49 @@ fn failure(seen: &KeepingUp) -> Option<Failure> {
     (!runs && !channel.receiver_error.is_empty()).then_some(Failure::Receiver)
 }
 
+/// True where somebody stopped the applier, and what it would apply arrives; in one list that somebody captured, has arrived.
+fn is_stopped_on_purpose(window: &Window, seen: &KeepingUp) -> bool {
+    let channel = &seen.channel;
+    let grows = seen.received_per_s.is_some_and(|bytes| bytes > 0.0);
+    let waits = window.is_given() && seen.backlog_bytes.is_some_and(|bytes| bytes > 0.0);
+    seen.shape == Shape::Stopped
+        && failure(seen).is_none()
+        && channel.receiver_running.eq_ignore_ascii_case("Yes")
+        && (grows || waits)
+}
+
+/// A note: a backup, or who upgrades, stops it on purpose, and may forget it.
+fn stopped_on_purpose(window: &Window, seen: &KeepingUp) -> Finding {
+    let status = replica::asked(window.server.version);
+    let word = if status.contains("REPLICA") { "REPLICA" } else { "SLAVE" };
+    let source = source(seen);
+    let bytes = |reading: &str, bytes: Option<f64>, unit: &str| {
+        bytes.map(|bytes| Evidence::new(reading, bytes, unit, status))
+    };
+    let headline =
+        format!("The applier was stopped by somebody: changes of {source} are received and not applied");
+    Draft::new(&CAUSE, NOTE, headline)
+        .why("It does not run, and no error stopped it. The replica falls behind by a second each second, and its relay log grows.")
+        .evidence_if(bytes("binary log received", seen.received_per_s, "bytes/s"))
+        .evidence_if(bytes("received and not applied", seen.backlog_bytes, "bytes"))
+        .remedy(Remedy {
+            statement: format!("START {word} SQL_THREAD"),
+            why: "It applies what has come since it was stopped.".into(),
+            dynamic: true,
+            risk: "Who stopped it may have a reason: a backup that still runs, or a change that is to stay out.".into(),
+            undo: format!("STOP {word} SQL_THREAD"),
+        })
+        .finding()
+}
+
+/// The source, for a headline.
+fn source(seen: &KeepingUp) -> String {
+    match seen.channel.source_port {
+        0 => seen.channel.source_host.clone(),
+        port => format!("{}:{port}", seen.channel.source_host),
+    }
+}
+
 /// What to do about an error that stopped one of the two, in the words of the version.
 fn restart(window: &Window, failure: Failure) -> Remedy {
     let status = replica::asked(window.server.version);
@@ -198,13 +252,11 @@ fn restart(window: &Window, failure: Failure) -> Remedy {
 fn finding(window: &Window, seen: &KeepingUp, score: f64) -> Finding {
     let status = replica::asked(window.server.version);
     let channel = &seen.channel;
-    let source = match channel.source_port {
-        0 => channel.source_host.clone(),
-        port => format!("{}:{port}", channel.source_host),
-    };
+    let source = source(seen);
     let work = work(window);
     let behind_s = channel.behind_s.unwrap_or(0.0);
     let failure = failure(seen);
+    let blocked = Blocked::from_window(window, seen).filter(|_| failure.is_none());
     let headline = match failure {
         Some(Failure::Applier) => {
             format!("The applier has stopped with an error: the replica of {source} applies nothing")
@@ -229,9 +281,16 @@ fn finding(window: &Window, seen: &KeepingUp, score: f64) -> Finding {
             }
         }
     };
+    let headline = match blocked.as_ref().and_then(Blocked::who) {
+        Some(who) => format!("{headline}: {who}"),
+        None => headline,
+    };
     let most = work.first();
+    // What the applier reads and burns is counted as the server's; one that waits does neither.
+    let explained: &[&str] =
+        if blocked.is_some() { &[] } else { &[rows_read_waste::CAUSE.name, cpu_saturated::CAUSE.name] };
     Draft::new(&CAUSE, score, headline)
-        .why(why(seen, most))
+        .why(blocked.as_ref().map_or_else(|| why(seen, most), Blocked::why))
         .evidence_if(channel.behind_s.map(|behind_s| {
             Evidence::new("behind the source", behind_s, "s", status)
                 .expected(format!("<= {}", 1.0 + channel.sql_delay_s.unwrap_or(0.0)))
@@ -258,10 +317,14 @@ fn finding(window: &Window, seen: &KeepingUp, score: f64) -> Finding {
         .evidence_if(most.map(|(what, share)| {
             Evidence::new("appliers seen at", format!("{:.0} % {what}", share * 100.0), "", "thread list")
         }))
-        .remedy(failure.map_or_else(what_takes_the_time, |failure| restart(window, failure)))
-        .remedy_if(more_workers(window, seen))
-        // What the applier reads and burns is counted as the server's.
-        .explains(&[rows_read_waste::CAUSE.name, cpu_saturated::CAUSE.name])
+        .remedy(match (failure, &blocked) {
+            (Some(failure), _) => restart(window, failure),
+            (None, Some(blocked)) => blocked.remedy(),
+            (None, None) => what_takes_the_time(),
+        })
+        .remedy_if(more_workers(window, seen).filter(|_| blocked.is_none()))
+        .root(blocked.as_ref().and_then(Blocked::root))
+        .explains(explained)
         .finding()
 }
 
@@ -393,7 +456,7 @@ pub(crate) mod examples {
         }
     }
 
-    fn replica(behind: fn(f64) -> f64) -> Build {
+    pub(super) fn replica(behind: fn(f64) -> f64) -> Build {
         Build::busy("8.0.36").variable("replica_parallel_workers", "1").each(|at_s, server, _| {
             server.replication = answer(at_s, vec![channel(behind(at_s))]);
             if let Reading::Available { value: threads, .. } = &mut server.threads {
@@ -451,7 +514,7 @@ pub(crate) mod examples {
         assert_eq!(finding.evidence[0].expected, "<= 3601");
     }
 
-    fn found(window: &Window) -> Finding {
+    pub(super) fn found(window: &Window) -> Finding {
         match evaluate(window) {
             Outcome::Fired(finding) => finding,
             other => panic!("{other:?}"),
@@ -492,6 +555,38 @@ pub(crate) mod examples {
             "nobody knows"
         );
         assert_eq!(evaluate(&stopped("")), Outcome::Clear);
+    }
+
+    #[test]
+    fn an_applier_that_somebody_stopped_is_a_note_while_changes_arrive() {
+        let stopped = |received_per_s: f64| {
+            replica(|_| 0.0)
+                .each(move |at_s, server, _| {
+                    let stopped = ReplicaChannel {
+                        applier_running: "No".into(),
+                        behind_s: None,
+                        received_file: "bin.000001".into(),
+                        received_position: Some((9e5 + received_per_s * at_s) as u64),
+                        applied_file: "bin.000001".into(),
+                        applied_position: Some(13_000),
+                        ..channel(0.0)
+                    };
+                    server.replication = answer(at_s, vec![stopped]);
+                })
+                .window()
+        };
+        let finding = found(&stopped(2e4));
+        assert!(finding.headline.contains("was stopped by somebody"), "{}", finding.headline);
+        assert_eq!(finding.severity, spindoctor_model::Severity::Note);
+        assert_eq!(finding.remedies[0].statement, "START REPLICA SQL_THREAD");
+        assert_eq!(evaluate(&stopped(0.0)), Outcome::Clear, "nothing arrives");
+    }
+
+    #[test]
+    fn workers_that_wait_for_each_other_are_not_slow() {
+        let finding =
+            found(&delayed(|at_s| 20.0 + at_s, None, "Waiting for dependent transaction to commit"));
+        assert!(finding.why.starts_with("Transactions depend on each other"), "{}", finding.why);
     }
 
     #[test]

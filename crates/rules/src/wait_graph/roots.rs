@@ -103,12 +103,17 @@ pub(crate) fn root_behind(graph: &WaitGraph, kinds: &[LockKind]) -> Option<WaitR
 
 /// Each root behind which threads wait whose own wait is of one of these kinds, with how many, the most first.
 pub(crate) fn roots_behind(graph: &WaitGraph, kinds: &[LockKind]) -> Vec<(usize, WaitRoot)> {
-    let waiters_of = waiters_of(graph);
     let such: BTreeSet<u32> =
         graph.edges.iter().filter(|edge| kinds.contains(&edge.kind)).map(|edge| edge.waiter).collect();
+    roots_before(graph, &such)
+}
+
+/// Each root behind which some of these threads wait, with how many of them, the most first.
+pub(crate) fn roots_before(graph: &WaitGraph, such: &BTreeSet<u32>) -> Vec<(usize, WaitRoot)> {
+    let waiters_of = waiters_of(graph);
     let behind_it = |root: &WaitRoot| {
         let thread = root.thread.map(Held::Thread).unwrap_or(Held::Unseen(root.kind, &root.object));
-        behind(&waiters_of, &thread).intersection(&such).count()
+        behind(&waiters_of, &thread).intersection(such).count()
     };
     let roots = roots(graph).into_iter().filter(|root| root.thread.is_some());
     let mut counted: Vec<(usize, WaitRoot)> =

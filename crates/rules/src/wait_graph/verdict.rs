@@ -8,7 +8,7 @@ use spindoctor_model::{Remedy, Root, Sample, WaitGraph, Window};
 
 use super::doing::ROLLING_BACK;
 use super::metadata::lock_name;
-use super::roots::{root_behind, roots_behind, second_of_chain};
+use super::roots::{root_behind, roots_before, roots_behind, second_of_chain};
 use super::{Readings, build};
 use crate::sessions;
 
@@ -37,6 +37,27 @@ impl<'a> Verdict<'a> {
         let graph = graph(window, sample);
         let roots = roots_behind(&graph, kinds).into_iter();
         roots.filter_map(|(behind, root)| Some((behind, Self::from_root(&graph, sample, root)?))).collect()
+    }
+
+    /// The session, no such thread itself, behind which most of such threads wait for what it holds of these kinds.
+    pub(crate) fn before(
+        window: &'a Window,
+        sample: &'a Sample,
+        kinds: &[LockKind],
+        such: impl Fn(&ServerThread) -> bool,
+    ) -> Option<Self> {
+        let graph = graph(window, sample);
+        let listed = |id: Option<u64>| sessions::session(&sample.server, id?);
+        let waiting =
+            (0..).zip(&graph.threads).filter(|(_, thread)| listed(thread.connection_id).is_some_and(&such));
+        let waiting = waiting.map(|(at, _)| at).collect();
+        let is_session = |root: &Self| {
+            kinds.contains(&root.root.kind)
+                && listed(Some(root.connection_id))
+                    .is_some_and(|thread| thread.is_connection && !such(thread))
+        };
+        let roots = roots_before(&graph, &waiting).into_iter();
+        roots.filter_map(|(_, root)| Self::from_root(&graph, sample, root)).find(is_session)
     }
 
     fn from_root(graph: &WaitGraph, sample: &'a Sample, root: WaitRoot) -> Option<Self> {

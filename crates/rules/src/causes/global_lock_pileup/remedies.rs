@@ -10,7 +10,8 @@ use crate::sessions;
 use crate::wait_graph::Verdict;
 
 /// What the end of a session costs that holds a lock of the whole server.
-const SPOILT: &str = "The backup or whatever it locked for is spoilt; an open transaction is rolled back.";
+pub(in crate::causes) const SPOILT: &str =
+    "The backup or whatever it locked for is spoilt; an open transaction is rolled back.";
 
 /// What the end of a statement costs that locks nothing itself.
 const STATEMENT_LOST: &str = "That statement is lost; what it changed is rolled back.";
