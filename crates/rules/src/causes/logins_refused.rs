@@ -1,5 +1,7 @@
 //! `logins-refused`: the server refuses logins for another reason than max_connections.
 
+mod named;
+
 use std::collections::BTreeMap;
 
 use spindoctor_model::number::{counted, whole};
@@ -12,6 +14,8 @@ use crate::logged;
 use crate::rank::{CRITICAL_FROM, NOTE, WARNING_FROM};
 use crate::sessions::{Waiting, mean};
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
+
+use named::Named;
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -78,6 +82,8 @@ const SERVES: f64 = 0.5;
 
 /// Why they were refused, as far as it shows.
 enum Reason {
+    /// An error's number or a variable says it.
+    Named(Named),
     /// This account has so many connections open, and gets no more.
     AtLimit(String, u64),
     /// The server denied access.
@@ -146,20 +152,23 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             "The server denied access: a wrong password or account (error 1045), or a database that is not for this account (1044)."
                 .to_owned()
         }
-        Reason::Login => {
-            "They came as far as a login, and no further: clients see the reason as error 1226, 1203, 1045, 1044, 1049 or 1129.".to_owned()
-        }
-        Reason::Unknown => {
-            "The server does not count the reasons: clients see it as error 1226, 1203, 1045 or 1129. What opens the port and closes it \
-             counts, too, as load balancers do to see whether the server is there."
-                .to_owned()
-        }
+        Reason::Named(named) => named.why().to_owned(),
+        Reason::Login => format!(
+            "They came as far as a login, and no further: clients see the reason as error {}.",
+            numbers(window, &["1226", "1203", "1045", "1044", "1049", "1129"])
+        ),
+        Reason::Unknown => format!(
+            "The server does not count the reasons: clients see it as error {}. What opens the port and closes it counts, too, as load \
+             balancers do to see whether the server is there.",
+            numbers(window, &["1226", "1203", "1045", "1129"])
+        ),
     };
     let headline = format!(
         "{per_s:.1} logins a second are refused, {:.0} % of all{}",
         share * 100.0,
         match &reason {
             Reason::AtLimit(account, _) => format!(": {account} has as many connections as it may have"),
+            Reason::Named(named) => format!(": {}", named.headline()),
             Reason::Denied => ": access denied".to_owned(),
             Reason::Login | Reason::Unknown => String::new(),
         }
@@ -204,7 +213,19 @@ fn name(user: &str, host: &str) -> String {
     if host.is_empty() { user.to_owned() } else { format!("{user}@{host}") }
 }
 
+/// `1226, 1203 or 1045`: what clients may see, with what this server's variables add.
+fn numbers(window: &Window, always: &[&'static str]) -> String {
+    let mut all = always.to_vec();
+    all.extend(named::others(window));
+    let last = all.pop().unwrap_or_default();
+    format!("{} or {last}", all.join(", "))
+}
+
 fn reason(window: &Window, per_s: f64, refused: f64) -> Reason {
+    let by_number = Named::by_number(window, MOST_OF_THEM * refused);
+    if let Some(named) = by_number.or_else(|| Named::by_variable(window)) {
+        return Reason::Named(named);
+    }
     let of_accounts = silent(window).into_iter().find(|one| one.per_s >= MOST_OF_THEM * per_s);
     if let Some(one) = of_accounts.as_ref().filter(|one| one.open > 0) {
         return Reason::AtLimit(name(&one.user, &one.host), one.open);
@@ -300,6 +321,8 @@ fn remedies(window: &Window, reason: &Reason, is_mariadb: bool) -> Vec<Remedy> {
     };
     match reason {
         Reason::AtLimit(account, open) => vec![limit(account, *open), shrink],
+        Reason::Named(Named::HostBlocked) => vec![hosts],
+        Reason::Named(named) => named.remedies(is_mariadb).into_iter().chain([look]).collect(),
         Reason::Denied => vec![look],
         Reason::Login | Reason::Unknown => vec![look, hosts],
     }
@@ -314,7 +337,7 @@ pub(crate) mod examples {
     use crate::testing::{Build, answer, session};
 
     /// So many logins a second, all refused.
-    fn refusing(version: &str, per_s: f64) -> Build {
+    pub(crate) fn refusing(version: &str, per_s: f64) -> Build {
         Build::busy(version)
             .counter("Aborted_connects", per_s)
             .counter("Connections", per_s + 0.2)
@@ -349,7 +372,7 @@ pub(crate) mod examples {
         Build::busy("9.7.4").no_session(spindoctor_model::NoSessionKind::Silent).window()
     }
 
-    fn found(window: &Window) -> Option<Finding> {
+    pub(crate) fn found(window: &Window) -> Option<Finding> {
         match evaluate(window) {
             Outcome::Fired(finding) => Some(finding),
             Outcome::Clear | Outcome::NotEnoughEvidence(_) => None,
