@@ -1,11 +1,13 @@
 //! How findings rank and how severe they are: the only place that knows.
 //!
 //! A finding's score is its share of the session time: the part that would be gone with its cause
-//! ([`crate::Costs`]). Findings stand in order of score, with one correction: a finding that explains another stands before
-//! it. Curing the explaining one cures the other: the report of a server that is throttled *because* it spins names the spinning
+//! ([`crate::Costs`]). Findings stand in order of severity and score, with one correction: a finding that explains another stands
+//! before it. Curing the explaining one cures the other: the report of a server that is throttled *because* it spins names the spinning
 //! first. The other finding costs no more than the one that explains it, so it weighs no more; clients that cannot connect are in
 //! no session time, and what keeps them out weighs as much as they do. A finding that is too small to be noticed explains no
 //! warning.
+
+use std::cmp::Ordering;
 
 use spindoctor_model::{Finding, Severity};
 
@@ -51,7 +53,7 @@ pub fn rank(mut findings: Vec<Finding>) -> Vec<Finding> {
     }
     let is_at_the_door =
         |finding: &Finding| find(&finding.cause).is_some_and(|cause| matches!(cause.costs, Costs::Elsewhere));
-    let mut weights: Vec<f64> = findings.iter().map(|finding| finding.score).collect();
+    let mut weights: Vec<Weight> = findings.iter().map(Weight::of).collect();
     // A chain of explanations is at most as long as there are findings.
     for _ in 0..findings.len() {
         for (at, finding) in findings.iter().enumerate() {
@@ -69,7 +71,7 @@ pub fn rank(mut findings: Vec<Finding>) -> Vec<Finding> {
             let most = (0..findings.len())
                 .filter(|&other| explains_it(&findings[other]))
                 .map(|other| weights[other]);
-            if let Some(most) = most.reduce(f64::max) {
+            if let Some(most) = most.reduce(Weight::max) {
                 weights[at] = weights[at].min(most);
             }
         }
@@ -83,7 +85,7 @@ pub fn rank(mut findings: Vec<Finding>) -> Vec<Finding> {
         };
         let heaviest = |candidates: Vec<usize>| {
             candidates.into_iter().max_by(|&a, &b| {
-                weights[a].total_cmp(&weights[b]).then_with(|| findings[b].cause.cmp(&findings[a].cause))
+                weights[a].cmp(&weights[b]).then_with(|| findings[b].cause.cmp(&findings[a].cause))
             })
         };
         let next = heaviest((0..findings.len()).filter(|&at| !is_explained(at)).collect())
@@ -94,6 +96,40 @@ pub fn rank(mut findings: Vec<Finding>) -> Vec<Finding> {
     }
     ranked
 }
+
+/// What decides between two findings. A wait of few sessions is no alarm though it is all the time that there is: what is critical
+/// stands before it.
+#[derive(Debug, Clone, Copy)]
+struct Weight {
+    severity: Severity,
+    score: f64,
+}
+
+impl Weight {
+    fn of(finding: &Finding) -> Self {
+        Self { severity: finding.severity, score: finding.score }
+    }
+}
+
+impl Ord for Weight {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.severity.cmp(&other.severity).then_with(|| self.score.total_cmp(&other.score))
+    }
+}
+
+impl PartialOrd for Weight {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Weight {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Weight {}
 
 /// Takes from ranked findings what those before them claim already, so that no second of session time counts twice: scores of
 /// findings that no other explains add up to 1 at most. Clients at the door are in no session time.
@@ -141,6 +177,12 @@ mod tests {
     #[test]
     fn the_costliest_comes_first() {
         assert_eq!(order(vec![finding("a", 0.1, &[]), finding("b", 0.4, &[])]), ["b", "a"]);
+    }
+
+    #[test]
+    fn what_is_critical_stands_before_a_warning_of_more_time() {
+        let few = Finding { severity: Severity::Warning, ..finding("few-sessions", 0.96, &[]) };
+        assert_eq!(order(vec![few, finding("critical", 0.43, &[])]), ["critical", "few-sessions"]);
     }
 
     #[test]
