@@ -87,7 +87,7 @@ mod tests {
     type Session = (Option<u64>, Option<u64>, String);
 
     /// The sessions and the locks of a text's window: connection, number, command; owner's connection.
-    fn of(text: &str) -> (Vec<Session>, Vec<Option<u64>>) {
+    fn sessions_and_owners(text: &str) -> (Vec<Session>, Vec<Option<u64>>) {
         let parts = recognise("x", text);
         let window = window(&parts);
         let server = &window.samples.last().unwrap().server;
@@ -106,7 +106,7 @@ mod tests {
         let threads = "| THREAD_ID | PROCESSLIST_ID | PROCESSLIST_USER | PROCESSLIST_COMMAND | PROCESSLIST_TIME | PROCESSLIST_INFO |\n\
                        | 90 | 12 | app | Sleep | 318 | NULL |\n";
         for text in [format!("{LOCKS}{threads}"), format!("{threads}\n{LOCKS}")] {
-            let (sessions, owners) = of(&text);
+            let (sessions, owners) = sessions_and_owners(&text);
             let wanted = [(Some(12), Some(90), "Sleep".to_owned()), (None, Some(91), "Query".to_owned())];
             assert_eq!(sessions, wanted, "{text}");
             assert_eq!(owners, [None, Some(12)]);
@@ -115,8 +115,9 @@ mod tests {
 
     #[test]
     fn a_list_of_numbers_gives_all_their_connections() {
-        let (sessions, owners) =
-            of(&format!("{LOCKS}| THREAD_ID | PROCESSLIST_ID |\n| 90 | 12 |\n| 91 | 13 |\n"));
+        let (sessions, owners) = sessions_and_owners(&format!(
+            "{LOCKS}| THREAD_ID | PROCESSLIST_ID |\n| 90 | 12 |\n| 91 | 13 |\n"
+        ));
         assert_eq!(
             sessions.iter().map(|(connection, ..)| *connection).collect::<Vec<_>>(),
             [Some(12), Some(13)]
@@ -142,7 +143,7 @@ mod tests {
     #[test]
     fn beside_a_list_without_numbers_no_session_is_added() {
         let list = "| Id | User | Command | Time | State | Info |\n| 13 | app | Query | 9 | Waiting for table metadata lock | ALTER TABLE stock ADD a INT |\n";
-        let (sessions, owners) = of(&format!("{LOCKS}{list}"));
+        let (sessions, owners) = sessions_and_owners(&format!("{LOCKS}{list}"));
         assert_eq!(sessions, [(Some(13), None, "Query".to_owned())]);
         assert_eq!(owners, [None, None]);
     }

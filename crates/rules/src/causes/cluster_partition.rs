@@ -77,7 +77,12 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     {
         return Ok(Some(finding));
     }
-    of_galeras_status(window)
+    // A member of a group has no Galera.
+    let is_member = window.variable("group_replication_group_name").is_some_and(|name| !name.is_empty());
+    match window.missing(|sample| &sample.server.group_members) {
+        Some(why) if is_member => Err(why),
+        _ => of_galeras_status(window),
+    }
 }
 
 /// True for a member of a replication group that lets every commit wait, as it cannot reach the majority.
@@ -431,6 +436,13 @@ pub(crate) mod examples {
         assert_eq!(of(&["ERROR"]).unwrap().0, Severity::Critical);
         assert_eq!(of(&["RECOVERING", "ONLINE"]).unwrap().0, Severity::Warning);
         assert_eq!(of(&["ONLINE", "RECOVERING"]), None, "another one joins");
+        let not_read = Build::busy("9.7.4")
+            .variable("group_replication_group_name", "6a1f0c52-3f0e-4c8e-9d53-0f9b7f1d2c11")
+            .each(|_, server, _| {
+                server.group_members = spindoctor_model::Reading::Unavailable(Unavailable::because("denied"));
+            })
+            .window();
+        assert!(examine(&not_read).is_err(), "a member whose list is not read is not called well");
     }
 
     #[test]

@@ -23,8 +23,9 @@ pub const CAUSE: Cause = Cause {
     title: "the server refuses logins for another reason than max_connections",
     what: "A login ends with an error before the client can send a statement: the account has as many connections as it may have \
            (max_user_connections, error 1226 or 1203), the password or the account is wrong (1045), the database is not there or \
-           not for this account (1049, 1044), or the server blocks the client's host after max_connect_errors broken handshakes \
-           (1129). The server has room, and does well; for these clients it is down.",
+           not for this account (1049, 1044), the server blocks the client's host after max_connect_errors broken handshakes (1129), or \
+           takes no logins of that kind: offline_mode (3032), require_secure_transport (3159), a locked account (3118, 4151) or one that \
+           is blocked after wrong passwords (3955, 4150). The server has room, and does well; for these clients it is down.",
     why_it_hurts: "Clients get no work done and try again, most of them at once. Pools that are open already go on, so that half of an \
                    application works and half does not. Each refused login costs what a login costs.",
     evidence: "Growth of Aborted_connects (less Connection_errors_max_connections, which counts in it: all of them on MariaDB, some on MySQL) against growth of \

@@ -95,7 +95,7 @@ impl Pileup<'_> {
             }
             () if self.through_flush => {
                 "A FLUSH TABLES WITH READ LOCK holds its lock already and waits for this statement to give its table \
-                 back; whoever wants what the FLUSH locks queues behind it."
+                 back; each session that wants what the FLUSH locks queues behind it."
             }
             () if self.is_a_guess && culprit.described().statement.starts_with("idle") => {
                 "Who holds the lock could not be read. It is inferred: this session alone was there before the first of them began to \
