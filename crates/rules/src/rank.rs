@@ -53,7 +53,7 @@ pub fn rank(mut findings: Vec<Finding>) -> Vec<Finding> {
     }
     let is_at_the_door =
         |finding: &Finding| find(&finding.cause).is_some_and(|cause| matches!(cause.costs, Costs::Elsewhere));
-    let mut weights: Vec<Weight> = findings.iter().map(Weight::of).collect();
+    let mut weights: Vec<Weight> = findings.iter().map(Weight::from_finding).collect();
     // A chain of explanations is at most as long as there are findings.
     for _ in 0..findings.len() {
         for (at, finding) in findings.iter().enumerate() {
@@ -106,7 +106,7 @@ struct Weight {
 }
 
 impl Weight {
-    fn of(finding: &Finding) -> Self {
+    fn from_finding(finding: &Finding) -> Self {
         Self { severity: finding.severity, score: finding.score }
     }
 }
