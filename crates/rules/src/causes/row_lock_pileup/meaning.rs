@@ -24,7 +24,7 @@ impl Pileup<'_> {
                 beside(&self.holders.others())
             ),
             None if self.ring.as_ref().is_some_and(Ring::is_undetected) => format!(
-                "{}{on}, and {mean_waiters:.0} sessions stand: InnoDB does not look for deadlocks",
+                "{}{on}, and {mean_waiters:.0} in all are blocked: innodb_deadlock_detect is OFF",
                 self.ring.as_ref().map(Ring::headline).unwrap_or_default()
             ),
             None if self.is_one_list() => format!(

@@ -343,7 +343,7 @@ fn a_ring_that_innodb_does_not_look_for_is_said_and_ended() {
     let Outcome::Fired(finding) = evaluate(&window("OFF")) else { panic!("it fires") };
     assert_eq!(
         finding.headline,
-        "2 sessions wait for each other on shop.counters, and 10 sessions stand: InnoDB does not look for deadlocks"
+        "2 sessions wait for each other on shop.counters, and 10 in all are blocked: innodb_deadlock_detect is OFF"
     );
     let statements: Vec<&str> = finding.remedies.iter().map(|remedy| remedy.statement.as_str()).collect();
     assert!(statements[0].starts_with("KILL 2"), "{statements:?}");
