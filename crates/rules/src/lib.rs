@@ -40,6 +40,7 @@ pub mod spin_fit;
 mod spin_samples;
 mod stack_evidence;
 mod stall;
+mod statement_log;
 #[cfg(test)]
 mod testing;
 mod throttled;

@@ -57,6 +57,7 @@ mod semi_sync_wait;
 mod server_frozen;
 mod server_stopped;
 mod spin_burn;
+mod statement_log_contention;
 mod statements_refused;
 mod statistics_stall;
 mod storage_stalled;
@@ -114,6 +115,7 @@ pub const SCENARIOS: &[&Scenario] = &[
     &table_lock_pileup::SCENARIO,
     &user_lock_pileup::SCENARIO,
     &query_cache_contention::SCENARIO,
+    &statement_log_contention::SCENARIO,
     &global_lock_pileup::SCENARIO,
     &dictionary_stall::SCENARIO,
     &file_extension_stall::SCENARIO,

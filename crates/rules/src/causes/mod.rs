@@ -51,6 +51,7 @@ pub mod semi_sync_wait;
 pub mod server_stopped;
 pub mod spin_burn;
 pub mod spin_too_short;
+pub mod statement_log_contention;
 pub mod statements_refused;
 pub mod statistics_stall;
 pub mod storage_stalled;
@@ -92,6 +93,7 @@ pub const CAUSES: &[Cause] = &[
     table_lock_pileup::CAUSE,
     user_lock_pileup::CAUSE,
     query_cache_contention::CAUSE,
+    statement_log_contention::CAUSE,
     global_lock_pileup::CAUSE,
     dictionary_stall::CAUSE,
     file_extension_stall::CAUSE,

@@ -3,6 +3,7 @@
 use spindoctor_model::{Evidence, Finding, Remedy, SessionTime, TimeClass, Window};
 
 use crate::since_start::{self, SinceStart};
+use crate::statement_log::StatementLog;
 use crate::time_model::InClasses;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
@@ -67,7 +68,7 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
         let likely = if blocker.root.is_inferred { "most likely holds" } else { "holds" };
         format!(": connection {} {likely} it", blocker.connection_id)
     });
-    let log = Log::kept_in_a_table(window);
+    let log = StatementLog::of_every_statement(window).filter(|_| StatementLog::is_in_a_table(window));
     let culprit = match log {
         Some(log) => {
             format!(": most likely that of {}, into which the server writes each statement", log.table)
@@ -90,7 +91,7 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
                     "SHOW GLOBAL VARIABLES",
                 )
             }))
-            .remedy_if(log.map(|log| log.remedy(window)))
+            .remedy_if(log.map(|log| log_no_more(log, window)))
             .remedy_if(blocker.as_ref().and_then(|blocker| blocker.remedy("The table is free when it ends.")).map(|kill| Remedy {
                 risk: "Rows of a table without transactions that its statement changed stay changed; nothing rolls back.".into(),
                 ..kill
@@ -109,47 +110,18 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
     )
 }
 
-/// A log of statements that is kept in a table of the server's own, of the engine CSV: who writes to it locks it whole
-/// (sql/log.cc, Log_to_csv_event_handler).
-#[derive(Debug, Clone, Copy)]
-struct Log {
-    switch: &'static str,
-    table: &'static str,
-}
-
-/// The slow log takes every statement, or nearly, below so many seconds. Chosen: the default is 10.
-const ALL_ARE_SLOW_S: f64 = 0.01;
-
-impl Log {
-    /// The one that takes every statement.
-    fn kept_in_a_table(window: &Window) -> Option<Self> {
-        let variables = window.latest(|sample| &sample.server.variables)?;
-        let into_table = window.variable("log_output")?.to_ascii_uppercase().contains("TABLE");
-        let is_on = |name: &str| into_table && variables.switch(name) == Some(true);
-        if is_on("general_log") {
-            return Some(Self { switch: "general_log", table: "mysql.general_log" });
-        }
-        // MariaDB 10.11 calls the switch log_slow_query as well.
-        let all_are_slow =
-            window.variable_number("long_query_time").is_some_and(|least_s| least_s <= ALL_ARE_SLOW_S);
-        (is_on("slow_query_log") && all_are_slow)
-            .then_some(Self { switch: "slow_query_log", table: "mysql.slow_log" })
-    }
-
-    fn remedy(self, window: &Window) -> Remedy {
-        let before = window.variable("log_output").unwrap_or("TABLE");
-        Remedy {
-            statement: format!(
-                "SET GLOBAL {} = OFF; or, where the log is wanted: SET GLOBAL log_output = 'FILE'",
-                self.switch
-            ),
-            why: format!("Each statement then need not wait until it may write to {}.", self.table),
-            dynamic: true,
-            risk:
-                "What is logged afterwards is not in the table; a log file of all statements grows quickly."
-                    .into(),
-            undo: format!("SET GLOBAL {} = ON; SET GLOBAL log_output = '{before}'", self.switch),
-        }
+/// What ends the waits for the table that every statement is logged into.
+fn log_no_more(log: StatementLog, window: &Window) -> Remedy {
+    let before = window.variable("log_output").unwrap_or("TABLE");
+    Remedy {
+        statement: format!(
+            "SET GLOBAL {} = OFF; or, where the log is wanted: SET GLOBAL log_output = 'FILE'",
+            log.switch
+        ),
+        why: format!("Each statement then need not wait until it may write to {}.", log.table),
+        dynamic: true,
+        risk: "What is logged afterwards is not in the table; a log file of all statements grows quickly.".into(),
+        undo: format!("SET GLOBAL {} = ON; SET GLOBAL log_output = '{before}'", log.switch),
     }
 }
 

@@ -151,6 +151,16 @@ pub(super) const WAITS: &[(&str, TimeClass)] = &[
     // sql/sql_cache.cc
     ("Query_cache::lock", QueryCache),
     ("Query_cache::try_lock", QueryCache),
+    // sql/log.cc: each log has one mutex, under which a line is written; one that is kept in a table waits above, for the table
+    ("File_query_log::write_general", StatementLog),
+    ("File_query_log::write_slow", StatementLog),
+    ("MYSQL_QUERY_LOG::write", StatementLog),
+    ("Log_to_file_event_handler::log_general", StatementLog),
+    ("Log_to_file_event_handler::log_slow", StatementLog),
+    ("Query_logger::general_log_write", StatementLog),
+    ("Query_logger::slow_log_write", StatementLog),
+    ("LOGGER::general_log_write", StatementLog),
+    ("LOGGER::slow_log_print", StatementLog),
     // buf/buf0lru.cc
     ("buf_LRU_get_free_block", FreePage),
     // buf/buf0rea.cc, buf/buf0buf.cc
@@ -319,6 +329,7 @@ pub(super) const STATES: &[(&str, TimeClass)] = &[
     ("waiting for event metadata lock", MetadataLock),
     ("waiting for acl cache lock", PrivilegeCache),
     ("waiting for query cache lock", QueryCache),
+    ("logging slow query", StatementLog),
     ("waiting for semi-sync ack", SemiSync),
     ("waiting for prior transaction to", CommitOrder),
     ("waiting for preceding transaction to commit", CommitOrder),

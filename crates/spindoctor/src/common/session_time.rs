@@ -162,7 +162,7 @@ fn colour(class: TimeClass) -> (Style, &'static str) {
         AutoIncrementLock, Commit, CommitDelay, CommitOrder, ConcurrencyTicket, Cpu, CpuQueue, CpuQuota,
         CpuTaken, DiskFull, FreePage, Galera, GlobalLock, Kernel, Latch, LogSpace, Login, MetadataLock,
         Mutex, Network, Other, PageFault, PrivilegeCache, PurgeDelay, QueryCache, Read, Rollback, RowLock,
-        Running, SemiSync, Spin, Stopped, TableCache, TableLock, UserLock, Write,
+        Running, SemiSync, Spin, StatementLog, Stopped, TableCache, TableLock, UserLock, Write,
     };
     let (ansi, hex) = match class {
         Cpu | Running => (AnsiColor::Green, "#2e8b57"),
@@ -178,7 +178,7 @@ fn colour(class: TimeClass) -> (Style, &'static str) {
         UserLock => (AnsiColor::Red, "#a83a5b"),
         GlobalLock => (AnsiColor::Red, "#6f1d1b"),
         Latch => (AnsiColor::BrightRed, "#e07a8b"),
-        Mutex | QueryCache | PrivilegeCache => (AnsiColor::BrightRed, "#c9667f"),
+        Mutex | QueryCache | StatementLog | PrivilegeCache => (AnsiColor::BrightRed, "#c9667f"),
         TableCache | ConcurrencyTicket => (AnsiColor::BrightRed, "#e3a0a0"),
         Commit => (AnsiColor::Blue, "#2b62a8"),
         CommitDelay | CommitOrder => (AnsiColor::BrightBlue, "#6f9fd8"),
