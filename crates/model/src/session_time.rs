@@ -121,7 +121,7 @@ time_classes! {
     Mutex, "mutex";
     /// The mutex of MariaDB's and old MySQL's query cache.
     QueryCache, "query cache";
-    /// Writing a statement to the general or the slow log, and the mutex before it.
+    /// Writing a statement to the general, the slow or an audit log, and the mutex before it.
     StatementLog, "log of statements";
     /// The cache of accounts and privileges.
     PrivilegeCache, "privilege cache";

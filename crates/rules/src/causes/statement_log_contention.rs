@@ -1,7 +1,8 @@
-//! `statement-log-contention`: statements wait to be written to the general or the slow log.
+//! `statement-log-contention`: statements wait to be written to the general, the slow or an audit log.
 
 use spindoctor_model::{Evidence, Remedy, SessionTime, TimeClass, Window};
 
+use crate::draft::Draft;
 use crate::statement_log::{self, StatementLog};
 use crate::time_model::InClasses;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
@@ -9,25 +10,27 @@ use crate::{Cause, Costs, Outcome, Rule, Stacks};
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
     name: "statement-log-contention",
-    title: "statements wait to be written to the general or the slow log",
+    title: "statements wait to be written to a log of statements",
     what: "The general log takes every statement before it runs, the slow log each that took longer than long_query_time, after it \
            ran. Each log has one mutex, under which the session itself formats the line and hands it to the kernel: one write for \
-           each statement. Where many sessions log, they queue before that mutex; where the file's disk is slow or full, the \
-           kernel holds the one that writes, and all others behind it.",
+           each statement. An audit plugin is asked about each statement, too, and writes under a lock of its own. Where many sessions \
+           log, they queue; where the file's disk is slow or full, the kernel holds the one that writes, and all others behind it.",
     why_it_hurts: "Whatever the statements do, they pass one by one. A log that was switched on to look at something, and left on, \
                    costs a busy server a large part of its throughput, and its file grows until the disk is full. A log on a disk \
                    or network share that hangs stops every session.",
-    evidence: "Sessions whose stacks wait below the functions that write these logs (File_query_log, MYSQL_QUERY_LOG), or in the \
-               state `logging slow query`: from 5 % of the session time and half a session on. Beside it general_log, \
+    evidence: "Sessions whose stacks wait below the functions that write these logs (File_query_log, MYSQL_QUERY_LOG) or that ask a \
+               plugin about a statement (mysql_audit_notify, mysql_event_tracking_...), or that are in the state `logging slow \
+               query`: from 5 % of the session time and half a session on. Beside it general_log, \
                slow_query_log, long_query_time and log_output. A log that is kept in a table (log_output=TABLE) locks that table \
                instead: table-lock-pileup.",
-    looks_alike: "Mutexes that are not a log's have the class mutex. An audit plugin writes a log of its own under a lock of its own: \
-                  its functions stand in the evidence of unnamed-wait. What a server spends on formatting is CPU, and no wait.",
+    looks_alike: "Mutexes that are not a log's have the class mutex. A plugin that delays connections makes logins wait: unnamed-wait \
+                  says so. What a server spends on formatting is CPU, and no wait.",
     remedies: "Switch the log off: SET GLOBAL general_log = OFF. For the slow log a long_query_time that few statements reach; \
                performance_schema's statement summary has what most people read the log for. A log that has to stay belongs on \
-               a disk of its own that answers fast.",
+               a disk of its own that answers fast, an audit plugin's behind a buffer (audit_log_strategy).",
     safety: "Switching a log off loses what is not logged afterwards, and nothing else. A session copies long_query_time when it \
-             connects: connections that are there keep theirs, and slow_query_log = OFF acts on all at once.",
+             connects: connections that are there keep theirs, and slow_query_log = OFF acts on all at once. While one session hangs \
+             in the write itself, SET GLOBAL waits for it as well: free the disk first. An audit may be somebody's obligation.",
     references: &[
         "https://dev.mysql.com/doc/refman/9.4/en/query-log.html",
         "https://dev.mysql.com/doc/refman/9.4/en/slow-query-log.html",
@@ -60,8 +63,9 @@ const PROPOSED_S: f64 = 0.5;
 
 fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
     let Some(waits) = InClasses::from_time(time, &[TimeClass::StatementLog]) else { return Outcome::Clear };
-    let log = named(time).or_else(|| StatementLog::of_every_statement(window));
-    let name = log.map_or("general or the slow log", |log| log.name);
+    let is_audit = is_audit(time);
+    let log = named(time).or_else(|| StatementLog::of_every_statement(window)).filter(|_| !is_audit);
+    let name = if is_audit { "log of an audit plugin" } else { log.map_or("general or the slow log", |log| log.name) };
     let mut draft = waits
         .draft(
             &CAUSE,
@@ -80,7 +84,30 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
     }
     let file = log.and_then(|log| window.variable(log.file));
     draft = draft.evidence_if(file.map(|file| Evidence::new("its file", file, "", "SHOW GLOBAL VARIABLES")));
-    Outcome::Fired(remedies(window, log).into_iter().fold(draft, crate::draft::Draft::remedy).finding())
+    let remedies = if is_audit { vec![ask_of_the_plugin()] } else { remedies(window, log) };
+    Outcome::Fired(remedies.into_iter().fold(draft, Draft::remedy).finding())
+}
+
+/// True where most of them wait below a function that asks a plugin about the statement.
+fn is_audit(time: &SessionTime) -> bool {
+    let share = time.classes.iter().find(|one| one.class == TimeClass::StatementLog);
+    share.and_then(|share| share.seen.first()).is_some_and(|(seen, _)| {
+        seen.contains("mysql_audit_") || seen.contains("mysql_event_tracking_")
+    })
+}
+
+/// Which plugin it is, the list of plugins says.
+fn ask_of_the_plugin() -> Remedy {
+    Remedy {
+        statement: "SHOW PLUGINS; SHOW GLOBAL VARIABLES LIKE '%audit%'".into(),
+        why: "They name the plugin and what it writes. MariaDB: SET GLOBAL server_audit_logging = OFF, or fewer kinds of event in \
+              server_audit_events. Percona Server: audit_log_policy = NONE or LOGINS; audit_log_strategy = ASYNCHRONOUS writes behind \
+              a buffer, from the next start on."
+            .into(),
+        dynamic: true,
+        risk: "Looking costs nothing. An audit may be somebody's obligation: ask before it is switched off.".into(),
+        undo: String::new(),
+    }
 }
 
 /// The log that most of them were seen to write to.
@@ -204,6 +231,17 @@ pub(crate) mod examples {
         let finding = crate::diagnose(&window).findings.remove(0);
         assert_eq!(finding.cause, CAUSE.name);
         assert!(finding.headline.contains("to the slow log"), "{}", finding.headline);
+    }
+
+    #[test]
+    fn an_audit_plugin_is_no_log_of_the_server_and_is_not_switched_off_unasked() {
+        let frames: &[&str] =
+            &["__lll_lock_wait", "pthread_mutex_lock", "mysql_audit_notify", "dispatch_command", "do_command"];
+        let finding = crate::diagnose(&waiting(30, frames).window()).findings.remove(0);
+        assert_eq!(finding.cause, CAUSE.name);
+        assert!(finding.headline.contains("to the log of an audit plugin"), "{}", finding.headline);
+        assert!(finding.remedies[0].statement.starts_with("SHOW PLUGINS"), "{:?}", finding.remedies);
+        assert_eq!(finding.remedies.len(), 1);
     }
 
     #[test]

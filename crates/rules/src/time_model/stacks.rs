@@ -151,6 +151,8 @@ impl StackWork {
                 {
                     TimeClass::PrivilegeCache
                 }
+                // Plugins are asked about connections, too.
+                TimeClass::StatementLog if is_login => TimeClass::Login,
                 class => class,
             }),
             mutex: has(|role| role.is_mutex).then(|| match () {

@@ -161,6 +161,13 @@ pub(super) const WAITS: &[(&str, TimeClass)] = &[
     ("Query_logger::slow_log_write", StatementLog),
     ("LOGGER::general_log_write", StatementLog),
     ("LOGGER::slow_log_print", StatementLog),
+    // sql/sql_audit.cc, sql/sql_event_tracking_to_audit_event_mapping.cc: plugins that are asked about each statement
+    ("mysql_audit_notify", StatementLog),
+    ("mysql_audit_table_access_notify", StatementLog),
+    ("mysql_event_tracking_command_notify", StatementLog),
+    ("mysql_event_tracking_general_notify", StatementLog),
+    ("mysql_event_tracking_query_notify", StatementLog),
+    ("mysql_event_tracking_table_access_notify", StatementLog),
     // buf/buf0lru.cc
     ("buf_LRU_get_free_block", FreePage),
     // buf/buf0rea.cc, buf/buf0buf.cc
