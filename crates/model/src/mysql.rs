@@ -524,9 +524,15 @@ pub struct GroupMember {
     pub role: String,
     /// True for the server that was asked; None where the source does not say.
     pub is_self: Option<bool>,
+    /// Transactions that it received and has not certified yet; None where the source does not say, as on 5.7.
+    pub to_certify: Option<u64>,
+    /// Transactions of other members that are certified and that it has not applied yet; None where the source does not say.
+    pub to_apply: Option<u64>,
 }
 
 impl GroupMember {
+    /// The state of a member whose plugin does not run.
+    pub const OFFLINE: &str = "OFFLINE";
     /// The state of a member that the server which was asked no longer reaches.
     pub const UNREACHABLE: &str = "UNREACHABLE";
     /// That of a member which left its group, or could not join it.
@@ -539,6 +545,11 @@ impl GroupMember {
     pub fn lack_a_majority(members: &[Self]) -> bool {
         let unreachable = members.iter().filter(|one| one.state == Self::UNREACHABLE).count();
         unreachable > 0 && unreachable * 2 >= members.len()
+    }
+
+    /// Where it is: `db2:3306`.
+    pub fn place(&self) -> String {
+        format!("{}:{}", self.host, self.port)
     }
 
     /// How many are in which state: `1 ONLINE, 2 UNREACHABLE`.

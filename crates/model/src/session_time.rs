@@ -139,6 +139,8 @@ time_classes! {
     SemiSync, "semi-sync acknowledgement";
     /// Certification or flow control of Galera.
     Galera, "Galera";
+    /// The agreement of a replication group (Group Replication) on a commit, or its flow control.
+    GroupReplication, "group replication";
     /// Room in the redo log.
     LogSpace, "redo log space";
     /// A free page in the buffer pool.

@@ -48,9 +48,13 @@ pub(crate) fn is_scheduled(user: &str) -> bool {
 pub(crate) fn why_kill_does_nothing(state: &str, statement: &str, frames: &[String]) -> Option<&'static str> {
     match wait_class(state, frames) {
         Some(TimeClass::SemiSync) => return Some(AWAITS_REPLICA),
-        Some(TimeClass::Galera | TimeClass::Commit | TimeClass::CommitDelay | TimeClass::CommitOrder) => {
-            return Some(COMMITS);
-        }
+        Some(
+            TimeClass::Galera
+            | TimeClass::GroupReplication
+            | TimeClass::Commit
+            | TimeClass::CommitDelay
+            | TimeClass::CommitOrder,
+        ) => return Some(COMMITS),
         Some(TimeClass::Rollback) => return Some(ROLLS_BACK),
         // A COMMIT that waits for the lock of a backup gives up when it is killed.
         Some(TimeClass::GlobalLock | TimeClass::MetadataLock) => return None,
@@ -139,6 +143,8 @@ mod tests {
             of(&["ReplSemiSyncMaster::commitTrx", "MYSQL_BIN_LOG::ordered_commit"]),
             Some(AWAITS_REPLICA)
         );
+        // The group agrees on it; the plugin's own functions have no names.
+        assert_eq!(of(&["group_replication.so+0x1704f1", "Trans_delegate::before_commit"]), Some(COMMITS));
         assert_eq!(of(&["row_undo", "trx_rollback_for_mysql"]), Some(ROLLS_BACK));
         // A commit that a backup's lock holds back.
         assert_eq!(of(&["MDL_context::acquire_lock", "ha_commit_trans", "dispatch_command"]), None);

@@ -31,6 +31,7 @@ pub mod proposals;
 pub mod rank;
 mod redo_sync;
 pub mod replica;
+mod replication_group;
 mod row_lock_time;
 mod run_queue;
 mod seen_most;

@@ -1,4 +1,4 @@
-//! A node of a Galera cluster that applies more slowly than the other one writes.
+//! A node of a Galera cluster, or a member of a replication group, that applies more slowly than the other one writes.
 
 use std::time::Duration;
 
@@ -7,8 +7,9 @@ use spindoctor_rules::causes::galera_flow_control::CAUSE;
 
 use super::{Scenario, Suffering, TABLES, symptom};
 use crate::error::{Error, Result};
-use crate::galera::{GaleraNode, second};
+use crate::galera::{self, GaleraNode};
 use crate::load::sessions::Sessions;
+use crate::replication_group;
 use crate::server::{Server, ServerSpec};
 
 /// Clients of the first node, each of which changes its own row without a pause.
@@ -18,27 +19,51 @@ const TABLE_WITHIN: Duration = Duration::from_secs(20);
 /// Part of the time in which the cluster must pause.
 const PAUSED: f64 = 0.3;
 
+/// Transactions that a member of the group may have to apply before flow control acts.
+const TO_APPLY: u64 = 50;
+/// How long a session of the second member keeps the table from its applier, and how long it then lets it go on.
+const KEPT: Duration = Duration::from_millis(300);
+const FREE: Duration = Duration::from_millis(30);
+
 pub(super) const SCENARIO: Scenario = Scenario {
     name: CAUSE.name,
     label: Some(CAUSE.name),
-    story: "Two nodes are a Galera cluster. A table of 40,000 rows has no primary key, and the index that it has on the first node \
-            was dropped on the second, which then reads the whole table for each row that it applies: sixteen clients of the first \
-            node change rows as fast as they can, and the second asks the cluster to pause again and again. Seen to suffer by \
-            wsrep_flow_control_paused_ns: 30 % of the time and more.",
-    // What the lab has of Galera is for MariaDB.
-    flavors: &[Flavor::Mariadb],
+    story: "Two nodes are a Galera cluster (MariaDB) or a replication group (MySQL), and sixteen clients of the first change rows as \
+            fast as they can. Of Galera's second node a table of 40,000 rows has no index any more, so that it reads the whole table for \
+            each row that it applies, and asks the cluster to pause again and again: seen to suffer by wsrep_flow_control_paused_ns, 30 % \
+            of the time and more. Of the group's second member a session locks the table for most of the time, and flow control acts from \
+            50 transactions on: seen to suffer by the queue of its applier and the clients in their commit.",
     spec,
     begin: |server| Box::pin(begin(server)),
     symptom: |server, _| Box::pin(symptom(server)),
     ..Scenario::USUAL
 };
 
-fn spec(_: Flavor) -> ServerSpec {
-    ServerSpec { tables: Some(TABLES), galera: Some(GaleraNode::First), ..ServerSpec::default() }
+fn spec(flavor: Flavor) -> ServerSpec {
+    let common = ServerSpec { tables: Some(TABLES), ..ServerSpec::default() };
+    match flavor {
+        Flavor::Mariadb => ServerSpec { galera: Some(GaleraNode::First), ..common },
+        _ => {
+            let limit = format!("--group-replication-flow-control-applier-threshold={TO_APPLY}");
+            let options = replication_group::OPTIONS.iter().map(|&option| option.to_owned()).chain([limit]);
+            ServerSpec { options: options.collect(), ..common }
+        }
+    }
+}
+
+fn clients(server: &Server) -> u32 {
+    server.draw().count("clients", CLIENTS, CLIENTS / 2..=CLIENTS * 2)
 }
 
 async fn begin(server: &Server) -> Result<Suffering> {
-    let second = second(server, TABLES).await?;
+    match server.version().is_mariadb() {
+        true => of_galera(server).await,
+        false => of_group(server).await,
+    }
+}
+
+async fn of_galera(server: &Server) -> Result<Suffering> {
+    let second = galera::second(server, TABLES).await?;
     let make =
         "CREATE TABLE sbtest.plain (k INT NOT NULL, n INT NOT NULL, filler CHAR(120) NOT NULL, KEY (k))";
     let fill = (1..=TABLES.count).map(|table| {
@@ -50,10 +75,22 @@ async fn begin(server: &Server) -> Result<Suffering> {
     // On this node alone.
     second.execute(["SET SESSION wsrep_on = OFF", "ALTER TABLE sbtest.plain DROP KEY k"]).await?;
     let mut sessions = Sessions::default();
-    let clients = server.draw().count("clients", CLIENTS, CLIENTS / 2..=CLIENTS * 2);
+    let clients = clients(server);
     for client in 1..=clients {
         let row = client * TABLES.count * TABLES.rows / (clients + 1);
         sessions.repeat(server, format!("UPDATE plain SET n = n + 1 WHERE k = {row}")).await?;
+    }
+    sessions.keep(second);
+    Ok(Suffering::by(sessions))
+}
+
+async fn of_group(server: &Server) -> Result<Suffering> {
+    let second = replication_group::second(server, TABLES).await?;
+    let mut sessions = Sessions::default();
+    let lock = [("LOCK TABLES sbtest1 READ".to_owned(), KEPT), ("UNLOCK TABLES".to_owned(), FREE)];
+    sessions.transact(&second, lock.into()).await?;
+    for client in 1..=clients(server) {
+        sessions.repeat(server, format!("UPDATE sbtest1 SET k = k + 1 WHERE id = {client}")).await?;
     }
     sessions.keep(second);
     Ok(Suffering::by(sessions))
@@ -79,7 +116,16 @@ async fn wait_for_table(second: &Server) -> Result<()> {
 }
 
 async fn symptom(server: &Server) -> Result<Option<String>> {
-    let paused_ns_per_s = symptom::status_per_s(server, &["wsrep_flow_control_paused_ns"]).await?;
-    let paused = paused_ns_per_s.first().copied().unwrap_or_default() / 1e9;
-    Ok((paused >= PAUSED).then(|| format!("the cluster pauses for {:.0} % of the time", paused * 100.0)))
+    if server.version().is_mariadb() {
+        let paused_ns_per_s = symptom::status_per_s(server, &["wsrep_flow_control_paused_ns"]).await?;
+        let paused = paused_ns_per_s.first().copied().unwrap_or_default() / 1e9;
+        return Ok(
+            (paused >= PAUSED).then(|| format!("the cluster pauses for {:.0} % of the time", paused * 100.0))
+        );
+    }
+    let queue = "SELECT MAX(COUNT_TRANSACTIONS_REMOTE_IN_APPLIER_QUEUE) FROM performance_schema.replication_group_member_stats";
+    let queue = symptom::number(server, queue).await?;
+    let waiting = symptom::sessions_in_state(server, "waiting for handler commit").await?;
+    Ok((queue > TO_APPLY && waiting >= symptom::most_of(clients(server)))
+        .then(|| format!("{queue} transactions to apply, {waiting} sessions at their commit")))
 }

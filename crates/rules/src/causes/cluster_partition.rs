@@ -10,6 +10,7 @@ use super::{commit_sync_bound, galera_flow_control, statements_refused};
 use crate::draft::Draft;
 use crate::logged;
 use crate::rank::{CRITICAL_FROM, WARNING_FROM};
+use crate::replication_group;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 /// The catalogue entry.
@@ -44,7 +45,7 @@ pub const CAUSE: Cause = Cause {
         "MySQL Reference Manual: Group Replication, Handling a Network Partition and Loss of Quorum",
     ],
     costs: Costs::Elsewhere,
-    explains_time: &[TimeClass::Galera, TimeClass::Commit],
+    explains_time: &[TimeClass::Galera, TimeClass::GroupReplication, TimeClass::Commit],
     stacks: Stacks::Nothing,
     rule: Rule::ReadingsOrCapture(evaluate, of_capture),
     #[cfg(test)]
@@ -78,9 +79,8 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         return Ok(Some(finding));
     }
     // A member of a group has no Galera.
-    let is_member = window.variable("group_replication_group_name").is_some_and(|name| !name.is_empty());
     match window.missing(|sample| &sample.server.group_members) {
-        Some(why) if is_member => Err(why),
+        Some(why) if replication_group::is_named(window) => Err(why),
         _ => of_galeras_status(window),
     }
 }
@@ -129,7 +129,7 @@ fn of_members(members: &[GroupMember]) -> Option<Finding> {
     let lost: Vec<String> = members
         .iter()
         .filter(|one| one.state == GroupMember::UNREACHABLE)
-        .map(|one| format!("{}:{}", one.host, one.port))
+        .map(GroupMember::place)
         .collect();
     Some(
         draft

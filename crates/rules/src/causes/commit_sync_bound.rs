@@ -10,6 +10,7 @@ use crate::draft::Draft;
 use crate::logged;
 use crate::rank::WARNING_FROM;
 use crate::redo_sync::{CommitQueue, FROM_COMMITS, redo_sync_behind};
+use crate::replication_group;
 use crate::sessions::{Waiting, mean};
 use crate::stall::{LATCH_WAITS, Look, Stall, nobody};
 use crate::time_model::{InClasses, wait_class};
@@ -204,6 +205,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         commit_delay_set::is_long(window)
             || semi_sync_wait::is_seen(window)
             || cluster_partition::group_lacks_a_majority(window)
+            || replication_group::is_member(window)
     };
     if sync.source == FROM_COMMITS && is_something_else() {
         return Err(no_sync_time(window));
@@ -422,6 +424,20 @@ pub(crate) mod examples {
         };
         assert!(found(&idle(27.0)).headline.contains("takes 37.0 ms"), "{}", found(&idle(27.0)).headline);
         assert_eq!(evaluate(&idle(6000.0)), Outcome::Clear);
+    }
+
+    #[test]
+    fn commits_of_a_replication_group_do_not_show_how_long_a_sync_takes() {
+        let of = |group: &str| {
+            let window = committing("8.0.36")
+                .each(|_, server, _| server.waits = spindoctor_model::Reading::NotAsked)
+                .variable("group_replication_group_name", group)
+                .host_cpu(0.4, 3.6);
+            evaluate(&window.window())
+        };
+        assert!(matches!(of(""), Outcome::Fired(_)), "{:?}", of(""));
+        let of_member = of("6a1f0c52-3f0e-4c8e-9d53-0f9b7f1d2c11");
+        assert!(matches!(of_member, Outcome::NotEnoughEvidence(_)), "{of_member:?}");
     }
 
     #[test]

@@ -1,4 +1,6 @@
-//! `galera-flow-control`: a node of a Galera cluster holds back the commits of all.
+//! `galera-flow-control`: a node of a cluster, of Galera or Group Replication, holds back the commits of all.
+
+mod group;
 
 use spindoctor_model::mysql::ServerThread;
 use spindoctor_model::{Evidence, Finding, Remedy, SessionTime, TimeClass, Window};
@@ -11,32 +13,45 @@ use crate::{Cause, Costs, Outcome, Rule, Stacks};
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
     name: "galera-flow-control",
-    title: "a node of a Galera cluster holds back the commits of all",
+    title: "a slow node of a cluster holds back the commits of all",
     what: "In a Galera cluster each transaction goes to all nodes at its commit and is certified there; it returns when this node \
            has it in order. A node that applies slower than the others write fills its queue; beyond gcs.fc_limit it asks the whole \
-           cluster to pause, and no node commits until its queue is shorter.",
+           cluster to pause, and no node commits until its queue is shorter. Group Replication of MySQL does the like: while a member \
+           has more transactions to certify or to apply than group_replication_flow_control_certifier_threshold or \
+           _applier_threshold, all members let no more commits through than the slowest keeps up with.",
     why_it_hurts: "The slowest node sets the pace of every write in the cluster. Sessions stand in their commit with their row locks, \
                    and others wait for those; SHOW STATUS may hang behind the same locks, so health checks pile up and the load \
                    balancer takes healthy nodes out.",
-    evidence: "Sessions in certification (states that begin with wsrep, or galera::ReplicatorSMM by their stacks), or in commit on a \
-               server with wsrep_on, from 5 % of the session time and half a session on. wsrep_flow_control_paused_ns says for \
+    evidence: "Galera: sessions in certification (states that begin with wsrep, or galera::ReplicatorSMM by their stacks), or in commit \
+               on a server with wsrep_on, from 5 % of the session time and half a session on. wsrep_flow_control_paused_ns says for \
                which part of the window the cluster paused; wsrep_flow_control_sent whether this node asked for it, \
                wsrep_local_recv_queue how much it has to apply. Of a captured list without variables: it names wsrep, and a session has \
-               been in its commit for ten seconds. Of a single status, wsrep_flow_control_paused: a mean since the last FLUSH STATUS.",
+               been in its commit for ten seconds. Of a single status, wsrep_flow_control_paused: a mean since the last FLUSH STATUS. \
+               Group Replication: as many sessions in Flow_control_module::do_wait by their stacks. Where only the list or a plugin \
+               without names is seen, in their commit, while a queue of replication_group_member_stats is longer than its threshold \
+               and group_replication_flow_control_mode is not DISABLED.",
     looks_alike: "Commits that wait for this node's own disk are commit-sync-bound. InnoDB prints ACTIVE (PREPARED) for a \
-                  transaction in certification: that is no XA, and prepared-xa-left does not count it.",
-    remedies: "Find the slow node: it is the one whose wsrep_flow_control_sent grows and whose wsrep_local_recv_queue is long. Give \
-               it what it lacks (disk, CPU, wsrep_slave_threads), stop its backup or large read, or take it out of the cluster. \
-               A larger gcs.fc_limit lets it fall further behind before it asks for a pause. Split large transactions.",
-    safety: "A node that is taken out has to catch up, by IST or by a whole copy. A larger gcs.fc_limit lets reads on that node \
-             be older, and certification conflicts be more.",
+                  transaction in certification: that is no XA, and prepared-xa-left does not count it. Commits of a replication group \
+                  that wait for the agreement of its members alone, as over a slow network, are unnamed-wait.",
+    remedies: "Find the slow node: it is the one whose wsrep_flow_control_sent grows and whose wsrep_local_recv_queue is long, or the \
+               one with the longest queue in replication_group_member_stats. Give it what it lacks (disk, CPU, appliers: \
+               wsrep_slave_threads, replica_parallel_workers), stop its backup or large read, or take it out of the cluster. \
+               A larger gcs.fc_limit, or a larger threshold of the group, lets it fall further behind before the others wait. Split \
+               large transactions.",
+    safety: "A node that is taken out has to catch up, by IST or by a whole copy. A larger gcs.fc_limit or threshold lets reads on \
+             that node be older, and certification conflicts be more.",
     references: &[
         "https://galeracluster.com/library/documentation/node-states.html",
         "https://mariadb.com/docs/galera-cluster/reference/galera-cluster-status-variables",
+        "MySQL Reference Manual: Group Replication, Flow Control",
     ],
     costs: Costs::Waits(&[TimeClass::Galera]),
-    explains_time: &[TimeClass::Galera, TimeClass::Commit],
-    stacks: Stacks::Standing(&["galera::ReplicatorSMM::replicate", "galera::ReplicatorSMM::certify"]),
+    explains_time: &[TimeClass::Galera, TimeClass::GroupReplication, TimeClass::Commit],
+    stacks: Stacks::Standing(&[
+        "galera::ReplicatorSMM::replicate",
+        "galera::ReplicatorSMM::certify",
+        "Flow_control_module::do_wait",
+    ]),
     rule: Rule::TimeOrCapture(evaluate, of_status),
     #[cfg(test)]
     examples: crate::Examples {
@@ -122,6 +137,13 @@ fn slow_node(first: &str) -> Remedy {
 }
 
 fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
+    match group::examine(window, time) {
+        Some(finding) => Outcome::Fired(finding),
+        None => of_galera(window, time),
+    }
+}
+
+fn of_galera(window: &Window, time: &SessionTime) -> Outcome {
     let is_node = window.variable("wsrep_on").is_some_and(|on| on.eq_ignore_ascii_case("ON") || on == "1");
     // The growth of the nanoseconds is of this window; `wsrep_flow_control_paused` is of all time since FLUSH STATUS.
     let paused =

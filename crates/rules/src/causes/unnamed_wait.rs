@@ -3,22 +3,22 @@
 //! A rule looks for what it knows. What is left over is looked at here, so that a diagnosis may be unable to name a wait and
 //! is never silent about it.
 
+mod captured;
+mod group;
 mod login;
 
-use std::collections::BTreeMap;
-
-use spindoctor_model::mysql::ServerThread;
 use spindoctor_model::{
-    Evidence, Finding, KnownBy, Remedy, SessionTime, Severity, TimeClass, TimeShare, Window, number,
+    Evidence, Finding, KnownBy, Remedy, SessionTime, Severity, TimeClass, TimeShare, Window,
 };
 
+use self::captured::{commonest, nobody_has_lasted};
+use self::group::GroupWait;
 use self::login::LoginWait;
 use crate::commits::commits_per_s;
 use crate::draft::Draft;
 use crate::own_answers::OwnAnswers;
 use crate::rank::{CRITICAL_FROM, NOTE, WARNING_FROM};
 use crate::run_queue::host_busy;
-use crate::sessions::{at_work, shortened};
 use crate::time_model::{ORDINARY, blocker, explained, is_worth_a_finding, severity, waits};
 use crate::wait_graph::Verdict;
 use crate::{CAUSES, Cause, Costs, Outcome, Rule, Stacks, find};
@@ -41,8 +41,8 @@ pub const CAUSE: Cause = Cause {
     looks_alike: "Sessions that sleep on purpose and idle connections are not at work and are not counted. A share of \
                   commits, reads or network in a server that does well is no trouble: these classes are a note at most, \
                   from half of the session time on; only sixteen sessions and more in logins, or before the mutex of the open tables, \
-                   for half of the time are a queue, and commits of which none ends. So are latches and mutexes up to 15 %: every server under load waits \
-                  for some.",
+                   for half of the time are a queue, and commits of which none ends, or that wait long for the agreement of a replication group. \
+                  So are latches and mutexes up to 15 %: every server under load waits for some.",
     remedies: "Look at the functions and the state in the evidence. `spindoctor locks` shows who blocks whom, and \
                `spindoctor stacks --duration 10s` what all threads do.",
     safety: "Looking is safe. KILL of the connection that blocks the others rolls its transaction back.",
@@ -135,43 +135,6 @@ pub(crate) fn evaluate(window: &Window, time: &SessionTime, findings: &[Finding]
     Outcome::Clear
 }
 
-/// True of a list that was captured in which each statement has just begun: a busy server looks so, too. A list without times says
-/// nothing of it.
-fn nobody_has_lasted(window: &Window) -> bool {
-    let lists = window.all(|sample| &sample.server.threads);
-    let has_times = lists.iter().flat_map(|(_, threads)| threads.iter()).any(|thread| thread.time_s > 0.0);
-    has_times && lists.iter().flat_map(|(_, threads)| at_work(threads)).all(|thread| thread.time_s < 1.0)
-}
-
-/// The statement that most of the sessions at work run in a list that was captured: how many, for how long, and the connections.
-fn commonest(window: &Window) -> Option<Evidence> {
-    let threads = window.latest(|sample| &sample.server.threads).filter(|_| window.is_given())?;
-    let mut by_statement: BTreeMap<String, Vec<&ServerThread>> = BTreeMap::new();
-    for thread in at_work(threads) {
-        if let Some(statement) = &thread.statement {
-            by_statement.entry(shortened(statement)).or_default().push(thread);
-        }
-    }
-    let longest_s = |all: &[&ServerThread]| all.iter().map(|thread| thread.time_s).fold(0.0, f64::max);
-    let (statement, all) = by_statement.into_iter().max_by(|(_, one), (_, other)| {
-        one.len().cmp(&other.len()).then(longest_s(one).total_cmp(&longest_s(other)))
-    })?;
-    let ids: Vec<String> =
-        all.iter().filter_map(|thread| thread.connection_id).take(SHOWN).map(|id| id.to_string()).collect();
-    let more = if all.len() > ids.len() { " and more" } else { "" };
-    let text = format!(
-        "{} {statement}, for up to {} (connection{} {}{more})",
-        if all.len() == 1 { "1 runs".to_owned() } else { format!("{} run", all.len()) },
-        number::duration(longest_s(&all)),
-        if all.len() == 1 { "" } else { "s" },
-        ids.join(", ")
-    );
-    Some(Evidence::new("the commonest statement", text, "", "thread list"))
-}
-
-/// Connections that are named.
-const SHOWN: usize = 5;
-
 /// Classes of who is ready to run and has no CPU.
 const READY: &[TimeClass] = &[TimeClass::CpuQueue, TimeClass::CpuQuota, TimeClass::CpuTaken];
 
@@ -202,6 +165,9 @@ fn queue<'a>(window: &Window, time: &'a SessionTime) -> Option<&'a TimeShare> {
         TimeClass::TableCache if largest.known_by == KnownBy::Stack => QUEUE,
         TimeClass::Login => QUEUE,
         TimeClass::Commit if no_change_ended(window, sessions) => ORDINARY_SESSIONS,
+        _ if GroupWait::from_share(window, largest).is_some() && GroupWait::is_slow(window, sessions) => {
+            ORDINARY_SESSIONS
+        }
         _ => return None,
     };
     (largest.share >= ORDINARY_FROM && sessions >= least).then_some(largest)
@@ -228,8 +194,14 @@ fn finding(
     let blocker = blocker(window, largest.class, sessions);
     let is_common = score < COMMON_UP_TO && waits.iter().all(|one| COMMON.contains(&one.class));
     let login = (largest.class == TimeClass::Login).then(|| LoginWait::from_share(largest));
-    let headline = headline(largest, sessions, blocker.as_ref()) + login.map_or("", LoginWait::headline);
-    let mut draft = Draft::new(&CAUSE, score, headline).why(why(largest, unexamined(window, largest.class)));
+    let group = GroupWait::from_share(window, largest);
+    let doing = group.map_or_else(|| doing(largest), |group| group.headline().to_owned());
+    let headline =
+        headline(largest, sessions, &doing, blocker.as_ref()) + login.map_or("", LoginWait::headline);
+    let mut draft = Draft::new(&CAUSE, score, headline).why(match group {
+        Some(group) => group.why(window),
+        None => why(largest, unexamined(window, largest.class)),
+    });
     for wait in waits {
         draft = draft.evidence(Evidence::new(
             &format!("session time in {}", wait.class.label()),
@@ -247,9 +219,10 @@ fn finding(
         }
     }
     draft
+        .evidence_all(group.into_iter().flat_map(|group| group.evidence(window)))
         .evidence_if(commonest(window).filter(|_| largest.class == TimeClass::Running))
         .remedy_if(blocker.as_ref().and_then(|blocker| blocker.remedy(WHY_END_IT)))
-        .remedy(look(window, largest))
+        .remedy(group.map_or_else(|| look(window, largest), GroupWait::remedy))
         .root(blocker.map(|blocker| blocker.described()))
         .severity(if is_common || is_killed(largest) {
             Severity::Note
@@ -350,9 +323,16 @@ fn look(window: &Window, largest: &TimeShare) -> Remedy {
     }
 }
 
-/// `40.0 sessions wait in user lock, 99 % of the session time: connection 10 blocks them`
-fn headline(largest: &TimeShare, sessions: f64, blocker: Option<&Verdict<'_>>) -> String {
-    let what = match largest.class {
+/// `40.0 sessions are in user lock, 99 % of the session time: connection 10 blocks them`
+fn headline(largest: &TimeShare, sessions: f64, doing: &str, blocker: Option<&Verdict<'_>>) -> String {
+    let culprit = blocker
+        .map_or_else(String::new, |blocker| format!(": connection {} blocks them", blocker.connection_id));
+    format!("{sessions:.1} sessions {doing}, {:.0} % of the session time{culprit}", largest.share * 100.0)
+}
+
+/// What follows the number of the sessions.
+fn doing(largest: &TimeShare) -> String {
+    match largest.class {
         TimeClass::Other if is_asleep(largest) => {
             "sleep in a trigger or function of their statement".to_owned()
         }
@@ -360,10 +340,7 @@ fn headline(largest: &TimeShare, sessions: f64, blocker: Option<&Verdict<'_>>) -
         TimeClass::Other => "wait for something that has no name here".to_owned(),
         TimeClass::Network => "wait for their client to take or to send something".to_owned(),
         class => format!("are in `{}`", class.label()),
-    };
-    let culprit = blocker
-        .map_or_else(String::new, |blocker| format!(": connection {} blocks them", blocker.connection_id));
-    format!("{sessions:.1} sessions {what}, {:.0} % of the session time{culprit}", largest.share * 100.0)
+    }
 }
 
 /// True for sessions that are at work and sleep: a trigger does, or a stored function.

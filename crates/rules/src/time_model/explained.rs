@@ -20,6 +20,7 @@ pub(crate) const ORDINARY: &[TimeClass] = &[
     TimeClass::Spin,
     TimeClass::Commit,
     TimeClass::CommitOrder,
+    TimeClass::GroupReplication,
     TimeClass::Read,
     TimeClass::Write,
     TimeClass::Network,

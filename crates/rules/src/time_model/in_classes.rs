@@ -66,6 +66,12 @@ impl<'t> InClasses<'t> {
         time.classes.iter().any(|one| one.class == TimeClass::Running && one.share >= NAMELESS)
     }
 
+    /// A part of it, 0 to 1; None where that is not worth a finding.
+    pub(crate) fn part(self, part: f64) -> Option<Self> {
+        let share = self.share * part;
+        is_worth_a_finding(self.time, share).then_some(Self { share, sessions: self.sessions * part, ..self })
+    }
+
     /// A finding with the account as its evidence.
     pub(crate) fn draft(&self, cause: &Cause, headline: impl Into<String>) -> Draft {
         let draft = Draft::new(cause, self.share, headline)

@@ -19,6 +19,7 @@ use std::collections::BTreeSet;
 use spindoctor_model::stack::{Observation, Spin};
 use spindoctor_model::{KnownBy, SessionTime, TimeClass, Window};
 
+use crate::replication_group;
 use crate::row_lock_time;
 use crate::run_queue::{QueuedFor, ran_and_queued_of};
 use account::Account;
@@ -60,6 +61,7 @@ pub fn session_time(window: &Window) -> Option<SessionTime> {
             if let Some((cpu, queue)) = clocks(window, &clients) {
                 by_clocks(window, &mut account, &clients, cpu, queue);
             }
+            by_agreement(window, &mut account);
             account
         }
     };
@@ -96,6 +98,16 @@ fn by_row_lock_time(window: &Window, account: &mut Account) {
     let seen = account.sessions(&[TimeClass::RowLock]);
     let missing = row_lock_time::counted(window).map_or(0.0, |counted| counted - seen);
     account.name_nameless(TimeClass::RowLock, missing);
+}
+
+/// Names commits by Group Replication's clock of the agreements: a list has one word for all that a commit waits for.
+fn by_agreement(window: &Window, account: &mut Account) {
+    let commits = account.sessions(&[TimeClass::Commit]);
+    let agreeing = replication_group::agreeing_sessions(window).map_or(0.0, |agreeing| agreeing.min(commits));
+    if agreeing > 0.0 {
+        account.take(&[TimeClass::Commit], agreeing / commits);
+        account.add(TimeClass::GroupReplication, agreeing, KnownBy::Counter);
+    }
 }
 
 /// Takes what the clocks say out of the account of the lists: out of the vague states first, then out of all that is left in
@@ -213,6 +225,18 @@ mod tests {
         }
         let finding = unnamed_wait(&listed(40, "Waiting for something unheard of")).unwrap();
         assert!(finding.why.contains("Waiting for something unheard of"), "{}", finding.why);
+    }
+
+    #[test]
+    fn commits_that_wait_for_the_agreement_of_a_group_are_named_by_its_clock() {
+        let of = |seconds_per_s: f64| {
+            let build = Build::waiting(8, "waiting for handler commit");
+            let window = build.counter("Gr_data_messages_sent_roundtrip_time_sum", seconds_per_s * 1e6);
+            shares(&window.window())
+        };
+        assert_eq!(of(6.0), [(TimeClass::GroupReplication, 75.0), (TimeClass::Commit, 25.0)]);
+        assert_eq!(of(9.0), [(TimeClass::GroupReplication, 100.0)], "no more than commit");
+        assert_eq!(of(0.0), [(TimeClass::Commit, 100.0)]);
     }
 
     #[test]

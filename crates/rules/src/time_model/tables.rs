@@ -104,6 +104,13 @@ pub(super) const WAITS: &[(&str, TimeClass)] = &[
     ("galera::Gcs::replv", Galera),
     ("gcs_replv", Galera),
     ("gcs_sm_enter", Galera),
+    // plugin/group_replication: pipeline_stats.cc, observer_trans.cc; sql/rpl_handler.cc: the hook that calls the plugin
+    ("Flow_control_module::do_wait", GroupReplication),
+    ("group_replication_trans_before_commit", GroupReplication),
+    ("Trans_delegate::before_commit", GroupReplication),
+    // The hook at the begin of a transaction: group_replication_consistency
+    ("group_replication_trans_begin", Other),
+    ("Trans_delegate::trans_begin", Other),
     // sql/binlog.cc, sql/log.cc: delays that a variable asks for
     ("Commit_stage_manager::wait_count_or_timeout", CommitDelay),
     ("Stage_manager::wait_count_or_timeout", CommitDelay),
@@ -350,6 +357,8 @@ pub(super) const STATES: &[(&str, TimeClass)] = &[
     ("waiting for flow control", Galera),
     ("waiting for toi ddl", Galera),
     ("waiting to execute in isolation", Galera),
+    // MySQL Reference Manual, Configuring Transaction Consistency Guarantees: until older transactions of the group are here
+    ("executing hook on transaction begin", Other),
     // InnoDB's own words for a session at its door (srv0conc.cc), which its status prints
     ("sleeping before entering innodb", ConcurrencyTicket),
     ("sleeping before joining innodb queue", ConcurrencyTicket),

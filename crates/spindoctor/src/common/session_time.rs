@@ -160,9 +160,10 @@ pub fn style(class: Option<TimeClass>) -> Style {
 fn colour(class: TimeClass) -> (Style, &'static str) {
     use TimeClass::{
         AutoIncrementLock, Commit, CommitDelay, CommitOrder, ConcurrencyTicket, Cpu, CpuQueue, CpuQuota,
-        CpuTaken, DiskFull, FreePage, Galera, GlobalLock, Kernel, Latch, LogSpace, Login, MetadataLock,
-        Mutex, Network, Other, PageFault, PrivilegeCache, PurgeDelay, QueryCache, Read, Rollback, RowLock,
-        Running, SemiSync, Spin, StatementLog, Stopped, TableCache, TableLock, UserLock, Write,
+        CpuTaken, DiskFull, FreePage, Galera, GlobalLock, GroupReplication, Kernel, Latch, LogSpace, Login,
+        MetadataLock, Mutex, Network, Other, PageFault, PrivilegeCache, PurgeDelay, QueryCache, Read,
+        Rollback, RowLock, Running, SemiSync, Spin, StatementLog, Stopped, TableCache, TableLock, UserLock,
+        Write,
     };
     let (ansi, hex) = match class {
         Cpu | Running => (AnsiColor::Green, "#2e8b57"),
@@ -182,7 +183,7 @@ fn colour(class: TimeClass) -> (Style, &'static str) {
         TableCache | ConcurrencyTicket => (AnsiColor::BrightRed, "#e3a0a0"),
         Commit => (AnsiColor::Blue, "#2b62a8"),
         CommitDelay | CommitOrder => (AnsiColor::BrightBlue, "#6f9fd8"),
-        SemiSync | Galera => (AnsiColor::Cyan, "#2a8c9c"),
+        SemiSync | Galera | GroupReplication => (AnsiColor::Cyan, "#2a8c9c"),
         LogSpace | FreePage | PurgeDelay | PageFault => (AnsiColor::BrightMagenta, "#a45fa8"),
         Read => (AnsiColor::Magenta, "#6a4c9c"),
         Write | Rollback | DiskFull => (AnsiColor::Magenta, "#8e75bd"),
