@@ -23,6 +23,9 @@ pub(crate) struct SeenMost<'w> {
 }
 
 impl<'w> SeenMost<'w> {
+    /// Share of the samples in which a statement must be seen to be named.
+    pub(crate) const NAMED_RATIO: f64 = 0.25;
+
     /// The one that is at work in the most samples, and in that share at least. Who waits for a lock does not read meanwhile.
     pub(crate) fn from_window(window: &'w Window, ratio: f64) -> Option<Self> {
         let lists: Vec<_> = window

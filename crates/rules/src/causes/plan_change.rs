@@ -9,6 +9,7 @@ use spindoctor_statements::Grown;
 
 use super::{cpu_saturated, read_io_bound, rows_read_waste};
 use crate::draft::Draft;
+use crate::seen_most::SeenMost;
 use crate::sessions::shortened;
 use crate::{Cause, Costs, Outcome, Rule, Stacks, cpus};
 
@@ -26,7 +27,8 @@ pub const CAUSE: Cause = Cause {
                against those of all executions before it, since the summary was last emptied. A statement counts when a \
                hundred executions before are known, it now reads a thousand rows and more each time, ten times as many as \
                before, and either half of its executions scan a table or join without an index and less than a tenth did \
-               before, or fifty executions in the window read so many: fewer may be rare values. The estimate is the share \
+               before, or fifty executions in the window read so many: fewer may be rare values. MariaDB counts the executions of all \
+               prepared statements together: of them only the first counts. The estimate is the share \
                of all statement time that it takes, times the part of the effective CPUs that it could keep busy. What \
                happened before the summary was emptied, or so long ago that a tenth of all executions came after, is not \
                seen: `spindoctor workload --diff` compares two times of a recording.",
@@ -99,11 +101,20 @@ impl<'a> Changed<'a> {
         let rows_before = before.rows_examined as f64 / executions;
         let scans_before = (before.full_scans + before.full_joins) as f64 / executions;
         let one = Self { grown, rows_before, scans_before };
-        let is_other = one.scans() >= SCANS_NOW && scans_before < SCANS_BEFORE;
-        (one.rows() >= ROWS
-            && one.rows() >= TIMES * rows_before.max(1.0)
-            && (is_other || one.grown.by.executions >= MANY))
+        let is_many = one.grown.by.executions >= MANY && !one.is_of_all_prepared();
+        (one.rows() >= ROWS && one.rows() >= TIMES * rows_before.max(1.0) && (one.is_other_plan() || is_many))
             .then_some(one)
+    }
+
+    /// True where the counters say that the plan is another.
+    fn is_other_plan(&self) -> bool {
+        self.scans() >= SCANS_NOW && self.scans_before < SCANS_BEFORE
+    }
+
+    /// True for what the server counts of all prepared statements together: other statements than before may run, so that another
+    /// number of rows says nothing. Where half of them scan and nearly none did, scans are new whichever statement it is.
+    fn is_of_all_prepared(&self) -> bool {
+        self.grown.digest.text == StatementDigest::WITHOUT_TEXT
     }
 
     /// Rows read by one execution.
@@ -134,8 +145,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let key = |digest: &'_ StatementDigest| (digest.schema.clone(), digest.digest.clone());
     let before: HashMap<_, &StatementDigest> =
         change.first.iter().map(|digest| (key(digest), digest)).collect();
-    let changed = grown.into_iter().filter(|grown| grown.digest.text != StatementDigest::WITHOUT_TEXT);
-    let changed = changed.filter_map(|grown| Changed::new(grown, before.get(&key(grown.digest))?));
+    let changed = grown.into_iter().filter_map(|grown| Changed::new(grown, before.get(&key(grown.digest))?));
     let Some(worst) = changed.max_by(|a, b| a.time_s().total_cmp(&b.time_s())) else {
         return Ok(None);
     };
@@ -145,26 +155,40 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     }
     let cpus = cpus::effective(window);
     let score = ratio * (worst.time_s() / change.seconds / cpus).min(1.0);
-    Ok(Some(finding(&worst, ratio, score, change.seconds)))
+    let named = match worst.is_of_all_prepared() {
+        true => SeenMost::from_window(window, SeenMost::NAMED_RATIO).map(|seen| seen.statement),
+        false => Some(spindoctor_sql::server_digest(&worst.grown.digest.text).to_owned()),
+    };
+    Ok(Some(finding(&worst, named.as_deref(), ratio, score, change.seconds)))
 }
 
-fn finding(worst: &Changed<'_>, ratio: f64, score: f64, seconds: f64) -> Finding {
-    let statement = spindoctor_sql::server_digest(&worst.grown.digest.text);
+/// The finding of a statement; of all prepared statements it is the one that was seen most, where there is one.
+fn finding(worst: &Changed<'_>, statement: Option<&str>, ratio: f64, score: f64, seconds: f64) -> Finding {
     let (rows, before) = (worst.rows(), worst.rows_before);
-    let is_scan = worst.scans() >= SCANS_NOW && worst.scans_before < SCANS_BEFORE;
+    let is_scan = worst.is_other_plan();
+    let (who, which) = match (worst.is_of_all_prepared(), statement) {
+        (false, statement) => ("A statement reads", format!(": {}", shortened(statement.unwrap_or_default()))),
+        (true, Some(statement)) => ("Prepared statements read", format!("; seen most: {}", shortened(statement))),
+        (true, None) => ("Prepared statements read", String::new()),
+    };
     let headline = format!(
-        "A statement reads {} rows each time, {} until now, and takes {:.0} % of the statements' time: {}",
+        "{who} {} rows each time, {} until now, and {} {:.0} % of the statements' time{which}",
         whole(rows),
         whole(before),
-        ratio * 100.0,
-        shortened(statement)
+        if worst.is_of_all_prepared() { "take" } else { "takes" },
+        ratio * 100.0
     );
-    let why = match is_scan {
-        true => {
+    let why = match (worst.is_of_all_prepared(), is_scan) {
+        (true, _) => {
+            "This server counts them together. Half of them and more scan a table, or join without an index, which next to none did \
+             before: an index was dropped or made invisible, the optimizer does not take it any more, or other statements run than \
+             before."
+        }
+        (false, true) => {
             "It scans a table, or joins without an index, which it did not before: an index was dropped or made invisible, or the \
                  optimizer does not take it any more."
         }
-        false => {
+        (false, false) => {
             "It uses an index, but reads far more rows by it than before: the optimizer took another one, the table has \
                   grown, or other values are asked for."
         }
@@ -189,21 +213,22 @@ fn finding(worst: &Changed<'_>, ratio: f64, score: f64, seconds: f64) -> Finding
             Evidence::new("share of statement time", ratio, "ratio", SOURCE)
                 .expected(format!("< {TIME_RATIO}")),
         );
-    let draft = draft.remedy(Remedy {
-        statement: format!("EXPLAIN {}", shortened(statement)),
-        why: "It shows which index the statement uses now, and which it could use.".into(),
-        dynamic: true,
-        risk: "None: EXPLAIN reads statistics only.".into(),
-        undo: "Nothing to undo.".into(),
-    });
-    let draft = match spindoctor_sql::first_table(statement).filter(|_| is_scan) {
-        Some(table) => draft.remedy(hidden_indexes(&table)),
-        None => draft,
-    };
+    let table = statement.and_then(spindoctor_sql::first_table);
     draft
         .remedy(Remedy {
-            statement: match spindoctor_sql::first_table(statement) {
-                Some(table) => format!("ANALYZE TABLE {}", quoted_name(&table)),
+            statement: match statement {
+                Some(statement) => format!("EXPLAIN {}", shortened(statement)),
+                None => "SHOW FULL PROCESSLIST; then EXPLAIN of the statement that stands in it again and again".into(),
+            },
+            why: "It shows which index the statement uses now, and which it could use.".into(),
+            dynamic: true,
+            risk: "None: EXPLAIN reads statistics only.".into(),
+            undo: "Nothing to undo.".into(),
+        })
+        .remedy_if(table.as_deref().filter(|_| is_scan).map(hidden_indexes))
+        .remedy(Remedy {
+            statement: match &table {
+                Some(table) => format!("ANALYZE TABLE {}", quoted_name(table)),
                 None => "ANALYZE TABLE of its tables".into(),
             },
             why: "Where no index is missing, the statistics mislead the optimizer: it takes them again.".into(),
@@ -236,7 +261,7 @@ fn quoted_name(name: &str) -> String {
 #[cfg(test)]
 pub(crate) mod examples {
     use super::*;
-    use crate::testing::Build;
+    use crate::testing::{Build, session};
 
     const LOOKUP: &str = "SELECT `c` FROM `orders` WHERE `k` = ?";
 
@@ -261,27 +286,28 @@ pub(crate) mod examples {
     };
 
     fn window(turn: Turn) -> Window {
-        let before = Turn { ..turn };
-        Build::busy("9.7.4")
-            .each(move |at_s, server, _| {
-                let spindoctor_model::Reading::Available { value: digests, .. } = &mut server.digests else {
-                    return;
-                };
-                let ran = before.per_s * at_s;
-                let sum = |before: f64, after: f64| (turn.executed_before * before + ran * after) as u64;
-                digests.push(StatementDigest {
-                    schema: "shop".into(),
-                    digest: "lookup".into(),
-                    text: LOOKUP.into(),
-                    executions: sum(1.0, 1.0),
-                    total_ns: sum(200_000.0, turn.each_ms * 1e6),
-                    rows_examined: sum(turn.rows_before, turn.rows),
-                    rows_sent: sum(3.0, 3.0),
-                    full_scans: sum(0.0, if turn.scans { 1.0 } else { 0.0 }),
-                    ..StatementDigest::default()
-                });
-            })
-            .window()
+        turned(Build::busy("9.7.4"), LOOKUP, turn).window()
+    }
+
+    fn turned(build: Build, text: &'static str, turn: Turn) -> Build {
+        build.each(move |at_s, server, _| {
+            let spindoctor_model::Reading::Available { value: digests, .. } = &mut server.digests else {
+                return;
+            };
+            let ran = turn.per_s * at_s;
+            let sum = |before: f64, after: f64| (turn.executed_before * before + ran * after) as u64;
+            digests.push(StatementDigest {
+                schema: "shop".into(),
+                digest: "lookup".into(),
+                text: text.into(),
+                executions: sum(1.0, 1.0),
+                total_ns: sum(200_000.0, turn.each_ms * 1e6),
+                rows_examined: sum(turn.rows_before, turn.rows),
+                rows_sent: sum(3.0, 3.0),
+                full_scans: sum(0.0, if turn.scans { 1.0 } else { 0.0 }),
+                ..StatementDigest::default()
+            });
+        })
     }
 
     pub(crate) fn fires() -> Window {
@@ -333,6 +359,27 @@ pub(crate) mod examples {
         let finding = found(&window(Turn { scans: false, ..TURN })).unwrap();
         assert!(finding.why.contains("another one"), "{}", finding.why);
         assert_eq!(finding.remedies.len(), 2);
+    }
+
+    /// MariaDB counts them together, and its list has their texts.
+    #[test]
+    fn prepared_statements_that_scan_now_are_a_change_and_others_than_before_are_none() {
+        let of = |turn: Turn| {
+            let sessions = |_| vec![session(20, "Execute", "Sending data", "SELECT c FROM orders WHERE k = 7")];
+            let build = turned(Build::busy("10.11.18-MariaDB"), StatementDigest::WITHOUT_TEXT, turn);
+            found(&build.sessions(sessions).window())
+        };
+        let finding = of(TURN).unwrap();
+        assert!(
+            finding.headline.starts_with("Prepared statements read 90,000 rows each time, 3 until now, and take")
+                && finding.headline.ends_with("; seen most: SELECT c FROM orders WHERE k = ?"),
+            "{}",
+            finding.headline
+        );
+        assert!(finding.why.contains("or other statements run than before"), "{}", finding.why);
+        assert_eq!(finding.remedies[1].statement, "SHOW INDEX FROM `orders`");
+        // A report by an index that runs in the night.
+        assert_eq!(of(Turn { scans: false, ..TURN }), None);
     }
 
     #[test]

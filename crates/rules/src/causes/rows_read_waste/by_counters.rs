@@ -5,7 +5,7 @@ use spindoctor_model::number::whole;
 use spindoctor_model::{Evidence, Finding, Remedy, Unavailable, Window};
 
 use super::super::cpu_saturated;
-use super::{CAUSE, EXAMINED_EACH, explain_it, looks_for_rows};
+use super::{CAUSE, EXAMINED_EACH, SCANNED_ROWS, explain_it, grown, looks_for_rows};
 use crate::cpus;
 use crate::draft::Draft;
 use crate::run_queue::{cpus_used, ran_and_queued, ran_and_queued_of};
@@ -19,8 +19,15 @@ const SCANNED_PER_S: f64 = 50_000.0;
 /// (`cargo test -p spindoctor-rules --test windows what_work_costs`); wide rows and more conditions take longer.
 const ROWS_PER_CPU_S: f64 = 5e6;
 
-/// Share of samples in which a statement must be seen to be named.
-const SEEN_RATIO: f64 = 0.25;
+/// Rows that a scan reads in the time that one row takes to which a secondary index leads: two descents of a tree against the next row of
+/// a page.
+const SCANNED_IN_A_LOOKUP: f64 = 10.0;
+
+/// Rows read by scans for each row returned, from which on an index would save half of the work and more.
+const SCANNED_EACH: f64 = 2.0 * SCANNED_IN_A_LOOKUP;
+
+/// Share of the server's CPU time that the scans take, from which on they are nearly all that it does. Chosen.
+const NEARLY_ALL: f64 = 0.8;
 
 /// Threads that wait for a CPU, on average, below which nobody notices: as of every wait in the account of session time.
 const QUEUED: f64 = 0.5;
@@ -32,6 +39,8 @@ pub(super) enum Of {
     All,
     /// Those of prepared statements, which no summary has.
     Prepared,
+    /// Those of all statements, of which the summary knows none that is waste by itself.
+    Known,
 }
 
 /// Rows that scans read in the window.
@@ -54,37 +63,70 @@ fn is_of_whole_tables(text: &str) -> bool {
         .contains(&kind.as_str())
 }
 
+/// Rows that one scan reads, on average. MySQL counts no scan of a statement that changes rows. None where scans are not counted.
+fn rows_of_a_scan(window: &Window) -> Option<f64> {
+    let scans = window.status_growth("Select_scan")? + window.status_growth("Select_full_join").unwrap_or(0.0);
+    Some(scanned(window)? / scans.max(1.0))
+}
+
+/// True where large scans are nearly all that the server does. Rows that are found by an index, however many, are in none of these
+/// counters: a sum over a range of an index reads a hundred rows to return one, and scans none.
+fn scans_nearly_always(window: &Window, cpus_share: f64, statement: Option<&str>) -> bool {
+    cpus_share >= NEARLY_ALL
+        && rows_of_a_scan(window).is_some_and(|rows| rows >= SCANNED_ROWS)
+        && !statement.is_some_and(spindoctor_sql::aggregates)
+}
+
+/// Rows that were returned or changed in the window; None where nobody counts them.
+fn returned(window: &Window, of: Of) -> Option<f64> {
+    let changed = || -> f64 {
+        ["Handler_write", "Handler_update", "Handler_delete"]
+            .iter()
+            .filter_map(|name| window.status_growth(name))
+            .sum()
+    };
+    match window.status_growth("Rows_sent") {
+        Some(sent) => Some(sent + changed()),
+        // MySQL counts them by statement alone.
+        None if of == Of::Known => {
+            Some(grown(window).iter().map(|known| known.by.rows_sent + known.by.rows_affected).sum())
+        }
+        None => None,
+    }
+}
+
 pub(super) fn by_counters(window: &Window, of: Of) -> Result<Option<Finding>, Unavailable> {
     let seconds = window.need_change(|s| &s.server.status)?.seconds;
     window.need_growth("Handler_read_rnd_next")?;
     let scanned = scanned(window).unwrap_or(0.0);
-    let sent = window.status_growth("Rows_sent");
-    let changed: f64 = ["Handler_write", "Handler_update", "Handler_delete"]
-        .iter()
-        .filter_map(|name| window.status_growth(name))
-        .sum();
-    // MySQL has no Rows_sent: statements are its bound, a row each.
-    let returned =
-        sent.map_or_else(|| window.status_growth("Questions").unwrap_or(0.0), |sent| sent + changed);
+    let returned = returned(window, of);
+    // Statements are the bound where nobody counts rows, a row each.
+    let at_least = returned.or_else(|| window.status_growth("Questions")).unwrap_or(0.0);
     let per_s = scanned / seconds;
-    let ratio = scanned / returned.max(1.0);
-    if per_s < SCANNED_PER_S || ratio < EXAMINED_EACH {
+    let ratio = scanned / at_least.max(1.0);
+    if per_s < SCANNED_PER_S || ratio < SCANNED_EACH {
         return Ok(None);
     }
     let cpus = cpus::effective(window);
-    let seen = SeenMost::from_window(window, SEEN_RATIO);
+    let seen = SeenMost::from_window(window, SeenMost::NAMED_RATIO);
     if seen.as_ref().is_some_and(|seen| is_of_whole_tables(&seen.statement)) {
         return Ok(None);
     }
-    let scan_cpus = (per_s / ROWS_PER_CPU_S).min(cpus_used(window).unwrap_or(cpus));
+    let used = cpus_used(window).unwrap_or(cpus);
+    let scan_cpus = (per_s / ROWS_PER_CPU_S).min(used);
     let runs_on = seen.as_ref().and_then(|seen| seen.runs_on);
     let statement = seen.map(|seen| seen.statement);
+    let is_waste = of != Of::Known && ratio >= EXAMINED_EACH;
+    let is_all = || returned.is_some() && scans_nearly_always(window, scan_cpus / used, statement.as_deref());
+    if !is_waste && !is_all() {
+        return Ok(None);
+    }
     let named = match (&statement, of) {
         (Some(statement), _) => format!("; seen most: {}", sessions::shortened(statement)),
         (None, Of::Prepared) => {
             "; by prepared statements, of which this server's summary has none".to_owned()
         }
-        (None, Of::All) => String::new(),
+        (None, Of::All | Of::Known) => String::new(),
     };
     let (lost, headline, why) = match (runs_on, &statement) {
         (Some(session), Some(statement)) => (
@@ -111,7 +153,8 @@ pub(super) fn by_counters(window: &Window, of: Of) -> Result<Option<Finding>, Un
         ),
     };
     Ok(Some(
-        Draft::new(&CAUSE, (scan_cpus / cpus).min(0.9) * lost, headline)
+        // An index leads to each row that is returned, at the price of a lookup.
+        Draft::new(&CAUSE, (scan_cpus / cpus).min(0.9) * lost * (1.0 - SCANNED_IN_A_LOOKUP / ratio), headline)
             .why(why)
             .evidence(
                 Evidence::new("rows read by scans", per_s, "1/s", "SHOW GLOBAL STATUS Handler_read_rnd_next")
@@ -120,7 +163,7 @@ pub(super) fn by_counters(window: &Window, of: Of) -> Result<Option<Finding>, Un
             )
             .evidence(
                 Evidence::new("rows read for each returned", ratio, "", "SHOW GLOBAL STATUS")
-                    .expected(format!("< {EXAMINED_EACH:.0}")),
+                    .expected(format!("< {:.0}", if is_waste { EXAMINED_EACH } else { SCANNED_EACH })),
             )
             .evidence_if(window.status_per_s("Select_scan").map(|scans| {
                 Evidence::new("statements that scanned", scans, "1/s", "SHOW GLOBAL STATUS Select_scan")

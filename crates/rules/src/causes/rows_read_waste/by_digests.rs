@@ -5,13 +5,10 @@ use spindoctor_model::{Evidence, Finding, Window};
 use spindoctor_statements::{Counts, Grown};
 
 use super::super::cpu_saturated;
-use super::{CAUSE, EXAMINED_EACH, explain_it, grown, looks_for_rows};
+use super::{CAUSE, EXAMINED_EACH, SCANNED_ROWS, explain_it, grown, looks_for_rows};
 use crate::cpus;
 use crate::draft::Draft;
 use crate::sessions;
-
-/// Rows examined by one execution of a scanning statement: smaller tables are rightly scanned.
-const SCANNED_ROWS: f64 = 1000.0;
 
 /// Rows examined by one execution of a statement that used an index.
 const INDEXED_ROWS: f64 = 5000.0;

@@ -1,5 +1,6 @@
 //! Statements that scan, with and without a summary that has them.
 
+use spindoctor_model::Reading::NotAsked;
 use spindoctor_model::mysql::ServerThread;
 
 use super::*;
@@ -105,6 +106,78 @@ fn scans_by_prepared_statements_are_found_where_no_summary_has_them() {
     assert!(finding.headline.contains("by prepared statements"), "{}", finding.headline);
 }
 
+/// Four clients look rows up by a column without an index, and nothing else: 81 rows are read for each returned.
+fn scanning(build: Build, each: f64) -> Build {
+    let per_s = 9e6;
+    build
+        .counter("Handler_read_rnd_next", per_s)
+        .counter("Innodb_rows_read", per_s)
+        .counter("Rows_sent", per_s / each)
+        .counter("Questions", 900.0)
+        .counter("Select_scan", 900.0)
+        .sessions(|_| {
+            (20..24).map(|id| session(id, "Query", "Sending data", "SELECT c FROM t WHERE k = 5000")).collect()
+        })
+}
+
+/// A server that does not count the rows that it sends.
+fn without_rows_sent(build: Build) -> Build {
+    build.words("Rows_sent", "")
+}
+
+#[test]
+fn scans_that_are_nearly_all_of_the_work_are_waste_at_fewer_rows_for_each_returned() {
+    let of = |build: Build| evaluate(&build.window());
+    let without_summary = || Build::busy("10.11.19-MariaDB").each(|_, server, _| server.digests = NotAsked);
+    let with_summary = || scanning(Build::busy("10.11.19-MariaDB"), 81.0);
+    let unseen = with_summary().sessions(|_| Vec::new());
+    // Prepared, beside statements that the summary has.
+    let prepared = with_summary()
+        .counter("Com_stmt_execute", 900.0)
+        .counter("Bytes_sent", 14e6)
+        .sessions(|_| (20..24).map(|id| session(id, "Execute", "Sending data", "")).collect());
+    for build in [scanning(without_summary(), 81.0), with_summary(), unseen, prepared] {
+        let finding = found(&build.window());
+        assert!(finding.headline.contains("81 for each row returned"), "{}", finding.headline);
+        assert!(finding.severity > spindoctor_model::Severity::Note, "{}", finding.score);
+    }
+    // A fifteenth of the rows is wanted.
+    assert_eq!(of(scanning(without_summary(), 15.0)), Outcome::Clear);
+    // The same beside other work that takes most of the CPU.
+    let beside = scanning(without_summary(), 81.0).counter("Handler_read_rnd_next", 9e5);
+    assert_eq!(of(beside.counter("Rows_sent", 9e5 / 81.0)), Outcome::Clear);
+    // A dump, of which MySQL counts the rows by statement alone.
+    let dump = scanning(Build::busy("8.0.36"), 81.0).sessions(|_| Vec::new());
+    let dump = dump.digest_scans("SELECT * FROM t", 900.0, 1_900.0, Rows { examined: 1e4, sent: 1e4 }, 1.0);
+    assert_eq!(of(without_rows_sent(dump)), Outcome::Clear);
+    // Small tables, and a report that groups.
+    assert_eq!(of(scanning(without_summary(), 81.0).counter("Select_scan", 90_000.0)), Outcome::Clear);
+    let report = "SELECT k, COUNT(*) FROM t GROUP BY k";
+    let report = scanning(without_summary(), 81.0)
+        .sessions(move |_| (20..24).map(|id| session(id, "Query", "Sending data", report)).collect());
+    assert_eq!(of(report), Outcome::Clear);
+}
+
+/// As sysbench's oltp_read_only does: sums over ranges of an index, a hundred rows each, and the temporary tables of its DISTINCT.
+#[test]
+fn sums_over_ranges_of_an_index_are_no_scans_however_many_rows_they_read() {
+    let read_only = Build::busy("10.11.19-MariaDB")
+        .each(|_, server, _| server.digests = NotAsked)
+        .counter("Handler_read_next", 9e6)
+        .counter("Innodb_rows_read", 9e6)
+        .counter("Handler_read_rnd_next", 2e6)
+        .counter("Rows_sent", 6e6)
+        .counter("Select_scan", 0.0);
+    assert_eq!(evaluate(&read_only.window()), Outcome::Clear);
+    let sums_alone = Build::busy("10.11.19-MariaDB")
+        .each(|_, server, _| server.digests = NotAsked)
+        .counter("Handler_read_next", 9e6)
+        .counter("Innodb_rows_read", 9e6)
+        .counter("Handler_read_rnd_next", 0.0)
+        .counter("Rows_sent", 9e4);
+    assert_eq!(evaluate(&sums_alone.window()), Outcome::Clear);
+}
+
 #[test]
 fn executions_that_the_summary_calls_so_are_statements_too() {
     let window = Build::busy("9.7.4")
@@ -155,7 +228,7 @@ fn without_summary() -> Build {
         .counter("Handler_read_rnd_next", 3e6)
         .counter("Innodb_rows_read", 3.1e6)
         .counter("Rows_sent", 30.0)
-        .each(|_, server, _| server.digests = spindoctor_model::Reading::NotAsked)
+        .each(|_, server, _| server.digests = NotAsked)
 }
 
 #[test]
