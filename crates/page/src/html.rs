@@ -1,7 +1,10 @@
 //! The frame of every page: no network, no script, no font; light and dark as the reader's
-//! system is set; printable. Every text of a server goes through [`safe`](crate::safe::safe) and maud's escaping.
+//! system is set; printable. Every text of a server goes through [`safe`](crate::safe::safe()) and maud's escaping; [`breakable`] does
+//! both, and says where a browser may break its names.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use crate::safe::safe;
 
 const STYLE: &str = include_str!("html.css");
 
@@ -27,6 +30,58 @@ pub fn page(title: &str, own_style: &str, body: &Markup) -> String {
     .into_string()
 }
 
+/// Letters up to which a word of a sentence stays whole: the narrowest box of a page has room for as many on a telephone.
+const WHOLE: usize = 24;
+
+/// Behind these a name may be broken.
+const SIGNS: [char; 7] = ['_', '.', '/', ',', '(', ':', '='];
+
+/// A text of the server, made safe. A browser may break its long names behind a sign within them (`performance_schema.` and
+/// `replication_group_members`), and only where no such part fits into a line anywhere.
+pub fn breakable(text: &str) -> Markup {
+    broken(text, WHOLE)
+}
+
+/// The same in a cell with room for a few letters: its short names may be broken so, too.
+pub fn narrow(text: &str) -> Markup {
+    broken(text, 0)
+}
+
+fn broken(text: &str, whole: usize) -> Markup {
+    let text = safe(text);
+    html! {
+        @for (place, word) in text.split(' ').enumerate() {
+            @if place > 0 { " " }
+            @if word.chars().count() > whole {
+                @for (at, part) in parts(word).into_iter().enumerate() {
+                    @if at > 0 { wbr; }
+                    (part)
+                }
+            } @else { (word) }
+        }
+    }
+}
+
+/// The parts of a word between which it may be broken. A number stays whole (`31,204`), and so do signs that stand together (`::`).
+fn parts(word: &str) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let (mut begin, mut before) = (0, None);
+    let mut letters = word.char_indices().peekable();
+    while let Some((at, letter)) = letters.next() {
+        let next = letters.peek().map(|&(_, next)| next);
+        let is_digit = |letter: Option<char>| letter.is_some_and(|letter| letter.is_ascii_digit());
+        let ends_part = SIGNS.contains(&letter) && next.is_some_and(|next| !SIGNS.contains(&next));
+        if ends_part && before.is_some() && !(is_digit(before) && is_digit(next)) {
+            let end = at + letter.len_utf8();
+            parts.push(&word[begin..end]);
+            begin = end;
+        }
+        before = Some(letter);
+    }
+    parts.push(&word[begin..]);
+    parts
+}
+
 /// A text in which flags (`--persist`) stay whole: a browser breaks a line behind each hyphen.
 pub fn prose(text: &str) -> Markup {
     html! {
@@ -40,6 +95,23 @@ pub fn prose(text: &str) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_names_may_be_broken_behind_a_sign_and_nowhere_else() {
+        let sentence = "SELECT MEMBER_HOST FROM performance_schema.replication_group_members";
+        assert_eq!(
+            breakable(sentence).into_string(),
+            "SELECT MEMBER_HOST FROM performance_<wbr>schema.<wbr>replication_<wbr>group_<wbr>members"
+        );
+        let of = |text: &str| narrow(text).into_string();
+        assert_eq!(of("innodb_spin_wait_delay=6"), "innodb_<wbr>spin_<wbr>wait_<wbr>delay=<wbr>6");
+        assert_eq!(of("/var/lib/mysql/a.ibd"), "/var/<wbr>lib/<wbr>mysql/<wbr>a.<wbr>ibd");
+        assert_eq!(of("galera::ReplicatorSMM::cert(x,y)"), "galera::<wbr>ReplicatorSMM::<wbr>cert(<wbr>x,<wbr>y)");
+        for whole in ["31,204", "10.0.0.17:3306", "8.0.36", "A sentence ends.", "_", "", "a  b"] {
+            assert_eq!(of(whole), whole);
+        }
+        assert_eq!(of("a_<b>\u{202e}"), "a_<wbr>&lt;b&gt;\\u{202e}");
+    }
 
     #[test]
     fn a_flag_is_one_word_and_other_text_is_escaped_and_as_it_was() {

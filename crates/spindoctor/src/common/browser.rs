@@ -11,6 +11,8 @@ use regex::bytes::Regex;
 const WIDTHS: [u32; 3] = [390, 768, 1280];
 /// Words up to this many letters stand on one line: names of variables are longer.
 const SHORT_WORD: usize = 10;
+/// So do parts of names, between which the page says that a name may be broken.
+const NAME_PART: usize = 12;
 
 /// Writes what is wrong with each frame into the document, once all are laid out: a document or a box that is wider than
 /// what shows it, and a short word that is broken over two lines. Tables of many columns may be scrolled.
@@ -26,9 +28,10 @@ addEventListener("load", () => {
     const texts = page.createTreeWalker(page.body, NodeFilter.SHOW_TEXT);
     while (texts.nextNode()) {
       const text = texts.currentNode, range = page.createRange();
-      if (text.parentElement.closest("style, svg, code")) continue;
+      const isPart = [text.previousSibling, text.nextSibling].some(beside => beside?.nodeName === "WBR");
+      if (text.parentElement.closest(isPart ? "style, svg" : "style, svg, code")) continue;
       for (const word of text.data.matchAll(/\S+/g)) {
-        if (word[0].length > SHORT_WORD) continue;
+        if (word[0].length > (isPart ? NAME_PART : SHORT_WORD)) continue;
         range.setStart(text, word.index);
         range.setEnd(text, word.index + word[0].length);
         if (new Set([...range.getClientRects()].map(rect => Math.round(rect.top))).size > 1) wrong(`"${word[0]}" is broken`);
@@ -44,7 +47,8 @@ addEventListener("load", () => {
 pub fn faults(pages: &[(&str, String)]) -> String {
     let frames: String =
         pages.iter().flat_map(|(name, page)| WIDTHS.map(|width| frame(name, page, width))).collect();
-    let look = LOOK.replace("SHORT_WORD", &SHORT_WORD.to_string());
+    let look =
+        LOOK.replace("SHORT_WORD", &SHORT_WORD.to_string()).replace("NAME_PART", &NAME_PART.to_string());
     let document = format!("<!DOCTYPE html><meta charset=utf-8><script>{look}</script><body>{frames}</body>");
     let Some(folder) = folder_with(&document) else { return String::new() };
     let dom = browser(folder.path(), &["--dump-dom"]);

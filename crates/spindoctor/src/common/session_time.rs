@@ -6,8 +6,8 @@ use maud::{Markup, html};
 use spindoctor_model::{SessionTime, TimeClass};
 use unicode_width::UnicodeWidthStr as _;
 
+use spindoctor_page::html::breakable;
 use spindoctor_page::number;
-use spindoctor_page::safe::safe;
 use spindoctor_page::text::{Page, QUIET, STRONG};
 
 /// Classes that are shown; what is smaller is folded into one.
@@ -122,7 +122,7 @@ fn bar_and_legend(time: &SessionTime) -> Markup {
                         li {
                             span.key style=(format!("background:{}", hex(part.class))) {}
                             strong { (number::percent(part.share)) } " " (part.label())
-                            @if let Some(seen) = seen(time, part.class) { span.quiet { " " (safe(seen)) } }
+                            @if let Some(seen) = seen(time, part.class) { span.quiet { " " (breakable(seen)) } }
                         }
                     }
                 }

@@ -17,7 +17,7 @@ use crate::common::words::{
 };
 use crate::locks::html;
 use crate::locks::waits::Locks;
-use spindoctor_page::html::page;
+use spindoctor_page::html::{breakable, narrow, page};
 use spindoctor_page::safe::safe;
 use spindoctor_page::{chart, number};
 use spindoctor_profile::formats;
@@ -57,7 +57,7 @@ fn head(diagnosis: &Diagnosis, title: &str) -> Markup {
             h1 { (title) }
             ul.facts {
                 @for document in &diagnosis.given {
-                    li { (safe(&described(document))) @for said in &document.says { "; " (safe(said)) } }
+                    li { (breakable(&described(document))) @for said in &document.says { "; " (breakable(said)) } }
                 }
             }
         };
@@ -65,7 +65,7 @@ fn head(diagnosis: &Diagnosis, title: &str) -> Markup {
     html! {
         h1 { (title) }
         ul.facts {
-            @if !server.address.is_empty() { li { (safe(&server.address)) } }
+            @if !server.address.is_empty() { li { (breakable(&server.address)) } }
             @if let Some(pid) = server.pid { li { "pid " (pid) } }
             @if let Some(uptime) = server.uptime_s { li { "up " (number::quantity(uptime as f64, "s")) } }
             @if let Some(threads) = server.threads { li { (number::counted(threads, "thread", "threads")) } }
@@ -82,7 +82,7 @@ fn verdict(diagnosis: &Diagnosis) -> Markup {
     html! {
         section.card.verdict {
             @if let Some(interrupted) = &diagnosis.interrupted {
-                p.interrupted { strong { (safe(&interruption_text(interrupted, diagnosis.window.seconds))) } }
+                p.interrupted { strong { (breakable(&interruption_text(interrupted, diagnosis.window.seconds))) } }
             }
             @if diagnosis.findings.is_empty() {
                 @if diagnosis.clear.is_empty() {
@@ -114,7 +114,7 @@ fn verdict(diagnosis: &Diagnosis) -> Markup {
                     @for (at, finding) in diagnosis.findings.iter().enumerate() {
                         li.(severity_class(finding.severity)) {
                             span.severity { (severity_word(finding.severity)) }
-                            a href=(format!("#finding-{}", at + 1)) { (safe(&finding.headline)) }
+                            a href=(format!("#finding-{}", at + 1)) { (breakable(&finding.headline)) }
                         }
                     }
                 }
@@ -135,19 +135,19 @@ pub fn finding(rank: usize, finding: &Finding, explained: &[&str]) -> Markup {
         section.card.finding.(severity_class(finding.severity)) id=(format!("finding-{rank}")) {
             header {
                 span.severity { (severity_word(finding.severity)) }
-                code { (safe(&finding.cause)) }
+                code { (breakable(&finding.cause)) }
                 @if let Some(loss) = finding.estimated_loss() {
                     span.lost { "about " (number::percent(loss)) " lost" }
                 }
             }
-            h2 { (safe(&finding.headline)) }
+            h2 { (breakable(&finding.headline)) }
             (acts(finding, usize::MAX))
             @if let Some(command) = proof(finding) {
-                div.remedy { dl { dt { "prove" } dd { code { (safe(&command)) } } } }
+                div.remedy { dl { dt { "prove" } dd { code { (breakable(&command)) } } } }
             }
             @if !finding.why.is_empty() {
                 h3 { "Why" }
-                p { (safe(&finding.why)) }
+                p { (breakable(&finding.why)) }
             }
             @if !explained.is_empty() {
                 h3 { "Explains" }
@@ -166,7 +166,7 @@ pub fn finding(rank: usize, finding: &Finding, explained: &[&str]) -> Markup {
             @if let Some(root) = &finding.root { (stack(root)) }
             @if !finding.references.is_empty() {
                 h3 { "References" }
-                ul.references { @for reference in &finding.references { li { (safe(reference)) } } }
+                ul.references { @for reference in &finding.references { li { (breakable(reference)) } } }
             }
         }
     }
@@ -186,23 +186,15 @@ pub fn acts(finding: &Finding, most: usize) -> Markup {
 fn evidence_row(evidence: &Evidence) -> Markup {
     html! {
         tr {
-            td { (safe(&evidence.reading)) }
+            td { (narrow(&evidence.reading)) }
             @if matches!(evidence.value, Value::Text(_)) && evidence.expected.is_empty() {
-                td.value.text colspan="2" { (breakable(&number::value(&evidence.value, &evidence.unit))) }
+                td.value.text colspan="2" { (narrow(&number::value(&evidence.value, &evidence.unit))) }
             } @else {
-                td.value.text[matches!(evidence.value, Value::Text(_))] { (breakable(&number::value(&evidence.value, &evidence.unit))) }
-                td.expected { (safe(&number::expected(&evidence.expected, &evidence.unit))) }
+                td.value.text[matches!(evidence.value, Value::Text(_))] { (narrow(&number::value(&evidence.value, &evidence.unit))) }
+                td.expected { (narrow(&number::expected(&evidence.expected, &evidence.unit))) }
             }
-            td.source { (breakable(&evidence.source)) }
+            td.source { (narrow(&evidence.source)) }
         }
-    }
-}
-
-/// A text whose long names may be broken after a dot, an underscore or a slash rather than anywhere.
-fn breakable(text: &str) -> Markup {
-    let text = safe(text);
-    html! {
-        @for part in text.split_inclusive(['.', '_', '/']) { (part) wbr; }
     }
 }
 
@@ -211,9 +203,9 @@ fn root_box(root: &Root) -> Markup {
         aside.root {
             h3 { "The thread that blocks the others" }
             dl {
-                dt { "thread" } dd { strong { (safe(&root_named(root))) } }
+                dt { "thread" } dd { strong { (breakable(&root_named(root))) } }
                 @if !root.statement.is_empty() {
-                    dt { "statement" } dd { code { (safe(&root.statement)) } }
+                    dt { "statement" } dd { code { (breakable(&root.statement)) } }
                 }
             }
         }
@@ -225,7 +217,7 @@ fn stack(root: &Root) -> Markup {
     html! {
         @if !root.stack.is_empty() {
             h3 { "Stack of the thread that blocks the others" }
-            ol.frames { @for frame in &root.stack { li { code { (safe(frame)) } } } }
+            ol.frames { @for frame in &root.stack { li { code { (breakable(frame)) } } } }
         }
     }
 }
@@ -234,14 +226,14 @@ fn stack(root: &Root) -> Markup {
 fn remedy_block(remedy: &Remedy) -> Markup {
     html! {
         div.remedy {
-            code.statement { (safe(&remedy.statement)) }
+            code.statement { (breakable(&remedy.statement)) }
             dl {
-                @if !remedy.why.is_empty() { dt { "why" } dd { (safe(&remedy.why)) } }
-                @if !remedy.risk.is_empty() { dt { "risk" } dd { (safe(&remedy.risk)) } }
+                @if !remedy.why.is_empty() { dt { "why" } dd { (breakable(&remedy.why)) } }
+                @if !remedy.risk.is_empty() { dt { "risk" } dd { (breakable(&remedy.risk)) } }
                 @if !remedy.dynamic { dt { "note" } dd { "needs a restart" } }
                 @if let Some(undo) = undo(remedy) {
                     dt { "undo" }
-                    dd { @if remedy.undo.is_empty() { (undo) } @else { code { (safe(undo)) } } }
+                    dd { @if remedy.undo.is_empty() { (undo) } @else { code { (breakable(undo)) } } }
                 }
             }
         }
@@ -279,7 +271,7 @@ pub fn host(host: &DiagnosedHost) -> Markup {
     html! {
         section.card.host {
             h2 { "The host" }
-            @if let Some(because) = &host.unavailable { p.quiet { "Not read: " (safe(because)) } }
+            @if let Some(because) = &host.unavailable { p.quiet { "Not read: " (breakable(because)) } }
             @if most > 0.0 {
                 div.bars {
                     @for (label, cpus, class) in cpus {
@@ -298,10 +290,10 @@ pub fn host(host: &DiagnosedHost) -> Markup {
                     dt { "quota" }
                     dd {
                         (number::quantity(quota.quota_us as f64, "us")) " of CPU every "
-                        (number::quantity(quota.period_us as f64, "us")) ", set by " code { (safe(&quota.cgroup)) }
+                        (number::quantity(quota.period_us as f64, "us")) ", set by " code { (breakable(&quota.cgroup)) }
                     }
                 }
-                @if let Some(cpu) = &host.cpu { dt { "CPU" } dd { (safe(cpu)) } }
+                @if let Some(cpu) = &host.cpu { dt { "CPU" } dd { (breakable(cpu)) } }
                 @if let Some(pause) = host.pause_latency_ns {
                     dt { "PAUSE" }
                     dd {
@@ -330,7 +322,7 @@ pub fn examined(diagnosis: &Diagnosis) -> Markup {
         @if !diagnosis.clear.is_empty() {
             section.card {
                 h2 { "Checked, not present" }
-                ul.causes { @for cause in &diagnosis.clear { li { code { (safe(cause)) } } } }
+                ul.causes { @for cause in &diagnosis.clear { li { code { (breakable(cause)) } } } }
             }
         }
     }
@@ -340,8 +332,8 @@ fn not_examined_row(missing: &NotExaminedTogether<'_>) -> Markup {
     html! {
         tr {
             td { (causes(missing.causes.iter().copied())) }
-            td { (safe(missing.because)) }
-            td { (safe(missing.unlock)) }
+            td { (breakable(missing.because)) }
+            td { (breakable(missing.unlock)) }
         }
     }
 }
@@ -351,7 +343,7 @@ fn causes<'a>(names: impl Iterator<Item = &'a str>) -> Markup {
     html! {
         @for (at, name) in names.enumerate() {
             @if at > 0 { ", " }
-            code { (safe(name)) }
+            code { (breakable(name)) }
         }
     }
 }
@@ -373,9 +365,25 @@ mod tests {
     use crate::doctor::examples;
     use spindoctor_profile::examples as stacks_examples;
 
+    /// A page without the places where its names may be broken.
+    fn whole(page: &str) -> String {
+        page.replace("<wbr>", "")
+    }
+
+    /// A diagnosis whose remedy has a name that is longer than a telephone's line.
+    fn with_a_long_name() -> Diagnosis {
+        let mut diagnosis = examples::suffering();
+        diagnosis.findings[0].remedies.push(Remedy {
+            statement: "SELECT MEMBER_HOST, MEMBER_STATE FROM performance_schema.replication_group_members".into(),
+            why: "It names those that performance_schema.replication_group_member_stats has queues of.".into(),
+            ..Remedy::default()
+        });
+        diagnosis
+    }
+
     #[test]
     fn no_width_cuts_the_page_or_breaks_its_words() {
-        let suffering = render(&examples::suffering(), Some(&stacks_examples::busy()), None);
+        let suffering = render(&with_a_long_name(), Some(&stacks_examples::busy()), None);
         let pages = [("suffering", suffering), ("silent", render(&examples::silent(), None, None))];
         assert_eq!(browser::faults(&pages), "");
     }
@@ -386,6 +394,12 @@ mod tests {
         if let Some(filled) = browser::filled_of_first_sheet(&page) {
             assert!(filled > 0.75, "text down to {filled:.2} of the sheet");
         }
+    }
+
+    #[test]
+    fn a_long_name_of_a_statement_may_be_broken_behind_its_signs() {
+        let page = render(&with_a_long_name(), None, None);
+        assert!(page.contains("FROM performance_<wbr>schema.<wbr>replication_<wbr>group_<wbr>members</code>"), "{page}");
     }
 
     #[test]
@@ -415,7 +429,7 @@ mod tests {
 
     #[test]
     fn every_part_of_a_diagnosis_is_on_the_page() {
-        let page = render(&examples::suffering(), Some(&stacks_examples::busy()), None);
+        let page = whole(&render(&examples::suffering(), Some(&stacks_examples::busy()), None));
         for part in [
             "of 1250 CPU samples 74 % were spinning: commits 68 %, redo log threads 6 %.",
             "What the threads did",
@@ -447,7 +461,7 @@ mod tests {
         assert!(!page.contains("<script"));
         assert!(!page.contains("<img"));
         assert!(!page.chars().any(|c| c != '\n' && (c.is_control() || c == '\u{202e}')));
-        assert!(page.contains("db&lt;script&gt;alert(1)&lt;/script&gt;"));
+        assert!(whole(&page).contains("db&lt;script&gt;alert(1)&lt;/script&gt;"));
         assert!(page.contains("adm\\u{202e}nimda"));
     }
 

@@ -10,6 +10,7 @@ use spindoctor_sessions::{Bar, Load, Statement};
 use super::picture::{Mark, Marks, STRETCHED, share, ticks, times};
 use super::view::Incident;
 use crate::common::load::{Layer, SHOWN, averages, in_layer, layers, sessions, stands_on};
+use spindoctor_page::html::breakable;
 use spindoctor_page::number;
 use spindoctor_page::safe::safe;
 use spindoctor_record::span::Span;
@@ -217,7 +218,7 @@ pub fn columns(load: &Load) -> Vec<Layer> {
 fn name(statement: &Statement) -> Markup {
     html! {
         @if statement.text.is_empty() { span.quiet { "no statement is shown" } }
-        @else { code { (safe(&statement.text)) } }
+        @else { code { (breakable(&statement.text)) } }
     }
 }
 

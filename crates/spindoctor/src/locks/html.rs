@@ -12,8 +12,8 @@ use super::view::{
     shown, state_text, transaction, verdict, wanted, who,
 };
 use super::waits::Locks;
+use spindoctor_page::html::{breakable, narrow};
 use spindoctor_page::number;
-use spindoctor_page::safe::safe;
 
 /// Threads that stand in a table of those who are alike; the others are counted. A page must open in a moment.
 const ROWS_SHOWN: usize = 500;
@@ -44,7 +44,7 @@ fn card(title: &str, locks: &Locks, forest: &Forest<'_>) -> Markup {
             p.quiet {
                 "At " time datetime=(locks.at) { (locks.at.strftime("%H:%M:%S UTC")) } " "
                 (verdict(locks)) "."
-                @for remark in remarks(locks) { " " (sentence(&safe(&remark))) }
+                @for remark in remarks(locks) { " " (breakable(&sentence(&remark))) }
             }
             div.picture { (PreEscaped(within_page(locks))) }
             @for (number, tree) in forest.trees.iter().take(TREES_SHOWN).enumerate() {
@@ -75,7 +75,7 @@ fn whole(locks: &Locks, forest: &Forest<'_>, number: usize, tree: &Tree<'_>) -> 
     };
     html! {
         details.tree open[number == 0] {
-            summary { (safe(&title)) }
+            summary { (breakable(&title)) }
             div.facts id=(anchor(Anchor::Tree(number))) { (facts) }
             (waiters(locks, forest, &tree.children, 1))
         }
@@ -91,8 +91,8 @@ fn root_facts(held: &str, root: &WaitRoot, thread: &WaitingThread) -> Markup {
             @if let Some((statement, note)) = freeing(root) {
                 dt { "free with" }
                 dd {
-                    @if !statement.is_empty() { code.statement { (safe(&statement)) } }
-                    @if !note.is_empty() { span.quiet { (safe(&note)) } }
+                    @if !statement.is_empty() { code.statement { (breakable(&statement)) } }
+                    @if !note.is_empty() { span.quiet { (breakable(&note)) } }
                 }
             }
         }
@@ -109,7 +109,7 @@ fn ring_facts(locks: &Locks, members: &[(u32, Option<&WaitEdge>)]) -> Markup {
             @for (at, (member, edge)) in members.iter().enumerate() {
                 @let next = members[(at + 1) % members.len()].0;
                 li {
-                    strong { (safe(&name(locks, *member))) } " waits for " (safe(&name(locks, next)))
+                    strong { (breakable(&name(locks, *member))) } " waits for " (breakable(&name(locks, next)))
                     dl {
                         @if let Some(edge) = edge { (fact("wants", &wanted(edge))) }
                         @if let Some(thread) = locks.thread(*member) { (thread_facts(thread, None)) }
@@ -137,7 +137,7 @@ fn thread_facts(thread: &WaitingThread, root: Option<&WaitRoot>) -> Markup {
         @if let Some(text) = transaction(thread) { (fact("transaction", &text)) }
         @if let Some(statement) = &thread.statement {
             dt { (runs_label(is_idle)) }
-            dd { code { (safe(statement)) } }
+            dd { code { (breakable(statement)) } }
         }
         @if !thread.server_state.is_empty() { (fact("state", &thread.server_state)) }
         @if let Some(state) = thread.state { (fact("kernel", &state_text(state))) }
@@ -146,7 +146,7 @@ fn thread_facts(thread: &WaitingThread, root: Option<&WaitRoot>) -> Markup {
             dd {
                 details open[is_root && !is_idle] {
                     summary { (number::counted(thread.stack.len() as u64, "frame", "frames")) }
-                    ol.frames { @for frame in &thread.stack { li { code { (safe(frame)) } } } }
+                    ol.frames { @for frame in &thread.stack { li { code { (breakable(frame)) } } } }
                 }
             }
         }
@@ -154,7 +154,7 @@ fn thread_facts(thread: &WaitingThread, root: Option<&WaitRoot>) -> Markup {
 }
 
 fn fact(label: &str, text: &str) -> Markup {
-    html! { dt { (label) } dd { (safe(text)) } }
+    html! { dt { (label) } dd { (breakable(text)) } }
 }
 
 /// Those who wait, as in the picture: some by themselves, the others in a table.
@@ -204,8 +204,8 @@ fn one(locks: &Locks, forest: &Forest<'_>, at: usize, level: usize) -> Markup {
     html! {
         details {
             summary {
-                strong { (safe(&who(thread))) }
-                @if !thread.user.is_empty() { " " (safe(&thread.user)) }
+                strong { (breakable(&who(thread))) }
+                @if !thread.user.is_empty() { " " (breakable(&thread.user)) }
                 @if let Some(waited_s) = node.edge.waited_s.filter(|s| s.is_finite()) { ", " (seconds(waited_s)) }
                 @if node.behind > 0 { ", " (holds_up(node.behind, node.children.len())) }
                 @if node.is_repeated { ", stands in another tree, too" }
@@ -223,13 +223,13 @@ fn row(locks: &Locks, forest: &Forest<'_>, at: usize) -> Markup {
     html! {
         @if let Some(thread) = locks.thread(node.thread) {
             tr {
-                td { (safe(&who(thread))) @if !thread.user.is_empty() { ", " (safe(&thread.user)) } }
+                td { (narrow(&who(thread))) @if !thread.user.is_empty() { ", " (narrow(&thread.user)) } }
                 td { @if let Some(waited_s) = node.edge.waited_s.filter(|s| s.is_finite()) { (seconds(waited_s)) } }
                 td {
-                    (safe(&wanted(node.edge)))
+                    (narrow(&wanted(node.edge)))
                     @if node.behind > 0 { ", " (holds_up(node.behind, node.children.len())) }
                 }
-                td { code { (safe(&running(thread))) } }
+                td { code { (narrow(&running(thread))) } }
             }
         }
     }

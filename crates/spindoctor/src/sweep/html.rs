@@ -7,7 +7,7 @@ use super::svg;
 use super::view::{
     METRICS, Metric, SCALING, facts, label, results, scaling, spread_text, starved, title, variables,
 };
-use spindoctor_page::html::page;
+use spindoctor_page::html::{breakable, page};
 use spindoctor_page::number;
 use spindoctor_page::safe::safe;
 
@@ -33,7 +33,7 @@ pub fn render(sweep: &Sweep) -> String {
     let body = html! {
         main {
             h1 { (title) }
-            ul.facts { @for fact in facts(sweep) { li { (safe(&fact)) } } }
+            ul.facts { @for fact in facts(sweep) { li { (breakable(&fact)) } } }
             @if sweep.missing() > 0 {
                 section.card.verdict {
                     h2 { (sweep.cells.len()) " of " (sweep.grid.size()) " runs were made" }
@@ -48,7 +48,7 @@ pub fn render(sweep: &Sweep) -> String {
             @if !sweep.notes.is_empty() {
                 section.card {
                     h2 { "Notes" }
-                    @for note in &sweep.notes { p { (safe(note)) } }
+                    @for note in &sweep.notes { p { (breakable(note)) } }
                 }
             }
             footer {
@@ -72,7 +72,7 @@ fn leads(sweep: &Sweep) -> Markup {
         @if !results.is_empty() {
             section.card {
                 h2 { "Which leads" }
-                ul.results { @for text in results { li { (safe(&text)) } } }
+                ul.results { @for text in results { li { (breakable(&text)) } } }
             }
         }
     }

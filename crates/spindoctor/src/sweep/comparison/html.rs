@@ -11,7 +11,7 @@ use super::{
 use crate::sweep::chart::overlay;
 use crate::sweep::svg;
 use crate::sweep::view::{METRICS, Metric};
-use spindoctor_page::html::page;
+use spindoctor_page::html::{breakable, narrow, page};
 use spindoctor_page::safe::safe;
 
 const OWN_STYLE: &str = "\
@@ -28,12 +28,12 @@ pub fn render(comparison: &Comparison) -> String {
     let body = html! {
         main {
             h1 { (title) }
-            ul.facts { @for fact in facts(comparison) { li { (safe(&fact)) } } }
+            ul.facts { @for fact in facts(comparison) { li { (breakable(&fact)) } } }
             (different(comparison))
             section.card {
                 h2 { "Which has more throughput" }
                 ul.results {
-                    @for text in results(comparison).iter().chain(&only_one_has(comparison)) { li { (safe(text)) } }
+                    @for text in results(comparison).iter().chain(&only_one_has(comparison)) { li { (breakable(text)) } }
                 }
             }
             section.card { div.picture { (PreEscaped(svg::within_page(&overlay(comparison)))) } }
@@ -43,7 +43,7 @@ pub fn render(comparison: &Comparison) -> String {
             @if !comparison.notes.is_empty() {
                 section.card {
                     h2 { "Notes" }
-                    @for note in &comparison.notes { p { (safe(note)) } }
+                    @for note in &comparison.notes { p { (breakable(note)) } }
                 }
             }
             footer { p { "spindoctor " (env!("CARGO_PKG_VERSION")) ", " (comparison.schema) } }
@@ -63,12 +63,12 @@ fn different(comparison: &Comparison) -> Markup {
                     thead { tr { th {} th { "A" } th { "B" } } }
                     tbody {
                         @for [what, a, b] in &listed {
-                            tr { td { (safe(what)) } td { (safe(a)) } td { (safe(b)) } }
+                            tr { td { (narrow(what)) } td { (narrow(a)) } td { (narrow(b)) } }
                         }
                     }
                 }
             }
-            @for line in &beside { p.quiet { (safe(line)) } }
+            @for line in &beside { p.quiet { (breakable(line)) } }
         }
     }
 }

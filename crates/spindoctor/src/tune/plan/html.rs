@@ -8,7 +8,7 @@ use super::view::{cost_text, counted, left, readable, title, trial_of};
 use crate::common::words::{interruption_text, server_named, server_place};
 use crate::doctor::host;
 use crate::tune::view::changes_text;
-use spindoctor_page::html::page;
+use spindoctor_page::html::{breakable, narrow, page};
 use spindoctor_page::number;
 use spindoctor_page::safe::safe;
 
@@ -39,9 +39,9 @@ pub fn render(plan: &Plan) -> String {
 fn head(plan: &Plan, heading: &str) -> Markup {
     let server = &plan.server;
     html! {
-        h1 { (safe(heading)) }
+        h1 { (breakable(heading)) }
         ul.facts {
-            @if !server.address.is_empty() { li { (safe(&server.address)) } }
+            @if !server.address.is_empty() { li { (breakable(&server.address)) } }
             @if let Some(pid) = server.pid { li { "pid " (pid) } }
             @if let Some(threads) = server.threads { li { (number::counted(threads, "thread", "threads")) } }
             li {
@@ -56,7 +56,7 @@ fn overview(plan: &Plan) -> Markup {
     html! {
         section.card.verdict {
             @if let Some(interrupted) = &plan.interrupted {
-                p.interrupted { strong { (safe(&interruption_text(interrupted, plan.window.seconds))) } }
+                p.interrupted { strong { (breakable(&interruption_text(interrupted, plan.window.seconds))) } }
             }
             @if plan.proposals.is_empty() {
                 h2.good[plan.interrupted.is_none()] { "Nothing to change" }
@@ -68,7 +68,7 @@ fn overview(plan: &Plan) -> Markup {
                         li {
                             span.lost { @if let Some(score) = proposal.score { (number::percent(score)) " lost" } }
                             a href=(format!("#proposal-{}", at + 1)) {
-                                strong { (safe(&proposal.family)) } ": " (safe(&in_short(proposal)))
+                                strong { (breakable(&proposal.family)) } ": " (breakable(&in_short(proposal)))
                             }
                         }
                     }
@@ -91,17 +91,17 @@ fn proposal(rank: usize, proposal: &Proposal) -> Markup {
     html! {
         section.card.finding.proposal id=(format!("proposal-{rank}")) {
             header {
-                code { (safe(&proposal.family)) }
+                code { (breakable(&proposal.family)) }
                 @if let Some(score) = proposal.score { span.lost { "about " (number::percent(score)) " lost without it" } }
             }
-            h2 { (safe(&sentence(title(&proposal.family)))) }
+            h2 { (breakable(&sentence(title(&proposal.family)))) }
             @if !proposal.changes.is_empty() {
                 table.changes {
                     thead { tr { th { "variable" } th { "now" } th { "proposed" } } }
                     tbody {
                         @for change in &proposal.changes {
                             tr {
-                                td { code { (safe(&change.variable)) } }
+                                td { code { (narrow(&change.variable)) } }
                                 td { (value(readable(change, &change.from), &change.from)) }
                                 td.new { (value(readable(change, &change.to), &change.to)) }
                             }
@@ -110,18 +110,18 @@ fn proposal(rank: usize, proposal: &Proposal) -> Markup {
                 }
             }
             div.remedy {
-                code.statement { (safe(&remedy.statement)) }
+                code.statement { (breakable(&remedy.statement)) }
                 dl {
                     @for (label, text) in [("why", &remedy.why), ("risk", &remedy.risk), ("cost", &proposal.cost)] {
-                        @if !text.is_empty() { dt { (label) } dd { (safe(text)) } }
+                        @if !text.is_empty() { dt { (label) } dd { (breakable(text)) } }
                     }
                     @if !remedy.dynamic { dt { "note" } dd { "needs a restart" } }
-                    @if !remedy.undo.is_empty() { dt { "undo" } dd { code { (safe(&remedy.undo)) } } }
-                    @if let Some(cause) = &proposal.cause { dt { "found" } dd { code { (safe(cause)) } } }
+                    @if !remedy.undo.is_empty() { dt { "undo" } dd { code { (breakable(&remedy.undo)) } } }
+                    @if let Some(cause) = &proposal.cause { dt { "found" } dd { code { (breakable(cause)) } } }
                     @if let Some(command) = trial_of(proposal) {
-                        dt { "prove" } dd { code { (safe(&command)) } }
+                        dt { "prove" } dd { code { (breakable(&command)) } }
                     } @else if let Some(why) = &proposal.not_tried {
-                        dt { "prove" } dd { "not by a trial: " (safe(why)) }
+                        dt { "prove" } dd { "not by a trial: " (breakable(why)) }
                     }
                 }
             }
@@ -133,8 +133,8 @@ fn proposal(rank: usize, proposal: &Proposal) -> Markup {
 fn value(readable: Option<String>, own: &str) -> Markup {
     html! {
         @match readable {
-            Some(readable) => { (readable) " " span.quiet { (safe(own)) } }
-            None => { (safe(own)) }
+            Some(readable) => { (readable) " " span.quiet { (narrow(own)) } }
+            None => { (narrow(own)) }
         }
     }
 }
@@ -153,7 +153,7 @@ fn elsewhere(plan: &Plan) -> Markup {
                 table.wide.left {
                     tbody {
                         @for other in &plan.elsewhere {
-                            tr { td { code { (safe(&other.cause)) } } td { (safe(&other.headline)) } }
+                            tr { td { code { (breakable(&other.cause)) } } td { (breakable(&other.headline)) } }
                         }
                     }
                 }
@@ -172,10 +172,10 @@ fn families<'a>(heading: &str, left: impl Iterator<Item = &'a Left>) -> Markup {
                     tbody {
                         @for family in left {
                             tr {
-                                td { code { (safe(&family.family)) } }
+                                td { code { (breakable(&family.family)) } }
                                 td {
-                                    (safe(&family.because))
-                                    @if !family.unlock.is_empty() { p.quiet { "to enable: " (safe(&family.unlock)) } }
+                                    (breakable(&family.because))
+                                    @if !family.unlock.is_empty() { p.quiet { "to enable: " (breakable(&family.unlock)) } }
                                 }
                             }
                         }
@@ -197,6 +197,7 @@ mod tests {
         let mut advice = examples::undo();
         advice.proposals[0].not_tried = Some("this server has no such statement".to_owned());
         let page = render(&examples::quota()) + &render(&examples::undo()) + &render(&advice);
+        let page = page.replace("<wbr>", "");
         for part in [
             "<title>MySQL 9.7.4 on db17: 3 proposals</title>",
             "How long a commit spins before it sleeps",
