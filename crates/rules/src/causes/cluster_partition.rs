@@ -26,8 +26,9 @@ pub const CAUSE: Cause = Cause {
                    calls the node well, so that a load balancer goes on sending clients to it.",
     evidence: "Galera: wsrep_cluster_status is not Primary, on a server with wsrep_on; or it is, and wsrep_ready is OFF, as while the node \
                receives the data of another. Group Replication: half or more of replication_group_members are UNREACHABLE, or the \
-               member itself is in ERROR. Captured texts: what the error log ends with (`not able to reach a \
-               majority`, `Received NON-PRIMARY`, `suspecting node`, `has become unreachable`) where no later line takes it back, and error \
+               member itself is in ERROR; a warning where fewer are, and where the member itself is RECOVERING. Captured texts: what the \
+               error log ends with (`not able to reach a majority`, `Received NON-PRIMARY`, `suspecting node`, `has become unreachable`, \
+               `has more executed transactions than those present in the group`) where no later line takes it back, and error \
                1047 as a client prints it. The estimate is all of the node's work where it has no \
                majority.",
     looks_alike: "A cluster that pauses because one node applies slowly is galera-flow-control. A node that is read-only on purpose \
