@@ -12,7 +12,7 @@ use crate::source::Cadence;
 /// Members read at most: a group has nine (MySQL Reference Manual, Group Replication Limitations), a list that is longer is none.
 const LIMIT: usize = 64;
 
-/// Servers up to 5.7 have the queues of the member that is asked alone, and not what it has to apply.
+/// With what each member has still to do. 5.7 has a row for the member that is asked alone, and does not say what it has to apply.
 const WITH_QUEUES: &str = "SELECT members.*, members.MEMBER_ID = @@server_uuid AS IS_SELF, \
                            stats.COUNT_TRANSACTIONS_IN_QUEUE, stats.COUNT_TRANSACTIONS_REMOTE_IN_APPLIER_QUEUE \
                            FROM performance_schema.replication_group_members AS members \
