@@ -41,8 +41,8 @@ pub const CAUSE: Cause = Cause {
     looks_alike: "Sessions that sleep on purpose and idle connections are not at work and are not counted. A share of \
                   commits, reads or network in a server that does well is no trouble: these classes are a note at most, \
                   from half of the session time on; only sixteen sessions and more in logins, or before the mutex of the open tables, \
-                   for half of the time are a queue, and commits of which none ends, or that wait long for the agreement of a replication group. \
-                  So are latches and mutexes up to 15 %: every server under load waits for some.",
+                   for half of the time are a queue, and commits of which none ends, or that wait long for the agreement of a \
+                  replication group. So are latches and mutexes up to 15 %: every server under load waits for some.",
     remedies: "Look at the functions and the state in the evidence. `spindoctor locks` shows who blocks whom, and \
                `spindoctor stacks --duration 10s` what all threads do.",
     safety: "Looking is safe. KILL of the connection that blocks the others rolls its transaction back.",
