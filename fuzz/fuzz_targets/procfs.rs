@@ -5,7 +5,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use spindoctor_collect::host::{
-    cgroup, cpu_list, cpu_model, cpu_times, disks, effective_cpus, listen_queues, memory, numa, numa_counters, page_nodes, pressure, process,
+    cgroup, cpu_list, cpu_model, cpu_times, disks, effective_cpus, listen_queues, memory, numa, numa_counters, open_files, page_nodes, pressure, process,
     srv_cpu_usage, threads, throttling,
 };
 use spindoctor_model::ServerVersion;
@@ -34,6 +34,7 @@ fuzz_target!(|bytes: &[u8]| {
     numa::parse_numa_maps(text);
     numa::parse_numa_stat(text);
     numa_counters::parse_numastat(0, text);
+    open_files::parse_limit(text);
     page_nodes::parse_writable(text);
     pressure::parse_pressure(text);
     process::parse_cgroup_frozen(text);

@@ -50,6 +50,8 @@ readings! {
         page_cache: PageCache => [numbers, lasts],
         /// Sockets that listen where the server does, and who waits before them.
         listen_queues: ListenQueues => [numbers],
+        /// How many files the server's process has open, and how many it may have.
+        open_files: OpenFiles => [numbers, lasts],
     }
 }
 
@@ -439,6 +441,30 @@ pub struct ListenQueue {
     pub port: u16,
     /// Connections that are made and that nobody has accepted yet.
     pub waiting: u64,
+}
+
+/// Files that the server's process has open: tables, logs, temporary files and connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct OpenFiles {
+    /// Descriptors that it has.
+    pub open: u64,
+    /// How many it may have (`RLIMIT_NOFILE`, the soft limit); None where there is no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u64>,
+    /// Of those that are open, the sockets, which are connections all but a few; counted where few are left.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sockets: Option<u64>,
+}
+
+impl OpenFiles {
+    /// So many are gone with the next few connections: each takes one, and its first statement one or two for its table. Chosen.
+    const FEW: u64 = 10;
+
+    /// True where the next connections or tables find none.
+    pub fn few_are_left(&self) -> bool {
+        self.limit.is_some_and(|limit| limit.saturating_sub(self.open) <= Self::FEW)
+    }
 }
 
 /// `srv_cpu_usage` (MySQL 8.0+): what the server itself believes, refreshed about once a second.

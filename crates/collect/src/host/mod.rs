@@ -20,6 +20,7 @@ pub mod memory;
 pub mod network_links;
 pub mod numa;
 pub mod numa_counters;
+pub mod open_files;
 pub mod other_programs;
 pub mod page_cache;
 #[expect(unsafe_code, reason = "the kernel is asked where pages lie")]
@@ -61,6 +62,7 @@ pub const SOURCES: &[HostSource] = &[
     cpu_model::SOURCE,
     numa::SOURCE,
     data_directory::SOURCE,
+    open_files::SOURCE,
     page_cache::SOURCE,
     pause::SOURCE,
 ];

@@ -1,13 +1,15 @@
 //! `accept-bottleneck`: the accepting thread is the limit for new connections.
 
-use spindoctor_model::host::ThreadStat;
+use spindoctor_model::host::{OpenFiles, ThreadStat};
 use spindoctor_model::stack::{Profile, ThreadState};
 use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window};
 
 use super::connection_churn::{self, CONNECTIONS_PER_S, connecting};
-use super::thread_cache_miss;
+use super::{server_stopped, thread_cache_miss};
 use crate::connections::waiting;
 use crate::draft::Draft;
+use crate::open_files;
+use crate::rank::WARNING_FROM;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 /// The catalogue entry.
@@ -28,7 +30,9 @@ pub const CAUSE: Cause = Cause {
                for clients and was not merely waiting for a CPU; or the share of the time in which it was on a CPU, as the \
                kernel counts it, where that is more. It fires from four in five on, where ten connections \
                a second or more are made, or where somebody waits in a listening socket's queue. And growth of \
-               Connection_errors_accept: from one in ten seconds on, as the thread sleeps a second after each. The \
+               Connection_errors_accept: from one in ten seconds on, as the thread sleeps a second after each. And a process that \
+               has as many files open as it may have (/proc/PID/fd against /proc/PID/limits, all but ten): with a server that \
+               accepts no session it is the reason; with one that still does, a warning. The \
                score is the share of the time in which nobody is let in. Queues, their overflows and dropped SYNs \
                (/proc/PID/net) are shown where they can be read; the queue of the unix socket cannot.",
     looks_alike: "Connections that the server takes in and then serves slowly: the thread waits for clients, and it is \
@@ -36,7 +40,7 @@ pub const CAUSE: Cause = Cause {
                   is ready and not on one, which is not counted here. Connections beyond max_connections are \
                   connections-exhausted: they are let in and sent away.",
     remedies: "Where accept fails for want of file descriptors: raise the process's limit, at once with prlimit, for good \
-               with LimitNOFILE. Else take work from the thread: keep connections open in the clients, make \
+               with LimitNOFILE and open_files_limit; have fewer connections, or a smaller table_open_cache. Else take work from the thread: keep connections open in the clients, make \
                thread_cache_size fit so that no thread is made, listen on fewer addresses, put a proxy in front (ProxySQL, \
                MySQL Router, MaxScale). `spindoctor connections` shows what each connection costs it. A larger back_log \
                lets more clients wait; it lets none in sooner.",
@@ -85,6 +89,47 @@ fn evaluate(window: &Window) -> Outcome {
 }
 
 fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
+    if let Some(files) = open_files::keep_logins_out(window) {
+        return Ok(Some(nobody_gets_in(window, files)));
+    }
+    match (bottleneck(window), open_files::at_the_limit(window)) {
+        (Ok(None) | Err(_), Some(files)) => Ok(Some(next_will_fail(window, files))),
+        (found, _) => found,
+    }
+}
+
+/// The server takes no session, and its process may open no more files.
+fn nobody_gets_in(window: &Window, files: &OpenFiles) -> Finding {
+    let because = window.server.no_session.as_ref().map(|refusal| refusal.because.as_str());
+    let headline =
+        format!("The server lets nobody in: it is at its limit of open files ({})", open_files::said(files));
+    Draft::new(&CAUSE, server_stopped::SILENT_SCORE, headline)
+        .why(
+            "Each connection is an open file. Without a free descriptor accept fails (error 24, Too many open files), and the accepting \
+             thread sleeps for a second before it tries again: clients wait in the queue before it and see no error. Who is in goes on, \
+             as long as no table has to be opened.",
+        )
+        .evidence_all(open_files::evidence(window, files).into_iter())
+        .evidence_if(because.map(|because| Evidence::new("session", because, "", "connect").expected("an answer")))
+        .remedies(open_files::remedies(window))
+        .finding()
+}
+
+/// The server takes sessions, and has hardly a file left for the next ones.
+fn next_will_fail(window: &Window, files: &OpenFiles) -> Finding {
+    let headline =
+        format!("The server is at its limit of open files: {}; the next connections wait", open_files::said(files));
+    Draft::new(&CAUSE, WARNING_FROM, headline)
+        .why(
+            "Connections, tables and logs are open files. Without a free descriptor accept fails and the accepting thread sleeps for a \
+             second after each failure, and statements that need a table which is not open end with error 24.",
+        )
+        .evidence_all(open_files::evidence(window, files).into_iter())
+        .remedies(open_files::remedies(window))
+        .finding()
+}
+
+fn bottleneck(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let found = connecting(window)?;
     let failures_per_s = window.status_per_s("Connection_errors_accept").unwrap_or(0.0);
     let looks = window
@@ -166,20 +211,12 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             .evidence_if((lost > 0.0).then(|| {
                 Evidence::new("clients dropped before a full queue", lost, "", "/proc/PID/net/netstat").expected("0")
             }))
-            .remedy_if(fails.then(|| {
-                let pid = window.server.pid.map_or_else(|| "PID".to_owned(), |pid| pid.to_string());
-                Remedy {
-                    statement: format!("prlimit --pid {pid} --nofile=65536:65536"),
-                    why: "Gives the process room for more connections and tables at once; LimitNOFILE in its systemd \
-                          unit does for the next start."
-                        .into(),
-                    dynamic: true,
-                    risk: "Only root can raise it beyond the hard limit. The server goes on to size its table cache by \
-                           the limit that it was started with."
-                        .into(),
-                    undo: format!("prlimit --pid {pid} --nofile with the old values, which `prlimit --pid {pid}` shows"),
-                }
-            }))
+            .evidence_all(
+                open_files::at_the_limit(window)
+                    .into_iter()
+                    .flat_map(|files| open_files::evidence(window, files)),
+            )
+            .remedies(if fails { open_files::remedies(window) } else { Vec::new() })
             .remedy(Remedy {
                 statement: "Keep connections open in the clients: a pool, or a proxy in front of the server".into(),
                 why: "A connection that stays is accepted once.".into(),
@@ -247,6 +284,7 @@ fn lost(window: &Window) -> f64 {
 
 #[cfg(test)]
 pub(crate) mod examples {
+    use spindoctor_model::NoSessionKind;
     use spindoctor_model::host::{ListenQueue, ListenQueues};
     use spindoctor_model::stack::ThreadState::{Epoll, NetworkIdle, Runnable, Running, Sleep};
 
@@ -327,6 +365,41 @@ pub(crate) mod examples {
         assert!(asleep.evidence.iter().any(|evidence| evidence.reading == "accepting thread asleep"));
         let rare = starved().counter("Connection_errors_accept", 0.02).window();
         assert_eq!(evaluate(&rare), Outcome::Clear);
+    }
+
+    #[test]
+    fn a_server_without_a_free_descriptor_that_answers_nobody_does_not_hang_inside() {
+        let silent = |open| {
+            let build = Build::busy("10.11.19-MariaDB").no_session(NoSessionKind::Silent);
+            crate::diagnose(&build.open_files(open, 1_024, Some(980)).window())
+        };
+        let diagnosis = silent(1_024);
+        let causes: Vec<&str> = diagnosis.findings.iter().map(|finding| finding.cause.as_str()).collect();
+        assert_eq!(causes, [CAUSE.name]);
+        let finding = &diagnosis.findings[0];
+        assert_eq!(
+            finding.headline,
+            "The server lets nobody in: it is at its limit of open files (1,024 of 1,024 files are open)"
+        );
+        let text = format!("{:?}", finding.remedies);
+        assert!(text.contains("prlimit --pid 4310") && text.contains("LimitNOFILE=65536"), "{text}");
+        assert!(text.contains("End connections that rest"), "most of them are connections: {text}");
+        let causes: Vec<String> =
+            silent(700).findings.into_iter().map(|finding| finding.cause).collect();
+        assert_eq!(causes, [server_stopped::CAUSE.name], "files are left: it hangs for another reason");
+    }
+
+    #[test]
+    fn a_server_near_its_limit_of_files_that_still_answers_is_a_warning() {
+        let at = |open| evaluate(&Build::busy("9.7.4").open_files(open, 5_000, None).window());
+        let Outcome::Fired(finding) = at(4_995) else { panic!("it should fire") };
+        assert_eq!(finding.severity, spindoctor_model::Severity::Warning);
+        assert!(finding.headline.contains("4,995 of 5,000 files are open"), "{}", finding.headline);
+        assert_eq!(at(4_000), Outcome::Clear);
+        let fails = Build::busy("9.7.4").counter("Connection_errors_accept", 0.9).open_files(5_000, 5_000, None);
+        let finding = found(&fails.window());
+        assert!(finding.headline.contains("sleeps for a second"), "{}", finding.headline);
+        assert!(finding.evidence.iter().any(|evidence| evidence.reading == "limit of open files"));
     }
 
     #[test]

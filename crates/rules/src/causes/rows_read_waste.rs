@@ -2,6 +2,7 @@
 
 mod by_counters;
 mod by_digests;
+mod by_polls;
 #[cfg(test)]
 mod tests;
 
@@ -15,6 +16,7 @@ use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 use by_counters::{Of, by_counters, scanned};
 use by_digests::by_digests;
+use by_polls::by_polls;
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -40,15 +42,18 @@ pub const CAUSE: Cause = Cause {
                statement adds up or groups. Of one statement of one session that runs on, only what \
                the other threads wait for a CPU counts; the same where prepared statements run and the summary \
                has less than half of the rows read (before MySQL 9 their executions are in no digest; from 5.7 on \
-               prepared_statements_instances is read for them); the statement named is the one seen most in the thread list. spindoctor's own \
+               prepared_statements_instances is read for them); the statement named is the one seen most in the thread list. Polls for a row \
+               that nobody has locked (FOR UPDATE SKIP LOCKED) count from a hundred a second on that return nothing, where these are half of \
+               such polls; the estimate is then their share of the statement time, in the same way. spindoctor's own \
                queries, all on performance_schema and information_schema, are left out.",
     looks_alike: "COUNT, SUM and GROUP BY over an index read many rows to return few, and that is their work; a \
                   report that must read a table reads it, once. Logical backups scan everything and send \
                   everything: their ratio is one. A statement that waits for a row lock takes time without \
-                  reading: row-lock-pileup. Many index dives in the optimizer are index-dive-waste.",
+                  reading: row-lock-pileup. Polls with NOWAIT end with an error: statements-refused. Many index dives in the optimizer are index-dive-waste.",
     remedies: "EXPLAIN the statement (EXPLAIN ANALYZE on MySQL 8.0.18 and later, ANALYZE on MariaDB), and give it \
                an index on the columns of its WHERE and JOIN. If it used to be fast: ANALYZE TABLE, compare the \
-               plan with an older server, pin the plan with FORCE INDEX or a hint. Stop it meanwhile: \
+               plan with an older server, pin the plan with FORCE INDEX or a hint. Workers of a queue: a pause after a poll that found nothing, \
+               an index for the queue, LIMIT 1. Stop it meanwhile: \
                MAX_EXECUTION_TIME on MySQL, max_statement_time on MariaDB.",
     safety: "Adding an index is online in InnoDB and costs disk, write time and, at its start and end, a metadata \
              lock for an instant (see metadata-lock-pileup). EXPLAIN ANALYZE runs the statement. ANALYZE TABLE \
@@ -87,7 +92,8 @@ fn evaluate(window: &Window) -> Outcome {
 
 fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     if window.change(|s| &s.server.digests).is_some() {
-        if let Some(finding) = by_digests(window) {
+        let found = [by_digests(window), by_polls(window)].into_iter().flatten();
+        if let Some(finding) = found.max_by(|a, b| a.score.total_cmp(&b.score)) {
             return Ok(Some(finding));
         }
         // A statement that still runs is in no summary yet: the counters see it.

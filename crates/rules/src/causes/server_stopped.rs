@@ -9,6 +9,7 @@ use super::statements_refused;
 use super::storage_stalled::{OneIo, look_at_the_device};
 use crate::draft::Draft;
 use crate::logged;
+use crate::open_files;
 use crate::rank::WARNING_FROM;
 use crate::time_model::session_time;
 use crate::{CAUSES, Cause, Costs, Outcome, Rule, Stacks};
@@ -31,7 +32,8 @@ pub const CAUSE: Cause = Cause {
                eu-stack) show as a part of the samples.",
     looks_alike: "A server under a tiny CPU quota answers late, not never: cpu-throttled. Threads in state D wait \
                   for storage: a full or failing disk. A server that refuses connections is down \
-                  (connection refused) or full (connections-exhausted). A tracer that is attached and does not \
+                  (connection refused) or full (connections-exhausted). One that has no file descriptor left lets nobody in: \
+                  accept-bottleneck. A tracer that is attached and does not \
                   stop the process (strace) slows system calls, and is a note.",
     remedies: "Stopped by a signal: kill -CONT PID. Traced: end the tracer, by name of its process. Frozen: thaw \
                the cgroup (docker unpause, systemctl thaw). Find out who did it before the next one comes: a \
@@ -58,7 +60,7 @@ pub const CAUSE: Cause = Cause {
 };
 
 /// What a hang costs that only the missing answer shows: all of the throughput, less the doubt.
-const SILENT_SCORE: f64 = 0.9;
+pub(super) const SILENT_SCORE: f64 = 0.9;
 
 /// What is over costs nothing now.
 const OVER_SCORE: f64 = 0.04;
@@ -172,6 +174,10 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         processes.iter().rev().find_map(|&(_, process)| Some((process, held(process)?)))
     else {
         let traced = processes.iter().rev().find_map(|&(_, process)| process.tracer_pid);
+        // What keeps clients out is then known, and is no hang: accept-bottleneck.
+        let silent = silent.filter(|_| {
+            open_files::keep_logins_out(window).is_none() || OneIo::longest_of_all(window).hangs()
+        });
         return Ok(match (silent, traced) {
             (Some(because), _) => {
                 Some(silent_finding(window, because, processes.last().map(|&(_, process)| process)))

@@ -3,6 +3,7 @@
 mod counted;
 mod error_log;
 mod kinds;
+mod known;
 mod meaning;
 mod remedies;
 #[cfg(test)]
@@ -15,6 +16,7 @@ use spindoctor_statements::grown;
 
 use super::connection_churn;
 use crate::draft::Draft;
+use crate::polling::{How, Poll};
 use crate::rank::{CRITICAL_FROM, NOTE, WARNING_FROM};
 use crate::sessions::shortened;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
@@ -44,11 +46,13 @@ pub const CAUSE: Cause = Cause {
                statements on. Below ten a second it is a note, as a monitor or a forgotten job has errors, too, unless half of the statements or writes \
                fail because the server is read-only or full. Of a captured error log: no more open files, damaged pages, a table without room. What an application expects (duplicate keys, values that do not fit, error 1062 and \
                its like), and errors of unknown number, are nothing below 5 % of the statements, a note up to half of them, and a warning \
-               at most. The estimate is the share of the statements that fail; on a read-only server that is no replica, the \
+               at most; a warning from 5 % on where an INSERT never succeeds, or where clients poll for locked rows with NOWAIT: a \
+               hundred a second that fail, and half of all such. Errors of files, and those of no number, are said to be for want of \
+               file descriptors where the server is at its limit of them. The estimate is the share of the statements that fail; on a read-only server that is no replica, the \
                share of the writes.",
     looks_alike: "Refused logins (1040, 1045, 1203, 1226) are connections-exhausted and logins-refused, 1213 is deadlock-storm, 1461 \
                   prepared-statements-exhausted. A statement that ends with 1205 has waited for a lock for a second or more: \
-                  row-lock-pileup, metadata-lock-pileup. An application that inserts first and updates on error 1062 works as it should.",
+                  row-lock-pileup, metadata-lock-pileup. Polls with SKIP LOCKED that find nothing are no errors: rows-read-waste. An application that inserts first and updates on error 1062 works as it should.",
     remedies: "Read-only: find out who set it (a failover, an operator, a program that protects a full disk) and where the primary is; send the \
                writes there, or set read_only back to OFF where this is the primary. Missing tables and columns: finish or roll back the \
                deployment. Rights: GRANT what is missing. Full: make room. Time limits: make the statement faster, or raise the limit. \
@@ -130,12 +134,11 @@ fn finding(window: &Window, failures: &Failures) -> Option<Finding> {
     } else {
         NOTE.min(share(per_s))
     };
-    let insert = always_fails(window);
+    let insert = always_fails(window).filter(|(_, per_s)| *per_s >= SURE_PER_S);
+    let polls = Poll::storm(window, How::Nowait).filter(|polls| polls.in_vain_per_s >= HALF * expected_per_s);
     let expected = match share(expected_per_s) {
-        // A statement that never succeeds is none that an application expects to fail.
-        share
-            if insert.as_ref().is_some_and(|(_, per_s)| *per_s >= SURE_PER_S) && share >= LEAST_EXPECTED =>
-        {
+        // A statement that never succeeds is none that an application expects to fail, nor is one that is sent again without a pause.
+        share if (insert.is_some() || polls.is_some()) && share >= LEAST_EXPECTED => {
             share.clamp(WARNING_FROM, CRITICAL_FROM - 0.01)
         }
         share if expected_per_s < SURE_PER_S || share < LEAST_EXPECTED => 0.0,
@@ -147,7 +150,8 @@ fn finding(window: &Window, failures: &Failures) -> Option<Finding> {
     }
     let of_them = |error: &&Failing| error.kind.is_expected() == (expected > unexpected);
     let worst = errors.iter().filter(of_them).max_by(|a, b| a.per_s.total_cmp(&b.per_s))?;
-    let insert = insert.filter(|(_, per_s)| *per_s >= SURE_PER_S).map(|(table, _)| table);
+    let insert = insert.map(|(table, _)| table);
+    let polls = polls.filter(|_| worst.kind.is_expected());
     let mut shown: Vec<&Failing> = errors.iter().filter(|error| error.per_s >= LEAST_PER_S).collect();
     shown.sort_by(|a, b| b.per_s.total_cmp(&a.per_s));
     let headline = format!(
@@ -155,11 +159,14 @@ fn finding(window: &Window, failures: &Failures) -> Option<Finding> {
         whole(worst.per_s),
         worst.number.map_or_else(String::new, |number| format!(" with error {number}")),
         share(worst.per_s) * 100.0,
-        meaning(window, worst, source.as_deref()),
+        match &polls {
+            Some(_) => "clients poll for locked rows with NOWAIT".to_owned(),
+            None => meaning(window, worst, source.as_deref()),
+        },
     );
     Some(
         Draft::new(&CAUSE, unexpected.max(expected), headline)
-            .why(why(window, worst, source.as_deref(), insert.as_deref()))
+            .why(why(window, worst, source.as_deref(), insert.as_deref(), polls.as_ref()))
             .evidence_all(shown.into_iter().take(SHOWN).map(|error| {
                 Evidence::new(&error.name, error.per_s, "1/s", error.source)
                     .expected(format!("< {LEAST_PER_S:.0}"))
@@ -190,8 +197,9 @@ fn finding(window: &Window, failures: &Failures) -> Option<Finding> {
                     "events_errors_summary_global_by_error FIRST_SEEN",
                 )
             }))
+            .evidence_all(polls.iter().flat_map(Poll::evidence))
             .evidence_all(statements(window).into_iter())
-            .remedies(remedies(window, worst, source.as_deref(), insert.as_deref()))
+            .remedies(remedies(window, worst, source.as_deref(), insert.as_deref(), polls.as_ref()))
             .finding(),
     )
 }

@@ -1,7 +1,7 @@
 //! What the host's sources say.
 
 use spindoctor_model::host::{
-    CpuTimes, DiskStat, EffectiveCpus, MemoryStat, OtherProgram, OtherPrograms, Quota, SrvCpuUsage,
+    CpuTimes, DiskStat, EffectiveCpus, MemoryStat, OpenFiles, OtherProgram, OtherPrograms, Quota, SrvCpuUsage,
     ThreadStat, Throttling,
 };
 use spindoctor_model::page_cache::{CachedFiles, PageCache};
@@ -89,6 +89,13 @@ impl Build {
             let part = |cpus: f64| (cpus * at_s * 1e6) as u64;
             host.cpu_times =
                 answer(at_s, CpuTimes { user_us: part(busy), idle_us: part(idle), ..CpuTimes::default() });
+        })
+    }
+
+    /// Files that the server has open, how many it may have, and how many of them are connections.
+    pub(crate) fn open_files(self, open: u64, limit: u64, sockets: Option<u64>) -> Self {
+        self.each(|at_s, _, host| {
+            host.open_files = answer(at_s, OpenFiles { open, limit: Some(limit), sockets });
         })
     }
 

@@ -8,6 +8,7 @@ use super::super::cpu_saturated;
 use super::{CAUSE, EXAMINED_EACH, SCANNED_ROWS, explain_it, grown, looks_for_rows};
 use crate::cpus;
 use crate::draft::Draft;
+use crate::polling::{self, How};
 use crate::run_queue::{cpus_used, ran_and_queued, ran_and_queued_of};
 use crate::seen_most::SeenMost;
 use crate::sessions::{self, Waiting};
@@ -152,6 +153,11 @@ pub(super) fn by_counters(window: &Window, of: Of) -> Result<Option<Finding>, Un
              estimate, at five million rows a second.",
         ),
     };
+    let polls = statement.as_deref().and_then(How::of);
+    let why = match polls {
+        Some(how) => format!("{why} {}", polling::why(how)),
+        None => why.to_owned(),
+    };
     Ok(Some(
         // An index leads to each row that is returned, at the price of a lookup.
         Draft::new(&CAUSE, (scan_cpus / cpus).min(0.9) * lost * (1.0 - SCANNED_IN_A_LOOKUP / ratio), headline)
@@ -194,6 +200,7 @@ pub(super) fn by_counters(window: &Window, of: Of) -> Result<Option<Finding>, Un
                     undo: "SET GLOBAL slow_query_log = OFF, log_queries_not_using_indexes = OFF".into(),
                 },
             })
+            .remedies(polls.into_iter().flat_map(|_| polling::remedies()))
             .explains(&[cpu_saturated::CAUSE.name])
             .finding(),
     ))

@@ -17,7 +17,7 @@ const INDEXED_ROWS: f64 = 5000.0;
 const SCANS_RATIO: f64 = 0.5;
 
 /// Waste that takes less of the statements' time than this is not worth a line.
-const TIME_RATIO: f64 = 0.02;
+pub(super) const TIME_RATIO: f64 = 0.02;
 
 fn is_waste(statement: &Grown<'_>) -> bool {
     let by = &statement.by;
@@ -36,7 +36,7 @@ fn returned(by: &Counts) -> f64 {
 }
 
 /// Time that is not spent waiting for locks, seconds.
-fn time_s(by: &Counts) -> f64 {
+pub(super) fn time_s(by: &Counts) -> f64 {
     (by.total_ns - by.lock_ns).max(0.0) / 1e9
 }
 

@@ -298,3 +298,27 @@ fn who_waits_for_a_row_is_not_the_one_that_scans() {
         });
     assert!(found(&window.window()).headline.contains("FROM orders"));
 }
+
+#[test]
+fn workers_that_poll_an_empty_queue_without_a_pause_are_named_with_the_pause() {
+    let poll = "SELECT `id` FROM `jobs` WHERE `state` = ? LIMIT ? FOR UPDATE SKIP LOCKED";
+    let polling = |sent| evaluate(&Build::busy("8.0.36").digest(poll, 9_000.0, 150.0, 0.0, sent).window());
+    let Outcome::Fired(finding) = polling(0.0) else { panic!("it should fire") };
+    assert!(
+        finding.headline.starts_with("9,000 polls with SKIP LOCKED a second find no free row, 100 % of all such"),
+        "{}",
+        finding.headline
+    );
+    assert!(finding.severity > spindoctor_model::Severity::Note, "{}", finding.score);
+    assert!(finding.why.contains("in a loop without a pause"), "{}", finding.why);
+    assert!(finding.remedies[0].statement.contains("a pause after each poll"), "{:?}", finding.remedies);
+    assert!(finding.remedies[1].statement.contains("LIMIT 1"), "{:?}", finding.remedies);
+    assert_eq!(polling(1.0), Outcome::Clear, "a queue that is worked off");
+    // Without the summary the statement seen most says so.
+    let mut seen = without_summary();
+    seen = seen.sessions(|_| {
+        vec![session(20, "Query", "Sending data", "SELECT id FROM jobs WHERE state = 'new' FOR UPDATE SKIP LOCKED")]
+    });
+    let finding = found(&seen.window());
+    assert!(finding.why.contains("in a loop without a pause"), "{}", finding.why);
+}

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use spindoctor_model::mysql::{ErrorCount, ErrorSummary};
 use spindoctor_model::{Unavailable, Window};
 
-use super::HALF;
-use super::kinds::{Kind, OF_BOTH, OF_CONNECTIONS, OF_LOGINS, OF_OTHER_CAUSES};
+use super::kinds::{Kind, OF_BOTH, OF_CONNECTIONS, OF_FILES, OF_LOGINS, OF_OTHER_CAUSES};
 use super::writes::read_only;
+use super::{HALF, known};
+use crate::open_files;
 
 /// A number that was raised so much more often than statements failed was a warning of statements that succeeded.
 const MORE_THAN_FAILED: f64 = 1.2;
@@ -87,11 +88,16 @@ pub(super) fn of_summary(
 }
 
 /// Statements that failed with an error that no list has. MySQL counts none of the numbers below 1000, which are those of its files
-/// (`EE_WRITE`, 3, no space for a sort), by number.
+/// (`EE_WRITE`, 3, no space for a sort; `EE_OUT_OF_FILERESOURCES`, 23, no more open files), by number.
 fn without_number(window: &Window, count: f64, seconds: f64) -> Failing {
-    let is_full = temporary_room(window).is_some();
     Failing {
-        kind: if is_full { Kind::NoTemporaryRoom } else { Kind::Unknown },
+        kind: if temporary_room(window).is_some() {
+            Kind::NoTemporaryRoom
+        } else if open_files::at_the_limit(window).is_some() {
+            Kind::NoFiles
+        } else {
+            Kind::Unknown
+        },
         number: None,
         name: "errors whose number this server does not count".into(),
         count,
@@ -146,6 +152,7 @@ pub(super) fn by_number(
     // Logins that were refused with a number that statements have, too.
     let mut of_logins = (window.status_growth("Aborted_connects").unwrap_or(0.0) - sum(&OF_LOGINS)).max(0.0);
     let failed = failed.map(|failed| (failed - sum(&OF_OTHER_CAUSES)).max(0.0));
+    let has_no_files = open_files::at_the_limit(window).is_some();
     let mut errors = Vec::new();
     for error in last {
         let number = error.number;
@@ -160,7 +167,10 @@ pub(super) fn by_number(
             let taken = of_logins.min(count);
             (count, of_logins) = (count - taken, of_logins - taken);
         }
-        let kind = Kind::from_number(number);
+        let kind = match has_no_files && OF_FILES.contains(&number) {
+            true => Kind::NoFiles,
+            false => known::kind(number),
+        };
         let is_of_statements = match failed {
             Some(failed) => count <= MORE_THAN_FAILED * failed,
             // Some of the expected ones are warnings, and nothing says how many.

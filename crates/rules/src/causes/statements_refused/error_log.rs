@@ -5,6 +5,7 @@ use spindoctor_model::{Finding, Remedy, TroubleKind, Window};
 use super::CAUSE;
 use crate::draft::Draft;
 use crate::logged;
+use crate::open_files;
 use crate::rank::WARNING_FROM;
 
 /// What an error log ends with.
@@ -91,24 +92,7 @@ fn without_files(window: &Window) -> Option<Finding> {
             .why("Each connection is an open file, each InnoDB table at least one, a MyISAM table one and one more for each session that \
                   has it open.")
             .evidence_all(logged::evidence(trouble, times).into_iter())
-            .remedy(Remedy {
-                statement: "prlimit --pid PID --nofile=65536:65536; then LimitNOFILE=65536 in the server's unit, and open_files_limit \
-                            for its next start"
-                    .into(),
-                why: "The first helps at once. At its start the server sets its limit as its options say, and sizes its caches of tables \
-                      by what it got: SHOW GLOBAL VARIABLES LIKE 'open_files_limit'."
-                    .into(),
-                dynamic: true,
-                risk: "Each open file takes kernel memory, some hundred bytes.".into(),
-                undo: "prlimit with the limit that /proc/PID/limits shows before.".into(),
-            })
-            .remedy(Remedy {
-                statement: "SET GLOBAL table_open_cache = half of what it is".into(),
-                why: "The server closes tables that nobody uses, and their files with them.".into(),
-                dynamic: true,
-                risk: "Tables are opened more often; with too small a cache that costs time in each statement.".into(),
-                undo: "SET GLOBAL table_open_cache to what it was.".into(),
-            })
+            .remedies(open_files::remedies(window))
             .finding(),
     )
 }

@@ -3,10 +3,12 @@
 use spindoctor_model::Window;
 use spindoctor_model::number::bytes;
 
-use super::counted::Failing;
-use super::counted::temporary_room;
-use super::kinds::{Kind, data_error};
+use super::counted::{Failing, temporary_room};
+use super::kinds::Kind;
+use super::known;
 use super::writes::{force_recovery, read_only};
+use crate::open_files;
+use crate::polling::Poll;
 
 /// What the error means here, for the headline.
 pub(super) fn meaning(window: &Window, worst: &Failing, source: Option<&str>) -> String {
@@ -19,21 +21,23 @@ pub(super) fn meaning(window: &Window, worst: &Failing, source: Option<&str>) ->
             format!("this replica of {source} is read-only ({variable} = ON)")
         }
         (Kind::ReadOnly, Some(variable), None) => format!("the server is read-only ({variable} = ON)"),
-        (Kind::ReadOnly, None, _) => "an option or a read-only transaction prevents them".into(),
         (Kind::NoTemporaryRoom, ..) => format!(
             "temporary files find no room, {} free in tmpdir",
             bytes(temporary_room(window).unwrap_or(0) as f64)
         ),
+        (Kind::NoFiles, ..) => match open_files::at_the_limit(window) {
+            Some(files) => format!("the server is at its limit of open files, {}", open_files::said(files)),
+            None => "the server may open no more files".into(),
+        },
+        (Kind::Time, ..) if worst.number == Some(MAX_EXECUTION_TIME) => "max_execution_time ends them".into(),
+        _ if let Some(words) = worst.number.and_then(known::says) => format!("{words} ({})", symbol(worst)),
+        (Kind::ReadOnly, None, _) => "an option or a read-only transaction prevents them".into(),
         (Kind::Full, ..) => format!("no room, or damage ({})", symbol(worst)),
         (Kind::Limit, ..) => format!("a limit is reached ({})", symbol(worst)),
         (Kind::Missing, ..) => format!("what they name is not there ({})", symbol(worst)),
         (Kind::Denied, ..) => "a right is missing".into(),
-        (Kind::Time, ..) if worst.number == Some(MAX_EXECUTION_TIME) => "max_execution_time ends them".into(),
         (Kind::Time, ..) => "a time limit or a KILL ends them".into(),
-        (Kind::Expected | Kind::Other, ..) => match worst.number.and_then(data_error) {
-            Some(words) => format!("{words} ({})", symbol(worst)),
-            None => symbol(worst).to_owned(),
-        },
+        (Kind::Expected | Kind::Other, ..) => symbol(worst).to_owned(),
         (Kind::Unknown, ..) => "this server does not count which errors".into(),
     }
 }
@@ -53,7 +57,16 @@ fn symbol(error: &Failing) -> &str {
 }
 
 /// Why it hurts here.
-pub(super) fn why(window: &Window, worst: &Failing, source: Option<&str>, insert: Option<&str>) -> String {
+pub(super) fn why(
+    window: &Window,
+    worst: &Failing,
+    source: Option<&str>,
+    insert: Option<&str>,
+    polls: Option<&Poll<'_>>,
+) -> String {
+    if let Some(polls) = polls {
+        return polls.why();
+    }
     if let (true, Some(table)) = (worst.kind == Kind::Expected, insert) {
         return format!(
             "The statement that inserts into {table} fails every time, and no UPDATE of that table follows: no row gets in. With error \
@@ -68,6 +81,10 @@ pub(super) fn why(window: &Window, worst: &Failing, source: Option<&str>, insert
         (Kind::NoTemporaryRoom, _) => {
             "A sort, GROUP BY or join that needs more than its buffer writes a file into tmpdir. It ends with error 3 (No space left on \
              device), which the server counts in no list by number; its file is gone before somebody looks."
+        }
+        (Kind::NoFiles, _) => {
+            "Tables that are not open cannot be opened (error 24, Too many open files). Each InnoDB table is at least one open file, a \
+             MyISAM table one and one more for each session that has it open, and each connection is one."
         }
         (Kind::ReadOnly, Some(_)) => {
             "Clients send writes to a server that takes none but those of its source. It refuses each at once, so that nobody waits and no \

@@ -4,8 +4,11 @@ use spindoctor_model::{Remedy, ServerVersion, Window};
 
 use super::counted::Failing;
 use super::kinds::Kind;
+use super::known;
 use super::meaning::{MAX_EXECUTION_TIME, is_by_innodb};
 use super::writes::{force_recovery, read_only};
+use crate::open_files;
+use crate::polling::{self, Poll};
 
 /// What to do about the worst of them, the best first.
 pub(super) fn remedies(
@@ -13,8 +16,12 @@ pub(super) fn remedies(
     worst: &Failing,
     source: Option<&str>,
     insert: Option<&str>,
+    polls: Option<&Poll<'_>>,
 ) -> Vec<Remedy> {
     let look = look(window, worst);
+    if polls.is_some() {
+        return polling::remedies().into_iter().chain([look]).collect();
+    }
     if insert.is_some() && worst.kind == Kind::Expected {
         return vec![next_numbers(window), look];
     }
@@ -33,6 +40,11 @@ pub(super) fn remedies(
             ),
             look,
         ],
+        Kind::NoFiles => open_files::remedies(window).into_iter().chain([look]).collect(),
+        Kind::ReadOnly if read_only(window).is_some() => {
+            to_write_again(window, source).into_iter().chain([look]).collect()
+        }
+        _ if let Some(cure) = worst.number.and_then(known::cure) => vec![cure, look],
         Kind::ReadOnly => to_write_again(window, source).into_iter().chain([look]).collect(),
         Kind::Full => vec![
             advice(
@@ -41,14 +53,6 @@ pub(super) fn remedies(
                 "It only reads.",
             ),
             look,
-        ],
-        Kind::Limit => vec![
-            look,
-            advice(
-                "SHOW CREATE USER of the account, and raise the limit: ALTER USER ... WITH MAX_QUERIES_PER_HOUR",
-                "An account at its limit is refused until the hour is over.",
-                "More of its statements run; ALTER USER with the number before undoes it.",
-            ),
         ],
         Kind::Missing => vec![
             look,
@@ -84,7 +88,7 @@ pub(super) fn remedies(
                 "A higher limit lets slow statements pile up.",
             ),
         ],
-        Kind::Expected | Kind::Other | Kind::Unknown => vec![look],
+        Kind::Limit | Kind::Expected | Kind::Other | Kind::Unknown => vec![look],
     }
 }
 
@@ -122,7 +126,7 @@ fn leave_recovery(window: &Window) -> Remedy {
 }
 
 /// What can be done on a running server, and needs no undoing.
-fn advice(statement: impl Into<String>, why: &str, risk: &str) -> Remedy {
+pub(super) fn advice(statement: impl Into<String>, why: &str, risk: &str) -> Remedy {
     Remedy {
         statement: statement.into(),
         why: why.into(),

@@ -295,3 +295,56 @@ fn a_time_limit_of_selects_is_no_kill() {
     let killed = found(failing(1317, 3000.0)).unwrap();
     assert!(killed.headline.ends_with(": a time limit or a KILL ends them"), "{}", killed.headline);
 }
+
+#[test]
+fn clients_that_poll_with_nowait_are_a_warning_with_the_pause_that_ends_it() {
+    let poll = "SELECT `id` FROM `jobs` WHERE `id` = ? FOR UPDATE NOWAIT";
+    let storm = |per_s| failing(3572, per_s).failing_digest(poll, per_s);
+    let finding = found(storm(900.0)).unwrap();
+    assert_eq!(finding.severity, Severity::Warning);
+    assert_eq!(
+        finding.headline,
+        "900 statements a second fail with error 3572, 15 % of all: clients poll for locked rows with NOWAIT"
+    );
+    assert!(finding.why.contains("in a loop without a pause"), "{}", finding.why);
+    assert!(finding.remedies[0].statement.contains("a pause after each poll"), "{:?}", finding.remedies);
+    assert_eq!(severity(failing(3572, 900.0)), Some(Severity::Note), "by whichever statements");
+    assert_eq!(severity(storm(90.0)), None);
+}
+
+#[test]
+fn an_error_with_a_clear_cure_has_it_as_its_first_remedy() {
+    let first = |number| found(failing(number, 900.0)).unwrap().remedies[0].statement.clone();
+    for (number, words) in [
+        (1820, "IDENTIFIED BY"),
+        (1526, "ADD PARTITION"),
+        (1449, "CREATE USER for the definer"),
+        (1356, "SHOW CREATE VIEW"),
+        (1418, "log_bin_trust_function_creators"),
+        (1792, "READ WRITE"),
+        (1290, "which option the message names"),
+        (1406, "with a greater length"),
+    ] {
+        assert!(first(number).contains(words), "{number}: {}", first(number));
+    }
+    assert!(found(failing(1820, 900.0)).unwrap().headline.ends_with("the account's password has expired (ER_SOMETHING)"));
+    // What a variable says goes before what the number says.
+    assert!(found(read_only(4000.0)).unwrap().remedies[0].statement.starts_with("Find out who"));
+    assert!(first(1146).starts_with("SELECT t.PROCESSLIST_USER"), "the message says which table");
+}
+
+#[test]
+fn statements_that_fail_at_the_limit_of_open_files_say_so() {
+    let at = |build: Build| found(build.open_files(1_024, 1_024, Some(90))).unwrap();
+    let numbered = at(failing(1016, 900.0));
+    assert!(
+        numbered.headline.ends_with("the server is at its limit of open files, 1,024 of 1,024 files are open"),
+        "{}",
+        numbered.headline
+    );
+    assert!(numbered.remedies[0].statement.starts_with("prlimit"), "{:?}", numbered.remedies);
+    let uncounted = at(Build::busy("9.7.4").errors(4700.0, &[(1064, "ER_PARSE_ERROR", 50.0)]));
+    assert!(uncounted.headline.contains("limit of open files"), "{}", uncounted.headline);
+    assert_eq!(uncounted.severity, Severity::Critical);
+    assert!(!found(failing(1016, 900.0)).unwrap().headline.contains("open files"));
+}
