@@ -79,6 +79,7 @@ pub(crate) fn event() -> Event {
         why: "everybody behind it waits".to_owned(),
         remedies: Vec::new(),
         explains: Vec::new(),
+        is_elsewhere: false,
         references: Vec::new(),
     };
     let probe = Probe { at_s: BEFORE_S + 1.0, took_ms: 14.0, answered: true, ..Probe::default() };

@@ -39,6 +39,9 @@ pub struct Finding {
     /// Causes whose findings this one explains: they rank below it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub explains: Vec<String>,
+    /// True where it costs what no session time holds (statements that fail at once), though its cause costs session time elsewhere.
+    #[serde(skip)]
+    pub is_elsewhere: bool,
     /// Where the rule comes from.
     pub references: Vec<String>,
 }

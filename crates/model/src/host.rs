@@ -418,6 +418,9 @@ pub struct DataDirectory {
     /// Free bytes on the file system of `tmpdir`, its first folder, where it could be asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub temporary_free_bytes: Option<u64>,
+    /// Size of that file system, bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub temporary_total_bytes: Option<u64>,
 }
 
 /// What waits before the listening sockets of the server's network namespace (`/proc/PID/net`).

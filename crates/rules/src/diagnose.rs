@@ -8,7 +8,7 @@ use spindoctor_model::{Diagnosis, Finding, NotExamined, Profile, Severity, Unava
 
 use crate::causes::{server_stopped, unnamed_wait, write_io_bound};
 use crate::spin_samples::{SpinSamples, Whose};
-use crate::{CAUSES, Cause, Costs, Outcome, find, rank, time_model};
+use crate::{CAUSES, Cause, Costs, Outcome, costs_of, rank, time_model};
 
 /// Puts a window through every rule of [`CAUSES`].
 ///
@@ -88,8 +88,8 @@ fn put_behind_who_says_why(plain: &Cause, findings: &mut [Finding]) {
     let says_why = |finding: &Finding| {
         finding.severity > Severity::Note
             && finding.cause != plain.name
-            && find(&finding.cause)
-                .is_some_and(|cause| classes.iter().all(|class| cause.explains_time.contains(class)))
+            && costs_of(finding)
+                .is_some_and(|(_, explains)| classes.iter().all(|class| explains.contains(class)))
     };
     for finding in findings.iter_mut().filter(|finding| says_why(finding)) {
         finding.explains.push(plain.name.to_owned());

@@ -47,6 +47,7 @@ impl Draft {
             remedies: Vec::new(),
             root: None,
             explains: Vec::new(),
+            is_elsewhere: false,
             references: cause.references.iter().map(|&reference| reference.to_owned()).collect(),
         })
     }
@@ -108,6 +109,12 @@ impl Draft {
     /// Another severity than the score's: a wait of few sessions.
     pub(crate) fn severity(mut self, severity: Severity) -> Self {
         self.0.severity = severity;
+        self
+    }
+
+    /// What it costs is in no session time, whatever its cause costs otherwise.
+    pub(crate) fn elsewhere(mut self) -> Self {
+        self.0.is_elsewhere = true;
         self
     }
 

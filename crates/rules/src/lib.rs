@@ -44,6 +44,7 @@ mod spin_samples;
 mod stack_evidence;
 mod stall;
 mod statement_log;
+mod temporary_room;
 #[cfg(test)]
 mod testing;
 mod throttled;
@@ -188,6 +189,16 @@ impl Cause {
             ("How safe that is", self.safety),
         ]
     }
+}
+
+/// What a finding costs, and which classes of session time it explains: as its cause says, unless it is itself of what no session time
+/// holds. None of a cause that there is not.
+fn costs_of(finding: &Finding) -> Option<(Costs, &'static [TimeClass])> {
+    let cause = find(&finding.cause)?;
+    Some(match finding.is_elsewhere {
+        true => (Costs::Elsewhere, &[]),
+        false => (cause.costs, cause.explains_time),
+    })
 }
 
 /// What a rule says of a window.

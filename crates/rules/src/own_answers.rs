@@ -38,6 +38,19 @@ impl OwnAnswers {
     }
 }
 
+/// Errors with which the server refused statements of spindoctor's own: number and message.
+pub(crate) fn errors(window: &Window) -> impl Iterator<Item = (u32, &str)> {
+    let readings = window.samples.iter().flat_map(|sample| sample.server.readings());
+    readings.filter_map(|(_, reading)| error(reading.outcome()))
+}
+
+/// `the server answered with error 1114: The table '/tmp/#sql_84e_2' is full`, as `collect` says it of an error that it has no word for.
+fn error(outcome: Outcome<'_>) -> Option<(u32, &str)> {
+    let Outcome::Unavailable(why) = outcome else { return None };
+    let (number, message) = why.because.strip_prefix("the server answered with error ")?.split_once(": ")?;
+    Some((number.parse().ok()?, message))
+}
+
 /// From question to answer, or until it was given up; none where nothing was asked.
 fn took_s(outcome: Outcome<'_>) -> Option<f64> {
     match outcome {
@@ -65,6 +78,19 @@ mod tests {
         let late = OwnAnswers::from_window(&Build::busy("9.7.4").late(3, 1_500.0).window());
         assert_eq!((late.asked, late.late, late.longest_s), (on_time.asked, 3, 1.5));
         assert!((late.late_share - 0.45).abs() < 1e-9, "{late:?}");
+    }
+
+    #[test]
+    fn an_error_is_read_with_its_number_and_other_reasons_are_none() {
+        let of = |because: &str| {
+            let refused = Reading::Unavailable(Unavailable::because(because));
+            let window = Build::busy("9.7.4").each(|_, server, _| server.threads = refused.clone()).window();
+            errors(&window).next().map(|(number, message)| (number, message.to_owned()))
+        };
+        let full = of("the server answered with error 1114: The table '/tmp/#sql_1' is full");
+        assert_eq!(full, Some((1114, "The table '/tmp/#sql_1' is full".to_owned())));
+        assert_eq!(of("no privilege: Access denied"), None);
+        assert_eq!(of("the server answered with error of its own: none"), None);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::cmp::Ordering;
 
 use spindoctor_model::{Finding, Severity};
 
-use crate::{Costs, find};
+use crate::{Costs, costs_of};
 
 /// From here on a finding is a warning. Below a twentieth users do not notice, and the estimate
 /// itself is no better than that: sampled gauges and one-second counters move this much in a quiet
@@ -52,7 +52,7 @@ pub fn rank(mut findings: Vec<Finding>) -> Vec<Finding> {
         note.explains.retain(|cause| !critical.contains(cause));
     }
     let is_at_the_door =
-        |finding: &Finding| find(&finding.cause).is_some_and(|cause| matches!(cause.costs, Costs::Elsewhere));
+        |finding: &Finding| costs_of(finding).is_some_and(|(costs, _)| matches!(costs, Costs::Elsewhere));
     let mut weights: Vec<Weight> = findings.iter().map(Weight::from_finding).collect();
     // A chain of explanations is at most as long as there are findings.
     for _ in 0..findings.len() {
@@ -138,7 +138,7 @@ pub(crate) fn without_overlap(findings: &mut [Finding]) {
     let mut left = 1.0_f64;
     for finding in findings {
         let is_in_session_time =
-            find(&finding.cause).is_none_or(|cause| !matches!(cause.costs, Costs::Elsewhere));
+            costs_of(finding).is_none_or(|(costs, _)| !matches!(costs, Costs::Elsewhere));
         if !is_in_session_time || explained.contains(&finding.cause) {
             continue;
         }
@@ -166,6 +166,7 @@ mod tests {
             remedies: Vec::new(),
             root: None,
             explains: explains.iter().map(|&name| name.to_owned()).collect(),
+            is_elsewhere: false,
             references: Vec::new(),
         }
     }
@@ -236,6 +237,14 @@ mod tests {
         let scores: Vec<f64> = findings.iter().map(|finding| (finding.score * 100.0).round()).collect();
         assert_eq!(scores, [70.0, 60.0, 90.0, 30.0, 0.0]);
         assert_eq!(findings[4].severity, Severity::Note);
+    }
+
+    #[test]
+    fn statements_that_fail_are_in_no_session_time_whatever_their_cause_costs() {
+        let of_tmpdir = Finding { is_elsewhere: true, ..finding("disk-full", 0.05, &[]) };
+        let mut findings = vec![finding("read-io-bound", 1.0, &[]), of_tmpdir];
+        without_overlap(&mut findings);
+        assert_eq!((findings[1].score, findings[1].severity), (0.05, Severity::Warning));
     }
 
     #[test]

@@ -38,13 +38,31 @@ fn collect(target: &Target) -> Result<DataDirectory, Unavailable> {
         undo_free_bytes: None,
         log_free_bytes: None,
         temporary_free_bytes: None,
+        temporary_total_bytes: None,
     })
 }
 
-/// Free bytes where a folder lies that the server names: as the server sees it, relative to its data directory.
-pub fn free_bytes_of(target: &Target, folder: &str) -> Option<u64> {
+/// Room on a file system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room {
+    /// What the server may still write, bytes.
+    pub free_bytes: u64,
+    /// Its size, bytes.
+    pub total_bytes: u64,
+}
+
+/// The room where a folder lies that the server names: as the server sees it, relative to its data directory.
+pub fn room_of(target: &Target, folder: &str) -> Option<Room> {
     let room = rustix::fs::fstatvfs(seen_by(target, folder)?).ok()?;
-    Some(room.f_bavail.saturating_mul(room.f_frsize))
+    Some(Room {
+        free_bytes: room.f_bavail.saturating_mul(room.f_frsize),
+        total_bytes: room.f_blocks.saturating_mul(room.f_frsize),
+    })
+}
+
+/// Free bytes there.
+pub fn free_bytes_of(target: &Target, folder: &str) -> Option<u64> {
+    room_of(target, folder).map(|room| room.free_bytes)
 }
 
 /// Bytes on disk of the undo tablespaces in a folder that the server names: the implicit ones (`undo_001`) and those that were
@@ -96,7 +114,8 @@ mod tests {
         assert!(own.total_bytes >= own.free_bytes && own.total_bytes > 0, "{own:?}");
         let here = Target::live(std::process::id());
         let folder = tempfile::tempdir_in("/dev/shm").unwrap();
-        assert!(free_bytes_of(&here, &folder.path().to_string_lossy()).is_some());
+        let room = room_of(&here, &folder.path().to_string_lossy()).unwrap();
+        assert!(room.total_bytes >= room.free_bytes && room.total_bytes > 0, "{room:?}");
         assert!(free_bytes_of(&here, "./src").is_some() && free_bytes_of(&here, "/nowhere/at/all").is_none());
         let path = folder.path().to_string_lossy().into_owned();
         assert_eq!(undo_bytes_in(&here, &path), Some(0));

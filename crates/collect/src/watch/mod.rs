@@ -255,11 +255,14 @@ fn note_other_rooms(target: &host::Target, window: &mut Window) {
     let log = folder("log_bin_basename").and_then(|base| Some(base.rsplit_once('/')?.0.to_owned()));
     // Several folders are used in turn, `/tmp:/var/tmp`.
     let temporary = folder("tmpdir").and_then(|all| Some(all.split(':').next()?.to_owned()));
-    let free = |folder: Option<String>| host::data_directory::free_bytes_of(target, &folder?);
-    let (undo, log, temporary) = (free(undo), free(log), free(temporary));
+    let room = |folder: Option<String>| host::data_directory::room_of(target, &folder?);
+    let (undo, log, temporary) = (room(undo), room(log), room(temporary));
     for sample in &mut window.samples {
         if let Reading::Available { value: data, .. } = &mut sample.host.data_directory {
-            (data.undo_free_bytes, data.log_free_bytes, data.temporary_free_bytes) = (undo, log, temporary);
+            data.undo_free_bytes = undo.map(|room| room.free_bytes);
+            data.log_free_bytes = log.map(|room| room.free_bytes);
+            data.temporary_free_bytes = temporary.map(|room| room.free_bytes);
+            data.temporary_total_bytes = temporary.map(|room| room.total_bytes);
         }
     }
 }

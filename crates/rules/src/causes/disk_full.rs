@@ -1,5 +1,7 @@
 //! `disk-full`: a file system is full, and commits wait until somebody frees space on it.
 
+mod temporary;
+
 use spindoctor_model::host::DataDirectory;
 use spindoctor_model::number::{self, bytes};
 use spindoctor_model::stack::Profile;
@@ -14,18 +16,22 @@ use crate::rank::{CRITICAL_FROM, WARNING_FROM};
 use crate::time_model::InClasses;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
+use temporary::{is_temporary, of_full_table, of_room, of_temporary_table};
+
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
     name: "disk-full",
     title: "a file system is full, and commits wait until somebody frees space on it",
     what: "A write into the binary log, a MyISAM or Aria table, or a temporary file finds no space. The server does not give up: \
            the thread sleeps for a minute, tries again, and writes to its error log that it waits for someone to free space. It \
-           holds the log's mutex meanwhile. InnoDB's own files give an error instead (The table is full).",
+           holds the log's mutex meanwhile. InnoDB's own files give an error instead (The table is full), and so do sorts in tmpdir.",
     why_it_hurts: "Behind the one thread that waits, all commits and DDL stand, while connections are accepted and reads are \
                    answered: the server looks healthy. After space is freed it can take a minute until the thread looks again.",
     evidence: "Sessions in wait_for_free_space (MariaDB: mariadb_sleep_for_space) by their stacks, or in the state Waiting for disk space; else less than a megabyte \
-               free where the data, the binary log or temporary files are, while a fifth of the session time is in commits, \
-               writes, or waits without a name; or an error log that was given ends with it. The estimate is the share of those that wait for space and of the commits.",
+               free where the data or the binary log are, while a fifth of the session time is in commits, \
+               writes, or waits without a name; or an error log that was given ends with it. A warning where tmpdir is filled (less than a \
+               megabyte free, or less than 16 and half of its file system) while temporary files are made, or where the server refused a \
+               statement of spindoctor's own for want of room for its temporary table (1114, 1021, 28). The estimate is the share of those that wait for space and of the commits.",
     looks_alike: "Storage that hangs stands in the kernel, in write or fsync, with space free: storage-stalled. A lock of FLUSH \
                   TABLES WITH READ LOCK stops commits too: global-lock-pileup.",
     remedies: "Free space where the files are. Binary logs are the first choice where replicas and backups have read them: PURGE \
@@ -84,7 +90,7 @@ pub(super) fn is_seen(window: &Window) -> bool {
     window.profile.value().is_some_and(waits)
         || window
             .latest(|sample| &sample.host.data_directory)
-            .is_some_and(|data| Room::list(data).iter().any(|room| room.free_bytes < FULL_BYTES))
+            .is_some_and(|data| Room::list(data).iter().any(Room::stops_commits))
 }
 
 /// What an error log ends with. It does not say how many wait: while the server waits for space, no commit goes on.
@@ -96,10 +102,11 @@ fn of_capture(window: &Window) -> Option<Finding> {
         Some(commits_behind_it(window).unwrap_or(printed))
     };
     // A server that says that it waits for space says more than a tool that lists file systems.
-    match logged::at_the_end(window, TroubleKind::WaitsForSpace) {
+    let said = match logged::at_the_end(window, TroubleKind::WaitsForSpace) {
         Some(_) => of_log(window),
         None => printed().or_else(|| of_log(window)),
-    }
+    };
+    said.or_else(|| of_room(window))
 }
 
 /// Sessions have stood in commits for so long, seconds, that a slow disk alone is not why. By judgement.
@@ -179,47 +186,6 @@ fn of_log(window: &Window) -> Option<Finding> {
     Some(draft.remedy(free_space(then)).finding())
 }
 
-/// A temporary table of the server's own that could not grow: the log does not say whether its file system or a limit was full.
-fn of_full_table(window: &Window) -> Option<Finding> {
-    let (trouble, times) = logged::at_the_end(window, TroubleKind::TableFull)?;
-    let path = path(&trouble.line).filter(|path| is_temporary(path))?;
-    Some(
-        Draft::new(
-            &CAUSE,
-            WARNING_FROM,
-            format!("A temporary table of the server's own found no room ({path}): the statement that needed it failed"),
-        )
-        .why("A statement with a large sort, GROUP BY, UNION or join writes a table of its own. It ends with error 1114 where the file \
-              system of tmpdir is full, or where a limit is: temptable_max_mmap and innodb_temp_data_file_path with a max (MySQL), \
-              max_tmp_space_usage (MariaDB 11.5).")
-        .evidence_all(logged::evidence(trouble, times).into_iter())
-        .remedy(Remedy {
-            statement: "df -h of tmpdir (SELECT @@tmpdir), and SHOW GLOBAL VARIABLES LIKE '%tmp%'; LIKE 'temptable%'; LIKE \
-                        'innodb_temp_data_file_path'"
-                .into(),
-            why: "It shows which of them is full. On a managed service the free storage is a number of the console.".into(),
-            dynamic: true,
-            risk: "Looking is safe.".into(),
-            ..Remedy::default()
-        })
-        .remedy(end_the_largest())
-        .remedy(free_space("What the server then writes finds space."))
-        .finding(),
-    )
-}
-
-fn end_the_largest() -> Remedy {
-    Remedy {
-        statement: "SHOW FULL PROCESSLIST, and KILL QUERY of the statement in `Copying to tmp table`, `Creating sort index` or \
-                    `converting HEAP to ...` that has run longest"
-            .into(),
-        why: "Its table is removed with it, and the space is free at once.".into(),
-        dynamic: true,
-        risk: "That statement is lost.".into(),
-        undo: String::new(),
-    }
-}
-
 /// The file that a line of the log names.
 ///
 /// ```text
@@ -236,37 +202,6 @@ fn path(line: &str) -> Option<&str> {
             .map(|word| word.trim_start_matches(['(', '`']).trim_end_matches([',', '.', ':', ';', ')', '`']));
         words.into_iter().find(is_path)
     })
-}
-
-/// True for the file of a temporary table that the server made for a statement.
-fn is_temporary(path: &str) -> bool {
-    let name = path.rsplit('/').next().unwrap_or(path);
-    name.starts_with("#sql") || name.starts_with("MY") && path.starts_with("/tmp/")
-        // In the data directory it shares the file system of the data.
-        || name == "ibtmp1" && !path.starts_with("./")
-}
-
-/// Temporary tables alone: no commit waits for their disk unless logs and data lie on it, too.
-fn of_temporary_table(path: &str, waits: bool, evidence: [Evidence; 2]) -> Finding {
-    let then = if waits { "a statement waits until space is freed" } else { "statements fail" };
-    Draft::new(
-        &CAUSE,
-        WARNING_FROM,
-        format!("The file system of temporary tables is full ({path}): {then}"),
-    )
-    .why("A statement with a large sort, GROUP BY or join writes a table of its own there. Others go on, but for those that need such \
-          a table, too, and all that writes where the data or the logs lie on the same file system.")
-    .evidence_all(evidence.into_iter())
-    .remedy(end_the_largest())
-    .remedy(free_space("What the server then writes finds space."))
-    .remedy(Remedy {
-        statement: "tmpdir (and innodb_temp_data_file_path with a max) on a file system of its own, at the next start".into(),
-        why: "Then no statement takes the space of data and logs.".into(),
-        dynamic: false,
-        risk: "A statement that needs more fails.".into(),
-        undo: String::new(),
-    })
-    .finding()
 }
 
 /// What follows where a thread waits for space.
@@ -290,23 +225,24 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
         Err(_) => None,
     };
     let full = rooms.as_ref().and_then(|rooms| rooms.iter().find(|room| room.free_bytes < FULL_BYTES));
+    let stops_commits = full.is_some_and(Room::stops_commits);
     let share = |class| time.classes.iter().find(|one| one.class == class).map_or(0.0, |one| one.share);
     let waits_for_space = share(TimeClass::DiskFull) > 0.0;
     let nameless =
         time.classes.iter().any(|one| one.class == TimeClass::Other && one.known_by == KnownBy::Inferred);
     let classes: Vec<TimeClass> =
-        BEHIND.iter().copied().chain((nameless && full.is_some()).then_some(TimeClass::Other)).collect();
-    let waits = match (waits_for_space, full) {
+        BEHIND.iter().copied().chain((nameless && stops_commits).then_some(TimeClass::Other)).collect();
+    let waits = match (waits_for_space, stops_commits) {
         (true, _) => InClasses::from_time(time, &classes),
-        (false, Some(_)) => InClasses::from_share(time, &classes, SHARE),
-        (false, None) if rooms.is_none() && share(TimeClass::Commit) >= SHARE => {
+        (false, true) => InClasses::from_share(time, &classes, SHARE),
+        (false, false) if rooms.is_none() && share(TimeClass::Commit) >= SHARE => {
             return Outcome::NotEnoughEvidence(
                 window
                     .missing(|sample| &sample.host.data_directory)
                     .unwrap_or_else(|| Unavailable::because("how much space is free was not read")),
             );
         }
-        (false, None) => None,
+        (false, false) => None,
     };
     waits.map_or(Outcome::Clear, |waits| {
         Outcome::Fired(finding(window, &waits, full, rooms.as_deref().unwrap_or_default()))
@@ -350,11 +286,18 @@ struct Room {
 }
 
 impl Room {
+    const TEMPORARY: &str = "temporary files";
+
+    /// True where commits wait for space on it: a temporary file that does not find any ends its statement.
+    fn stops_commits(&self) -> bool {
+        self.free_bytes < FULL_BYTES && self.what != Self::TEMPORARY
+    }
+
     fn list(data: &DataDirectory) -> Vec<Self> {
         let rooms = [
             ("the data directory", Some(data.free_bytes)),
             ("the binary log", data.log_free_bytes),
-            ("temporary files", data.temporary_free_bytes),
+            (Self::TEMPORARY, data.temporary_free_bytes),
         ];
         rooms
             .into_iter()

@@ -109,6 +109,14 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     Ok(finding(window, &failures))
 }
 
+/// True where statements fail at a rate that is noticed and tmpdir has no room for their files.
+pub(super) fn lacks_temporary_room(window: &Window) -> bool {
+    let Some(change) = window.change(|s| &s.server.errors) else { return false };
+    of_summary(window, change.first, change.last, change.seconds).is_ok_and(|failures| {
+        failures.errors.iter().any(|one| one.kind == Kind::NoTemporaryRoom && one.per_s >= LEAST_PER_S)
+    })
+}
+
 fn finding(window: &Window, failures: &Failures) -> Option<Finding> {
     let Failures { errors, statements_per_s } = failures;
     let sum = |which: &dyn Fn(&Failing) -> bool| {

@@ -21,7 +21,7 @@ use crate::rank::{CRITICAL_FROM, NOTE, WARNING_FROM};
 use crate::run_queue::host_busy;
 use crate::time_model::{ORDINARY, blocker, explained, is_worth_a_finding, severity, waits};
 use crate::wait_graph::Verdict;
-use crate::{CAUSES, Cause, Costs, Outcome, Rule, Stacks, find};
+use crate::{CAUSES, Cause, Costs, Outcome, Rule, Stacks, costs_of};
 
 /// The catalogue's last entry.
 pub const CAUSE: Cause = Cause {
@@ -142,7 +142,7 @@ const READY: &[TimeClass] = &[TimeClass::CpuQueue, TimeClass::CpuQuota, TimeClas
 fn is_named(findings: &[Finding], class: TimeClass) -> bool {
     findings
         .iter()
-        .any(|finding| find(&finding.cause).is_some_and(|cause| cause.explains_time.contains(&class)))
+        .any(|finding| costs_of(finding).is_some_and(|(_, explains)| explains.contains(&class)))
 }
 
 /// A wait of less than half a session on average that takes a large part of the time of the few that are at work, and of which no

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use spindoctor_model::{Finding, KnownBy, SessionTime, Severity, TimeClass, TimeShare};
 
 use crate::causes::{purge_lag, temporary_table_spill};
-use crate::{Costs, find};
+use crate::{Costs, costs_of};
 
 /// What the session time of a server at its best goes into.
 const WORK: &[TimeClass] = &[TimeClass::Cpu, TimeClass::Kernel];
@@ -54,8 +54,8 @@ const WORTH: f64 = 0.5;
 /// True of who has the CPUs that sessions are ready for: others wait behind a thread that is put off with a latch, and only there.
 fn takes_cpus(finding: &Finding) -> bool {
     const READY: [TimeClass; 3] = [TimeClass::CpuQueue, TimeClass::CpuQuota, TimeClass::CpuTaken];
-    find(&finding.cause).is_some_and(|cause| {
-        matches!(cause.costs, Costs::Waits(surely) if surely.iter().all(|class| READY.contains(class)))
+    costs_of(finding).is_some_and(|(costs, _)| {
+        matches!(costs, Costs::Waits(surely) if surely.iter().all(|class| READY.contains(class)))
     })
 }
 
@@ -72,10 +72,10 @@ fn is_bounded(finding: &Finding, class: TimeClass) -> bool {
 /// without a state, where a finding of such a wait is large enough for it: who burns a tenth of the CPU holds up nobody for half of
 /// the time.
 pub(crate) fn explained(time: &SessionTime, findings: &[Finding]) -> BTreeSet<TimeClass> {
-    let of = |finding: &Finding| find(&finding.cause).map_or(&[][..], |cause| cause.explains_time);
+    let of = |finding: &Finding| costs_of(finding).map_or(&[][..], |(_, explains)| explains);
     let costs = |finding: &Finding, class| {
-        find(&finding.cause)
-            .is_some_and(|cause| matches!(cause.costs, Costs::Waits(surely) if surely.contains(&class)))
+        costs_of(finding)
+            .is_some_and(|(costs, _)| matches!(costs, Costs::Waits(surely) if surely.contains(&class)))
     };
     let share = |class| share_of(time, class);
     let weighty = || findings.iter().filter(|finding| finding.severity > Severity::Note);
@@ -87,9 +87,8 @@ pub(crate) fn explained(time: &SessionTime, findings: &[Finding]) -> BTreeSet<Ti
     });
     let other = time.classes.iter().find(|one| one.class == TimeClass::Other);
     let is_such_a_wait = |finding: &&Finding| {
-        find(&finding.cause).is_some_and(|cause| {
-            !matches!(cause.costs, Costs::Cpu)
-                && WITHOUT_A_STATE.iter().any(|class| cause.explains_time.contains(class))
+        costs_of(finding).is_some_and(|(costs, explains)| {
+            !matches!(costs, Costs::Cpu) && WITHOUT_A_STATE.iter().any(|class| explains.contains(class))
         })
     };
     let worth = weighty().filter(is_such_a_wait).fold(0.0, |sum, finding| sum + finding.score);

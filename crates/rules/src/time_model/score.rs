@@ -6,7 +6,7 @@
 use spindoctor_model::{Finding, KnownBy, SessionTime, Severity, TimeClass};
 
 use super::explained::WITHOUT_A_STATE;
-use crate::{Costs, find, rank};
+use crate::{Costs, costs_of, rank};
 
 /// Sightings of sessions at work below which a share is off by more than a tenth: it then bounds a score with a margin.
 const SIGHTINGS: u64 = 50;
@@ -29,13 +29,13 @@ pub(crate) const FEW: f64 = 2.0;
 pub(crate) fn set_scores(time: &SessionTime, findings: &mut [Finding]) {
     let says_nothing = time.session_seconds_per_second < SESSIONS;
     for finding in findings {
-        if let Some(cause) = find(&finding.cause) {
+        if let Some((costs, explains)) = costs_of(finding) {
             if says_nothing {
-                finding.severity = finding.severity.min(severity(time, &cause.costs, finding.score));
+                finding.severity = finding.severity.min(severity(time, &costs, finding.score));
                 continue;
             }
-            finding.score = share(time, &cause.costs, cause.explains_time, finding.score);
-            finding.severity = severity(time, &cause.costs, finding.score);
+            finding.score = share(time, &costs, explains, finding.score);
+            finding.severity = severity(time, &costs, finding.score);
         }
     }
 }

@@ -291,6 +291,7 @@ mod tests {
             remedies: vec![remedy],
             root: None,
             explains: Vec::new(),
+            is_elsewhere: false,
             references: Vec::new(),
         }];
         assert!(render(&look, Look::of_file()).contains("    do: SET GLOBAL thread_cache_size = 64\n"));

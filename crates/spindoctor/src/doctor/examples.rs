@@ -111,6 +111,7 @@ pub fn silent() -> Diagnosis {
         remedies: Vec::new(),
         root: None,
         explains: Vec::new(),
+        is_elsewhere: false,
         references: Vec::new(),
     }];
     diagnosis
@@ -196,6 +197,7 @@ fn blind_spin() -> Finding {
         ],
         root: None,
         explains: vec!["cpu-throttled".to_owned(), "commit-sync-bound".to_owned()],
+        is_elsewhere: false,
         references: vec![
             "https://dev.mysql.com/doc/refman/8.4/en/innodb-performance-log-spin.html".to_owned(),
             "storage/innobase/log/log0write.cc, log_max_spins_when_waiting_in_user_thread".to_owned(),
@@ -231,6 +233,7 @@ fn pileup() -> Finding {
             stack: vec!["poll".to_owned(), "vio_io_wait".to_owned(), "my_net_read_packet".to_owned()],
         }),
         explains: Vec::new(),
+        is_elsewhere: false,
         references: Vec::new(),
     }
 }
@@ -249,6 +252,7 @@ fn sync_note() -> Finding {
         remedies: Vec::new(),
         root: None,
         explains: Vec::new(),
+        is_elsewhere: false,
         references: Vec::new(),
     }
 }

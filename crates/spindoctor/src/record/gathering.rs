@@ -310,6 +310,7 @@ mod tests {
             remedies: Vec::new(),
             root: None,
             explains: Vec::new(),
+            is_elsewhere: false,
             references: Vec::new(),
         };
         Diagnosis { findings: vec![finding], ..spindoctor_rules::diagnose(&window) }

@@ -315,8 +315,7 @@ fn workers_that_poll_an_empty_queue_without_a_pause_are_named_with_the_pause() {
     assert!(finding.remedies[1].statement.contains("LIMIT 1"), "{:?}", finding.remedies);
     assert_eq!(polling(1.0), Outcome::Clear, "a queue that is worked off");
     // Without the summary the statement seen most says so.
-    let mut seen = without_summary();
-    seen = seen.sessions(|_| {
+    let seen = without_summary().sessions(|_| {
         vec![session(20, "Query", "Sending data", "SELECT id FROM jobs WHERE state = 'new' FOR UPDATE SKIP LOCKED")]
     });
     let finding = found(&seen.window());

@@ -8,7 +8,7 @@ use spindoctor_model::{Unavailable, Window};
 use super::kinds::{Kind, OF_BOTH, OF_CONNECTIONS, OF_FILES, OF_LOGINS, OF_OTHER_CAUSES};
 use super::writes::read_only;
 use super::{HALF, known};
-use crate::open_files;
+use crate::{open_files, temporary_room};
 
 /// A number that was raised so much more often than statements failed was a warning of statements that succeeded.
 const MORE_THAN_FAILED: f64 = 1.2;
@@ -91,7 +91,7 @@ pub(super) fn of_summary(
 /// (`EE_WRITE`, 3, no space for a sort; `EE_OUT_OF_FILERESOURCES`, 23, no more open files), by number.
 fn without_number(window: &Window, count: f64, seconds: f64) -> Failing {
     Failing {
-        kind: if temporary_room(window).is_some() {
+        kind: if temporary_room::little(window).is_some() {
             Kind::NoTemporaryRoom
         } else if open_files::at_the_limit(window).is_some() {
             Kind::NoFiles
@@ -105,14 +105,6 @@ fn without_number(window: &Window, count: f64, seconds: f64) -> Failing {
         first_seen_s: None,
         source: "events_statements_summary_global_by_event_name SUM_ERRORS",
     }
-}
-
-/// Bytes that are free where temporary files are, where a sort of some size finds no room. A sort that failed has removed its file
-/// before somebody looks, so that some are free. Chosen.
-pub(super) fn temporary_room(window: &Window) -> Option<u64> {
-    const LITTLE_BYTES: u64 = 16 << 20;
-    let data = window.latest(|sample| &sample.host.data_directory)?;
-    data.temporary_free_bytes.filter(|free| *free < LITTLE_BYTES)
 }
 
 /// How often errors were raised that may have ended these statements, of all numbers that are counted: some were warnings, of logins,

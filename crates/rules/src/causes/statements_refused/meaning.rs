@@ -3,12 +3,12 @@
 use spindoctor_model::Window;
 use spindoctor_model::number::bytes;
 
-use super::counted::{Failing, temporary_room};
+use super::counted::Failing;
 use super::kinds::Kind;
 use super::known;
 use super::writes::{force_recovery, read_only};
-use crate::open_files;
 use crate::polling::Poll;
+use crate::{open_files, temporary_room};
 
 /// What the error means here, for the headline.
 pub(super) fn meaning(window: &Window, worst: &Failing, source: Option<&str>) -> String {
@@ -23,7 +23,7 @@ pub(super) fn meaning(window: &Window, worst: &Failing, source: Option<&str>) ->
         (Kind::ReadOnly, Some(variable), None) => format!("the server is read-only ({variable} = ON)"),
         (Kind::NoTemporaryRoom, ..) => format!(
             "temporary files find no room, {} free in tmpdir",
-            bytes(temporary_room(window).unwrap_or(0) as f64)
+            bytes(temporary_room::little(window).unwrap_or(0) as f64)
         ),
         (Kind::NoFiles, ..) => match open_files::at_the_limit(window) {
             Some(files) => format!("the server is at its limit of open files, {}", open_files::said(files)),

@@ -7,8 +7,8 @@ use super::kinds::Kind;
 use super::known;
 use super::meaning::{MAX_EXECUTION_TIME, is_by_innodb};
 use super::writes::{force_recovery, read_only};
-use crate::open_files;
 use crate::polling::{self, Poll};
+use crate::{open_files, temporary_room};
 
 /// What to do about the worst of them, the best first.
 pub(super) fn remedies(
@@ -29,17 +29,7 @@ pub(super) fn remedies(
         Kind::ReadOnly if is_by_innodb(worst) && force_recovery(window).is_some() => {
             vec![leave_recovery(window), look]
         }
-        Kind::NoTemporaryRoom => vec![
-            advice(
-                format!(
-                    "df of tmpdir ({}): remove what other programs left there, or make it larger",
-                    window.variable("tmpdir").unwrap_or("SELECT @@tmpdir")
-                ),
-                "The next sort that needs a file finds room.",
-                "Files of the server itself are not to be removed by hand.",
-            ),
-            look,
-        ],
+        Kind::NoTemporaryRoom => vec![temporary_room::make_room(window), look],
         Kind::NoFiles => open_files::remedies(window).into_iter().chain([look]).collect(),
         Kind::ReadOnly if read_only(window).is_some() => {
             to_write_again(window, source).into_iter().chain([look]).collect()
