@@ -60,6 +60,8 @@ readings! {
         replication: Vec<ReplicaChannel> => [numbers],
         /// The members of the replication group that this server is part of, as it sees them; empty where it is in none.
         group_members: Vec<GroupMember> => [],
+        /// Errors of the workers of a replica's applier, bounded; read where a channel's status says no more than that one failed.
+        applier_errors: Vec<ApplierError> => [],
     }
     beside them {
         /// Names of the sources whose answer was cut at its limit: the list holds part of what there is.
@@ -464,8 +466,12 @@ pub struct ReplicaChannel {
     pub applier_state: String,
     /// The last receiver error, empty where none.
     pub receiver_error: String,
+    /// Its number; None where there is none, or the server does not say.
+    pub receiver_errno: Option<u32>,
     /// The last applier error, empty where none.
     pub applier_error: String,
+    /// Its number; None where there is none, or the server does not say.
+    pub applier_errno: Option<u32>,
     /// The source's binary log up to which the receiver has read; empty where the server does not say.
     pub received_file: String,
     /// How far into that file.
@@ -480,7 +486,33 @@ pub struct ReplicaChannel {
     pub sql_delay_s: Option<f64>,
 }
 
+/// The error that stopped a worker of a replica's applier.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ApplierError {
+    /// The channel, empty for the default one.
+    pub channel: String,
+    /// Its number: 1062.
+    pub number: u32,
+    /// The server's words, with the transaction and its place in the source's binary log.
+    pub message: String,
+}
+
 impl ReplicaChannel {
+    /// In the error of an applier with workers, where the message of the worker is (MySQL; sql/rpl_replica.cc).
+    const OF_WORKERS: &str = "replication_applier_status_by_worker";
+
+    /// The applier's error with its number, or the receiver's where the applier has none.
+    pub fn error(&self) -> Option<(Option<u32>, &str)> {
+        let both = [(self.applier_errno, &self.applier_error), (self.receiver_errno, &self.receiver_error)];
+        both.into_iter().find(|(_, error)| !error.is_empty()).map(|(number, error)| (number, error.as_str()))
+    }
+
+    /// True where the applier's error says that a worker failed, and not why.
+    pub fn worker_failed(&self) -> bool {
+        self.applier_error.contains(Self::OF_WORKERS)
+    }
+
     /// Seconds behind the source beyond those that it is to be behind on purpose; None where the server does not say how far it is
     /// behind.
     pub fn late_s(&self) -> Option<f64> {

@@ -55,6 +55,9 @@ impl Literals {
             channel.receiver_error = error_without_values(&channel.receiver_error);
             channel.applier_error = error_without_values(&channel.applier_error);
         }
+        for error in each(&mut server.applier_errors) {
+            error.message = error_without_values(&error.message);
+        }
         if let spindoctor_model::Reading::Available { value, .. } = &mut server.innodb_status {
             value.raw = None;
             value.unknown_lines.clear();

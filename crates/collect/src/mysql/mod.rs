@@ -21,6 +21,7 @@ pub mod optimizer_trace;
 pub mod option_file;
 pub mod origins;
 pub mod perf_schema_accounts;
+pub mod perf_schema_applier_errors;
 pub mod perf_schema_data_lock_waits;
 pub mod perf_schema_errors;
 pub mod perf_schema_file_summary;
@@ -60,7 +61,7 @@ pub use writing::{Unwritten, Writing, connect_writer};
 ///
 /// The variables first, because the others depend on them; then what changes fastest. Threads and
 /// transactions stand before the lock waits, which take connection ids and times from them; the
-/// replica's status last, because it may have to wait.
+/// replica's status last, because it may have to wait, and behind it what follows from it.
 pub const SOURCES: &[Source] = &[
     global_variables::SOURCE,
     global_status::SOURCE,
@@ -84,4 +85,5 @@ pub const SOURCES: &[Source] = &[
     innodb_status::SOURCE,
     perf_schema_group_members::SOURCE,
     replica_status::SOURCE,
+    perf_schema_applier_errors::SOURCE,
 ];

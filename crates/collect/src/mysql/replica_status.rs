@@ -59,11 +59,16 @@ fn channel(row: Row<'_>) -> ReplicaChannel {
             .text("Slave_SQL_State")
             .map_or_else(|| either("Replica_SQL_Running_State", "Slave_SQL_Running_State"), str::to_owned),
         receiver_error: row.string("Last_IO_Error"),
+        receiver_errno: row.number("Last_IO_Errno").filter(|&number| number > 0),
         applier_error: row
             .text("Last_SQL_Error")
             .or_else(|| row.text("Last_Error"))
             .unwrap_or_default()
             .to_owned(),
+        applier_errno: row
+            .number("Last_SQL_Errno")
+            .or_else(|| row.number("Last_Errno"))
+            .filter(|&number| number > 0),
         received_file: either("Source_Log_File", "Master_Log_File"),
         received_position: row.number("Read_Source_Log_Pos").or_else(|| row.number("Read_Master_Log_Pos")),
         applied_file: either("Relay_Source_Log_File", "Relay_Master_Log_File"),
@@ -107,6 +112,10 @@ mod tests {
             let stopped = &channels[0];
             assert_eq!((stopped.applier_running.as_str(), stopped.behind_s), ("No", None), "{server}");
             assert!(!stopped.applier_error.is_empty(), "{server}: {stopped:?}");
+            assert_eq!((stopped.applier_errno, stopped.receiver_errno), (Some(1062), None), "{server}");
+            // Workers are the rule from 8.0.27 on, and their message stands elsewhere.
+            let names_it = stopped.applier_error.contains("Duplicate entry");
+            assert_eq!(stopped.worker_failed(), !names_it, "{server}: {stopped:?}");
         }
     }
 

@@ -1,6 +1,7 @@
 //! `replica-lag`: the applier cannot keep up.
 
 mod blocked;
+mod errors;
 
 use std::collections::BTreeMap;
 
@@ -15,6 +16,7 @@ use crate::sessions;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 use blocked::Blocked;
+use errors::Said;
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -30,12 +32,14 @@ pub const CAUSE: Cause = Cause {
                How it grows, bytes of the source's binary log received and applied each second (the positions of SHOW \
                REPLICA status), and what the appliers were seen at: statement, kind of event, wait. The estimate is the part \
                of the source's work that is not kept up with, and at least a warning's. It fires too where the applier \
-               has stopped with an error; or a receiver that does not run because of one. A session behind \
+               has stopped with an error, or the receiver does not run because of one: with its number, and the table, key or reason \
+               that it names; what a worker of the applier failed with is read from replication_applier_status_by_worker. A session behind \
                whose lock the applier waits is named. An applier that somebody stopped while changes arrive is a note.",
     looks_alike: "A replica with SOURCE_DELAY (MASTER_DELAY) is behind on purpose: only what it is late beyond that counts. Single jumps are single slow statements: spindoctor \
                   workload --replica shows them as spiky. A receiver that does not run, or a slow network, leaves nothing to apply: the \
                   lag is then 0 or unknown, and the source is ahead all the same.",
-    remedies: "See what takes the time: spindoctor workload --replica, by table, statement, event type and wait. Give tables \
+    remedies: "After an error: what its number wants (1032 and 1062: rows differ; 1236: the source no longer has the log; 1594: the relay \
+               log is damaged; 1045 and 2003: the login at the source). Else see what takes the time: spindoctor workload --replica, by table, statement, event type and wait. Give tables \
                a primary key and the indexes that the source has. More workers (replica_parallel_workers, \
                slave_parallel_threads) where transactions do not depend on each other. innodb_flush_log_at_trx_commit = 2 \
                and sync_binlog = 0 on a replica that can be rebuilt. Where reads take the I/O: fewer of them, more \
@@ -217,53 +221,16 @@ fn source(seen: &KeepingUp) -> String {
     }
 }
 
-/// What to do about an error that stopped one of the two, in the words of the version.
-fn restart(window: &Window, failure: Failure) -> Remedy {
-    let status = replica::asked(window.server.version);
-    // SHOW REPLICA STATUS and START REPLICA came together.
-    let word = if status.contains("REPLICA") { "REPLICA" } else { "SLAVE" };
-    let older = if window.server.version.is_none() {
-        " (START SLAVE before MySQL 8.0.22 and on MariaDB)"
-    } else {
-        ""
-    };
-    let (statement, why, risk) = match failure {
-        Failure::Applier => (
-            format!(
-                "Mend on this replica what the error names (a row that is there already: 1062, one that is missing: 1032, a table or \
-                 column that is not the source's), then START {word} SQL_THREAD{older}"
-            ),
-            "The data of the replica is not what the event was made for: somebody wrote here, or an event was lost.",
-            "To skip the event instead (an empty transaction with its GTID, sql_slave_skip_counter) leaves the data different. Set \
-             super_read_only (MariaDB: read_only), so that it does not happen again.",
-        ),
-        Failure::Receiver => (
-            format!(
-                "Mend what the error names: the source's address, account or TLS (1045, 2003, 2061), or a log that the source no longer \
-                 has (1236), then START {word} IO_THREAD{older}"
-            ),
-            "Until it runs the replica gets nothing and knows nothing of how far it is behind.",
-            "After 1236 the missing transactions come from nowhere: the replica has to be made again from a copy.",
-        ),
-    };
-    Remedy { statement, why: why.into(), dynamic: true, risk: risk.into(), undo: String::new() }
-}
-
 fn finding(window: &Window, seen: &KeepingUp, score: f64) -> Finding {
     let status = replica::asked(window.server.version);
     let channel = &seen.channel;
     let source = source(seen);
     let work = work(window);
     let behind_s = channel.behind_s.unwrap_or(0.0);
-    let failure = failure(seen);
-    let blocked = Blocked::from_window(window, seen).filter(|_| failure.is_none());
-    let headline = match failure {
-        Some(Failure::Applier) => {
-            format!("The applier has stopped with an error: the replica of {source} applies nothing")
-        }
-        Some(Failure::Receiver) => {
-            format!("The receiver does not run because of an error: the replica gets nothing from {source}")
-        }
+    let said = failure(seen).map(|failure| Said::new(window, channel, failure));
+    let blocked = Blocked::from_window(window, seen).filter(|_| said.is_none());
+    let headline = match &said {
+        Some(said) => said.headline(&source),
         None => {
             let grows = match seen.growth {
                 Some(growth) if growth >= GROWS => format!(", {growth:.1} s more each second"),
@@ -298,7 +265,7 @@ fn finding(window: &Window, seen: &KeepingUp, score: f64) -> Finding {
         }))
         .evidence_if(
             by_state(&channel.applier_state)
-                .filter(|_| failure.is_none())
+                .filter(|_| said.is_none())
                 .map(|_| Evidence::new("the applier", channel.applier_state.clone(), "", status)),
         )
         .evidence_if(seen.growth.map(|growth| Evidence::new("grows each second by", growth, "s", status)))
@@ -308,24 +275,32 @@ fn finding(window: &Window, seen: &KeepingUp, score: f64) -> Finding {
         .evidence_if(
             seen.applied_per_s.map(|bytes| Evidence::new("binary log applied", bytes, "bytes/s", status)),
         )
-        .evidence_all(
-            [&channel.applier_error, &channel.receiver_error]
-                .into_iter()
-                .filter(|error| !error.is_empty())
-                .map(|error| Evidence::new("error", spindoctor_sql::error_without_values(error), "", status)),
-        )
+        .evidence_all(said.iter().flat_map(|said| said.evidence(status)))
+        .evidence_if(other_error(seen).map(|error| Evidence::new("error", error, "", status)))
         .evidence_if(most.map(|(what, share)| {
             Evidence::new("appliers seen at", format!("{:.0} % {what}", share * 100.0), "", "thread list")
         }))
-        .remedy(match (failure, &blocked) {
-            (Some(failure), _) => restart(window, failure),
-            (None, Some(blocked)) => blocked.remedy(),
-            (None, None) => what_takes_the_time(),
+        .remedies(match (&said, &blocked) {
+            (Some(said), _) => said.remedies(window),
+            (None, Some(blocked)) => vec![blocked.remedy()],
+            (None, None) => vec![what_takes_the_time()],
         })
         .remedy_if(more_workers(window, seen).filter(|_| blocked.is_none()))
         .root(blocked.as_ref().and_then(Blocked::root))
         .explains(explained)
         .finding()
+}
+
+/// The error of the part that is not the one that stopped: the receiver's beside the applier's, and the last one of a part that runs again.
+fn other_error(seen: &KeepingUp) -> Option<String> {
+    let channel = &seen.channel;
+    let others = match failure(seen) {
+        Some(Failure::Applier) => [channel.receiver_error.as_str(), ""],
+        Some(Failure::Receiver) => [channel.applier_error.as_str(), ""],
+        None => [channel.applier_error.as_str(), channel.receiver_error.as_str()],
+    };
+    let error = others.into_iter().find(|error| !error.is_empty())?;
+    Some(spindoctor_sql::error_without_values(error))
 }
 
 fn what_takes_the_time() -> Remedy {

@@ -313,10 +313,9 @@ fn replica(page: &mut Page, workload: &Workload) {
         if let Some(line) = caught_up_text(seen) {
             page.field("caught up", &line, 12);
         }
-        let error =
-            [&channel.applier_error, &channel.receiver_error].into_iter().find(|text| !text.is_empty());
-        if let Some(error) = error {
-            page.field("error", &safe(&spindoctor_sql::error_without_values(error)), 12);
+        if let Some((number, error)) = channel.error() {
+            let number = number.map_or_else(String::new, |number| format!("{number}: "));
+            page.field("error", &safe(&format!("{number}{}", spindoctor_sql::error_without_values(error))), 12);
         }
     }
     if workload.of_replica && workload.counted.resting > 0 {

@@ -96,8 +96,10 @@ pub fn mood(channel: &ReplicaChannel) -> Mood {
 
 /// The error of a channel, or what its applier does.
 pub fn does(channel: &ReplicaChannel) -> String {
-    let errors =
-        [&channel.applier_error, &channel.receiver_error].into_iter().map(|text| error_without_values(text));
-    let states = [&channel.applier_state, &channel.receiver_state].into_iter().cloned();
-    errors.chain(states).find(|text| !text.is_empty()).unwrap_or_default()
+    if let Some((number, error)) = channel.error() {
+        let error = error_without_values(error);
+        return number.map_or_else(|| error.clone(), |number| format!("{number}: {error}"));
+    }
+    let mut states = [&channel.applier_state, &channel.receiver_state].into_iter();
+    states.find(|text| !text.is_empty()).cloned().unwrap_or_default()
 }
