@@ -217,13 +217,16 @@ mod tests {
                  Could not execute Write_rows event on table shop.t; Duplicate entry ... for key 't.PRIMARY', Error_code: 1062",
             ),
             (
-                "end_log_pos 4; Error 'Table 'shop.t' doesn't exist' on query. Default database: 'shop'. Query: 'INSERT INTO t VALUES ('alice')'",
+                "end_log_pos 4; Error 'Table 'shop.t' doesn't exist' on query. Default database: 'shop'. Query: 'INSERT INTO t VALUES \
+                 ('alice')'",
                 "end_log_pos 4; Table 'shop.t' doesn't exist",
             ),
             ("Error 'Unknown column 'c' in 'field list'' on query. Query: 'x'", "Unknown column 'c' in 'field list'"),
             (
-                "Got fatal error 1236 from source when reading data from binary log: 'Could not find first log file name in binary log index file'",
-                "Got fatal error 1236 from source when reading data from binary log: 'Could not find first log file name in binary log index file'",
+                "Got fatal error 1236 from source when reading data from binary log: 'Could not find first log file name in binary log \
+                 index file'",
+                "Got fatal error 1236 from source when reading data from binary log: 'Could not find first log file name in binary log \
+                 index file'",
             ),
             (
                 "Error connecting to source 'repl@db1:3306'. Message: Access denied for user 'repl'@'10.0.0.7' (using password: YES)",

@@ -26,24 +26,23 @@ pub const CAUSE: Cause = Cause {
                    full (back_log, net.core.somaxconn) the kernel drops their SYNs without a word: they try again \
                    after one, three and seven seconds, or time out. A pool that reconnects after a stall meets \
                    exactly this.",
-    evidence: "Looks at the accepting thread, which is the server's first: the share of them in which it did not wait \
-               for clients and was not merely waiting for a CPU; or the share of the time in which it was on a CPU, as the \
-               kernel counts it, where that is more. It fires from four in five on, where ten connections \
-               a second or more are made, or where somebody waits in a listening socket's queue. And growth of \
-               Connection_errors_accept: from one in ten seconds on, as the thread sleeps a second after each. And a process that \
-               has as many files open as it may have (/proc/PID/fd against /proc/PID/limits, all but ten): with a server that \
-               accepts no session it is the reason; with one that still does, a warning. The \
-               score is the share of the time in which nobody is let in. Queues, their overflows and dropped SYNs \
-               (/proc/PID/net) are shown where they can be read; the queue of the unix socket cannot.",
+    evidence: "Looks at the accepting thread, which is the server's first: the share of them in which it did not wait for clients and \
+               was not merely waiting for a CPU; or the share of the time in which it was on a CPU, as the kernel counts it, where that \
+               is more. It fires from four in five on, where ten connections a second or more are made, or where somebody waits in a \
+               listening socket's queue. And growth of Connection_errors_accept: from one in ten seconds on, as the thread sleeps a \
+               second after each. And a process that has as many files open as it may have (/proc/PID/fd against /proc/PID/limits, all \
+               but ten): with a server that accepts no session it is the reason; with one that still does, a warning. The score is the \
+               share of the time in which nobody is let in. Queues, their overflows and dropped SYNs (/proc/PID/net) are shown where \
+               they can be read; the queue of the unix socket cannot.",
     looks_alike: "Connections that the server takes in and then serves slowly: the thread waits for clients, and it is \
                   connection-churn, thread-cache-miss or cpu-saturated. A server whose threads have no CPU: the thread \
                   is ready and not on one, which is not counted here. Connections beyond max_connections are \
                   connections-exhausted: they are let in and sent away.",
-    remedies: "Where accept fails for want of file descriptors: raise the process's limit, at once with prlimit, for good \
-               with LimitNOFILE and open_files_limit; have fewer connections, or a smaller table_open_cache. Else take work from the thread: keep connections open in the clients, make \
-               thread_cache_size fit so that no thread is made, listen on fewer addresses, put a proxy in front (ProxySQL, \
-               MySQL Router, MaxScale). `spindoctor connections` shows what each connection costs it. A larger back_log \
-               lets more clients wait; it lets none in sooner.",
+    remedies: "Where accept fails for want of file descriptors: raise the process's limit, at once with prlimit, for good with \
+               LimitNOFILE and open_files_limit; have fewer connections, or a smaller table_open_cache. Else take work from the thread: \
+               keep connections open in the clients, make thread_cache_size fit so that no thread is made, listen on fewer addresses, \
+               put a proxy in front (ProxySQL, MySQL Router, MaxScale). `spindoctor connections` shows what each connection costs it. A \
+               larger back_log lets more clients wait; it lets none in sooner.",
     safety: "prlimit changes the running process's limit and nothing else, and is undone with the old value; the \
              server itself goes by the limit that it was started with. Pools and proxies change clients. back_log \
              needs a restart and is bounded by net.core.somaxconn.",

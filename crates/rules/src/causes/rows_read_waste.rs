@@ -29,32 +29,30 @@ pub const CAUSE: Cause = Cause {
                    access when its page is not. A thousand small scans a second of ten thousand rows take a \
                    CPU, and a large scan pushes useful pages out of the buffer pool. A changing statement that scans locks every row it \
                    reads.",
-    evidence: "Growth of each statement's summary over the window (events_statements_summary_by_digest): time, \
-               executions, rows examined, sent and changed, executions that scanned or joined without an index. \
-               A statement counts as waste when it examines a hundred rows or more for each it returns or \
-               changes, a thousand or more each time, and half of its executions scanned or joined without an \
-               index; one that used an index counts from five thousand rows on unless it adds up or groups. \
-               The estimate is the share of all statement time that waste takes, times the part of the effective \
-               CPUs that it could keep busy. Without the summary (MariaDB by default): \
-               Handler_read_rnd_next against Rows_sent, from 50,000 rows a second on, at five million rows a \
-               second for a CPU and never more CPU than the server used. Where such scans take four fifths of what it used and \
-               read a thousand rows and more each, twenty rows for each returned are enough, with the summary, too, unless the \
-               statement adds up or groups. Of one statement of one session that runs on, only what \
-               the other threads wait for a CPU counts; the same where prepared statements run and the summary \
-               has less than half of the rows read (before MySQL 9 their executions are in no digest; from 5.7 on \
-               prepared_statements_instances is read for them); the statement named is the one seen most in the thread list. Polls for a row \
-               that nobody has locked (FOR UPDATE SKIP LOCKED) count from a hundred a second on that return nothing, where these are half of \
-               such polls; the estimate is then their share of the statement time, in the same way. spindoctor's own \
-               queries, all on performance_schema and information_schema, are left out.",
+    evidence: "Growth of each statement's summary over the window (events_statements_summary_by_digest): time, executions, rows \
+               examined, sent and changed, executions that scanned or joined without an index. A statement counts as waste when it \
+               examines a hundred rows or more for each it returns or changes, a thousand or more each time, and half of its executions \
+               scanned or joined without an index; one that used an index counts from five thousand rows on unless it adds up or groups. \
+               The estimate is the share of all statement time that waste takes, times the part of the effective CPUs that it could keep \
+               busy. Without the summary (MariaDB by default): Handler_read_rnd_next against Rows_sent, from 50,000 rows a second on, at \
+               five million rows a second for a CPU and never more CPU than the server used. Where such scans take four fifths of what it \
+               used and read a thousand rows and more each, twenty rows for each returned are enough, with the summary, too, unless the \
+               statement adds up or groups. Of one statement of one session that runs \
+               on, only what the other threads wait for a CPU counts; the same where prepared statements run and the summary has less \
+               than half of the rows read (before MySQL 9 their executions are in no digest; from 5.7 on prepared_statements_instances \
+               is read for them); the statement named is the one seen most in the thread list. Polls for a row that nobody has locked \
+               (FOR UPDATE SKIP LOCKED) count from a hundred a second on that return nothing, where these are half of such polls; the \
+               estimate is then their share of the statement time, in the same way. spindoctor's own queries, all on performance_schema \
+               and information_schema, are left out.",
     looks_alike: "COUNT, SUM and GROUP BY over an index read many rows to return few, and that is their work; a \
                   report that must read a table reads it, once. Logical backups scan everything and send \
                   everything: their ratio is one. A statement that waits for a row lock takes time without \
-                  reading: row-lock-pileup. Polls with NOWAIT end with an error: statements-refused. Many index dives in the optimizer are index-dive-waste.",
-    remedies: "EXPLAIN the statement (EXPLAIN ANALYZE on MySQL 8.0.18 and later, ANALYZE on MariaDB), and give it \
-               an index on the columns of its WHERE and JOIN. If it used to be fast: ANALYZE TABLE, compare the \
-               plan with an older server, pin the plan with FORCE INDEX or a hint. Workers of a queue: a pause after a poll that found nothing, \
-               an index for the queue, LIMIT 1. Stop it meanwhile: \
-               MAX_EXECUTION_TIME on MySQL, max_statement_time on MariaDB.",
+                  reading: row-lock-pileup. Polls with NOWAIT end with an error: statements-refused. Many index dives in the optimizer \
+                  are index-dive-waste.",
+    remedies: "EXPLAIN the statement (EXPLAIN ANALYZE on MySQL 8.0.18 and later, ANALYZE on MariaDB), and give it an index on the \
+               columns of its WHERE and JOIN. If it used to be fast: ANALYZE TABLE, compare the plan with an older server, pin the plan \
+               with FORCE INDEX or a hint. Workers of a queue: a pause after a poll that found nothing, an index for the queue, LIMIT 1. \
+               Stop it meanwhile: MAX_EXECUTION_TIME on MySQL, max_statement_time on MariaDB.",
     safety: "Adding an index is online in InnoDB and costs disk, write time and, at its start and end, a metadata \
              lock for an instant (see metadata-lock-pileup). EXPLAIN ANALYZE runs the statement. ANALYZE TABLE \
              may change other plans too.",

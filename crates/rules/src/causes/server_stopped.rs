@@ -30,11 +30,10 @@ pub const CAUSE: Cause = Cause {
                not answer, while nothing of its process can be read, is reported too, and the finding says that \
                it may hang for another reason. Profilers that stop the process for a sample (gdb, pt-pmp, \
                eu-stack) show as a part of the samples.",
-    looks_alike: "A server under a tiny CPU quota answers late, not never: cpu-throttled. Threads in state D wait \
-                  for storage: a full or failing disk. A server that refuses connections is down \
-                  (connection refused) or full (connections-exhausted). One that has no file descriptor left lets nobody in: \
-                  accept-bottleneck. A tracer that is attached and does not \
-                  stop the process (strace) slows system calls, and is a note.",
+    looks_alike: "A server under a tiny CPU quota answers late, not never: cpu-throttled. Threads in state D wait for storage: a full or \
+                  failing disk. A server that refuses connections is down (connection refused) or full (connections-exhausted). One that \
+                  has no file descriptor left lets nobody in: accept-bottleneck. A tracer that is attached and does not stop the process \
+                  (strace) slows system calls, and is a note.",
     remedies: "Stopped by a signal: kill -CONT PID. Traced: end the tracer, by name of its process. Frozen: thaw \
                the cgroup (docker unpause, systemctl thaw). Find out who did it before the next one comes: a \
                cron job that profiles, a backup script, a person at a debugger.",

@@ -32,8 +32,9 @@ pub(super) fn of_room(window: &Window) -> Option<Finding> {
     };
     let why = match free {
         Some(_) => {
-            "A sort, GROUP BY, UNION or join that needs more than its buffer, and a transaction larger than binlog_cache_size, write a file \
-             there. Without room the statement ends with an error (3, 1021, 1114 or 28 by what wrote), and its file is gone at once."
+            "A sort, GROUP BY, UNION or join that needs more than its buffer, and a transaction larger than binlog_cache_size, write a \
+             file there. Without room the statement ends with an error (3, 1021, 1114 or 28 by what wrote), and its file is gone at \
+             once."
         }
         None => LIMITS,
     };
@@ -76,9 +77,9 @@ pub(super) fn of_room(window: &Window) -> Option<Finding> {
 const LONGEST: usize = 200;
 
 /// What limits a temporary table beside its file system.
-const LIMITS: &str = "A statement with a large sort, GROUP BY, UNION or join writes a table of its own. It ends with error 1114 where the file \
-                      system of tmpdir is full, or where a limit is: temptable_max_mmap and innodb_temp_data_file_path with a max (MySQL), \
-                      max_tmp_space_usage (MariaDB 11.5).";
+const LIMITS: &str = "A statement with a large sort, GROUP BY, UNION or join writes a table of its own. It ends with error 1114 where \
+                      the file system of tmpdir is full, or where a limit is: temptable_max_mmap and innodb_temp_data_file_path with a \
+                      max (MySQL), max_tmp_space_usage (MariaDB 11.5).";
 
 /// tmpdir on a file system of its own.
 fn apart() -> Remedy {

@@ -141,8 +141,8 @@ impl<'w> Said<'w> {
             statement: by_gtid + &statement,
             why: "The relay logs go, and the receiver fetches what is not applied yet once more from the source.".into(),
             dynamic: true,
-            risk: "The source must still have these logs (SHOW BINARY LOGS there). Where its own log is damaged, the applier stops again at the \
-                   same place."
+            risk: "The source must still have these logs (SHOW BINARY LOGS there). Where its own log is damaged, the applier stops again \
+                   at the same place."
                 .into(),
             undo: String::new(),
         })
@@ -324,7 +324,8 @@ const CURES: &[Cure] = &[
         says: &[],
         statement: "Make the table, column or database that the error names here what it is on the source (SHOW CREATE TABLE on both)",
         why: "The definitions differ: a statement that changes them was run on one side alone, or twice.",
-        risk: "ALTER TABLE copies a large table, and the replica falls behind meanwhile. SET sql_log_bin = 0 where others replicate from here.",
+        risk: "ALTER TABLE copies a large table, and the replica falls behind meanwhile. SET sql_log_bin = 0 where others replicate \
+               from here.",
     },
     Cure {
         of: Failure::Applier,
@@ -381,16 +382,16 @@ const CURES: &[Cure] = &[
         says: &["same server_uuid", "same server_id"],
         statement: "Give each replica a server_id of its own, and a server_uuid (remove auto.cnf from the data folder of the copy), and \
                     restart it",
-        why: "Two replicas call themselves the same, and the source ends the connection of one for the other: one was made as a copy of the \
-              other.",
+        why: "Two replicas call themselves the same, and the source ends the connection of one for the other: one was made as a copy of \
+              the other.",
         risk: "The replica is down meanwhile.",
     },
     Cure {
         of: Failure::Receiver,
         numbers: OF_SOURCE,
         says: &["bogus data", "event truncated", "checksum", "corrupt"],
-        statement: "mysqlbinlog --verify-binlog-checksum of the file that the error names, on the source; where it is damaged, make the replica \
-                    again from a copy",
+        statement: "mysqlbinlog --verify-binlog-checksum of the file that the error names, on the source; where it is damaged, make the \
+                    replica again from a copy",
         why: "The source cannot read its own binary log at this place.",
         risk: "To go on behind the damage leaves out transactions.",
     },
@@ -398,9 +399,10 @@ const CURES: &[Cure] = &[
         of: Failure::Receiver,
         numbers: OF_SOURCE,
         says: &[],
-        statement: "Make the replica again from a copy of the source (CLONE INSTANCE, xtrabackup, mariabackup, mysqldump --single-transaction \
-                    with the source's position)",
-        why: "The source no longer has the binary log that this replica needs next: it was purged, or the replica was made from an older copy.",
+        statement: "Make the replica again from a copy of the source (CLONE INSTANCE, xtrabackup, mariabackup, mysqldump \
+                    --single-transaction with the source's position)",
+        why: "The source no longer has the binary log that this replica needs next: it was purged, or the replica was made from an \
+              older copy.",
         risk: "The replica serves nothing meanwhile. A longer binlog_expire_logs_seconds (expire_logs_days) on the source keeps it from \
                happening again.",
     },
@@ -416,8 +418,8 @@ const CURES: &[Cure] = &[
         of: Failure::Receiver,
         numbers: &[1045, 1698, 1130, 1227],
         says: &[],
-        statement: "On the source: SHOW GRANTS of the replica's account (REPLICATION SLAVE, and a host part that this host fits); here: {CHANGE} \
-                    {SOURCE}_USER = ..., {SOURCE}_PASSWORD = ...",
+        statement: "On the source: SHOW GRANTS of the replica's account (REPLICATION SLAVE, and a host part that this host fits); here: \
+                    {CHANGE} {SOURCE}_USER = ..., {SOURCE}_PASSWORD = ...",
         why: "The source refuses the login of the replica's account.",
         risk: "The password stands in the replica's metadata.",
     },
@@ -435,8 +437,8 @@ const CURES: &[Cure] = &[
         numbers: &[2026, 2061],
         says: &[],
         statement: "{CHANGE} {SOURCE}_SSL = 1; without TLS GET_{SOURCE}_PUBLIC_KEY = 1 (MySQL 8.0)",
-        why: "The replica's account has caching_sha2_password, which sends its password over TLS or encrypted with the source's key alone, or \
-              TLS failed.",
+        why: "The replica's account has caching_sha2_password, which sends its password over TLS or encrypted with the source's key \
+              alone, or TLS failed.",
         risk: "Without a certificate that is verified the key may be somebody else's.",
     },
 ];
@@ -545,8 +547,8 @@ mod tests {
 
     #[test]
     fn a_receiver_has_the_reason_of_its_source_and_a_remedy_for_it() {
-        let purged = "Got fatal error 1236 from source when reading data from binary log: 'Could not find first log file name in binary log \
-                      index file'";
+        let purged = "Got fatal error 1236 from source when reading data from binary log: 'Could not find first log file name in binary \
+                      log index file'";
         let finding = receiver(13_114, purged);
         assert_eq!(
             finding.headline,

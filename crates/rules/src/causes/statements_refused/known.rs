@@ -61,7 +61,8 @@ const KNOWN: &[Known] = &[
         "More of its statements run; ALTER USER with the number before undoes it.",
     ),
     Known::of(Kind::Limit, &[1153]).says("a statement or value is larger than max_allowed_packet").cure(
-        "SET GLOBAL max_allowed_packet = 67108864, for sessions that begin then, and the same in the clients; or send less in one statement",
+        "SET GLOBAL max_allowed_packet = 67108864, for sessions that begin then, and the same in the clients; or send less in one \
+         statement",
         "A packet that is larger ends the statement, and most times the connection.",
         "A session may take as much memory for one packet.",
     ),
@@ -103,8 +104,8 @@ const KNOWN: &[Known] = &[
         "A view that is made again may show other rows.",
     ),
     Known::of(Kind::Missing, &[1449]).says("the definer of a view, routine or trigger is not there").cure(
-        "CREATE USER for the definer that the message names, with the rights that the object needs, or make the object again with a DEFINER \
-         that is there",
+        "CREATE USER for the definer that the message names, with the rights that the object needs, or make the object again with a \
+         DEFINER that is there",
         "A view, routine, trigger or event with SQL SECURITY DEFINER runs with the rights of that account. It is missing after a move of \
          databases without their accounts, or a DROP USER.",
         "What the object does is then done with the rights of the new definer.",
@@ -164,22 +165,22 @@ const KNOWN: &[Known] = &[
     Known::of(Kind::Expected, &[1265, 1292]).says("a value does not fit its column"),
     Known::of(Kind::Expected, &[1365]),
     Known::of(Kind::Expected, &[1216, 1217, 1451, 1452]).says("a foreign key forbids it").cure(
-        "Write the parent row before its children, and delete the children before it; LATEST FOREIGN KEY ERROR in SHOW ENGINE INNODB STATUS \
-         names the key and the row",
+        "Write the parent row before its children, and delete the children before it; LATEST FOREIGN KEY ERROR in SHOW ENGINE INNODB \
+         STATUS names the key and the row",
         "The order of the statements is what the key checks.",
         "ON DELETE CASCADE instead deletes rows that nobody named.",
     ),
     Known::of(Kind::Expected, &[1644]).says("a trigger or procedure refuses them by SIGNAL"),
     Known::of(Kind::Expected, &[3572]).says("NOWAIT finds the row or table locked"),
     Known::of(Kind::Expected, &[3819, 4025]).says("a CHECK constraint forbids it").cure(
-        "SHOW CREATE TABLE shows the condition that the message names: mend the values, or ALTER TABLE ... DROP CONSTRAINT and add the right \
-         one",
+        "SHOW CREATE TABLE shows the condition that the message names: mend the values, or ALTER TABLE ... DROP CONSTRAINT and add the \
+         right one",
         "MySQL checks such conditions from 8.0.16 on, MariaDB from 10.2.1 on; before they were ignored.",
         "Adding one reads the whole table.",
     ),
     Known::of(Kind::Other, &[1526]).says("no partition takes the value").cure(
-        "ALTER TABLE ... ADD PARTITION for the values that come now; a job that adds partitions ahead of time, or one with VALUES LESS THAN \
-         MAXVALUE (LIST: DEFAULT on MariaDB)",
+        "ALTER TABLE ... ADD PARTITION for the values that come now; a job that adds partitions ahead of time, or one with VALUES LESS \
+         THAN MAXVALUE (LIST: DEFAULT on MariaDB)",
         "A row for which there is no partition is refused.",
         "It waits for a metadata lock. Where there is a partition for MAXVALUE, REORGANIZE PARTITION splits it, and copies its rows.",
     ),
