@@ -101,7 +101,8 @@ pub(crate) fn remedies(window: &Window) -> Vec<Remedy> {
         risk: "Clients that do not connect again by themselves see a lost connection.".into(),
         undo: String::new(),
     };
-    let are_connections = files.is_some_and(|files| files.sockets.is_some_and(|sockets| sockets > files.open / 2));
+    let are_connections =
+        files.is_some_and(|files| files.sockets.is_some_and(|sockets| sockets > files.open / 2));
     let fewer = if are_connections { fewer_connections } else { fewer_tables };
     vec![at_once, for_good, fewer]
 }
@@ -127,7 +128,9 @@ mod tests {
 
     #[test]
     fn files_that_are_left_are_no_limit() {
-        let at = |open, limit| at_the_limit(&Build::busy("9.7.4").open_files(open, limit, None).window()).is_some();
+        let at = |open, limit| {
+            at_the_limit(&Build::busy("9.7.4").open_files(open, limit, None).window()).is_some()
+        };
         assert!(at(1_014, 1_024) && at(2_000, 1_024), "a limit may be lowered below what is open");
         assert!(!at(1_000, 1_024));
         assert!(at_the_limit(&Build::busy("9.7.4").window()).is_none());

@@ -150,7 +150,8 @@ mod tests {
     use super::*;
     use crate::testing::Build;
 
-    const POLL: &str = "SELECT `id` FROM `jobs` WHERE `state` = ? ORDER BY `id` LIMIT ? FOR UPDATE SKIP LOCKED";
+    const POLL: &str =
+        "SELECT `id` FROM `jobs` WHERE `state` = ? ORDER BY `id` LIMIT ? FOR UPDATE SKIP LOCKED";
 
     #[test]
     fn what_passes_over_locked_rows_is_seen_at_its_end_or_within() {

@@ -88,7 +88,10 @@ mod tests {
     fn only_errors_of_space_are_taken_for_it() {
         for (number, message) in [
             (1114, "The table '/tmp/#sql_84e_2' is full"),
-            (1021, "Disk full (/mnt/#sql_15455_1.MAI); waiting for someone to free some space... (errno: 28)"),
+            (
+                1021,
+                "Disk full (/mnt/#sql_15455_1.MAI); waiting for someone to free some space... (errno: 28)",
+            ),
             (3, "Error writing file '/tmp/MYfd=31' (Errcode: 28 \"No space left on device\")"),
             (3, "Error writing file '/tmp/MYfd=31' (OS errno 28 - No space left on device)"),
             (1030, "Got error 28 \"No space left on device\" from storage engine Aria"),

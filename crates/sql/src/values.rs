@@ -13,7 +13,10 @@
 /// assert_eq!(error_without_values(error), shown);
 /// ```
 pub fn error_without_values(error: &str) -> String {
-    if OF_RECEIVERS.iter().any(|begin| error.get(..begin.len()).is_some_and(|of| of.eq_ignore_ascii_case(begin))) {
+    if OF_RECEIVERS
+        .iter()
+        .any(|begin| error.get(..begin.len()).is_some_and(|of| of.eq_ignore_ascii_case(begin)))
+    {
         return error.to_owned();
     }
     let mut shown = String::with_capacity(error.len());
@@ -104,7 +107,9 @@ fn named_behind(shown: &str, rest: &str) -> String {
         let name = until_quote(behind, '\'').filter(|name| name.chars().all(is_of_name))?;
         let end = &behind[name.len() + 1..];
         // What was cut before its end may be within a value.
-        let end = end.strip_prefix(" at row ").map_or(end, |row| row.trim_start_matches(|c: char| c.is_ascii_digit()));
+        let end = end
+            .strip_prefix(" at row ")
+            .map_or(end, |row| row.trim_start_matches(|c: char| c.is_ascii_digit()));
         let is_whole = end.is_empty() || end.starts_with(", Error_code: ");
         is_whole.then(|| format!(" for {what} '{name}'"))
     });
@@ -181,7 +186,10 @@ mod tests {
         for (error, shown) in [
             ("", ""),
             ("Got fatal error 1236", "Got fatal error 1236"),
-            ("Error 'Duplicate entry '5' for key 'PRIMARY'' on query. Query: 'INSERT'", "Duplicate entry ... for key 'PRIMARY'"),
+            (
+                "Error 'Duplicate entry '5' for key 'PRIMARY'' on query. Query: 'INSERT'",
+                "Duplicate entry ... for key 'PRIMARY'",
+            ),
             (
                 "Duplicate entry 'O'Brien' for key 'k', Error_code: 1062; x",
                 "Duplicate entry ... for key 'k', Error_code: 1062",
@@ -192,8 +200,14 @@ mod tests {
                 "Duplicate entry ... for key 't.k', Error_code: 1062",
             ),
             ("Duplicate entry 'x' for key 'alice and bob", "Duplicate entry ..."),
-            ("Incorrect integer value: 'alice' for column 'c' at row 1, Error_code: 1366; x", "Incorrect integer value: ... for column 'c', Error_code: 1366"),
-            ("Error 'You have an error in your SQL syntax near 'alice' on query' on query. Query: 'x'", "You have an error in your SQL syntax near ..."),
+            (
+                "Incorrect integer value: 'alice' for column 'c' at row 1, Error_code: 1366; x",
+                "Incorrect integer value: ... for column 'c', Error_code: 1366",
+            ),
+            (
+                "Error 'You have an error in your SQL syntax near 'alice' on query' on query. Query: 'x'",
+                "You have an error in your SQL syntax near ...",
+            ),
             ("Incorrect value in 'it''s alice'", "Incorrect value in ..."),
             ("a 'b Error_code: secret", "a ..."),
         ] {
@@ -221,7 +235,10 @@ mod tests {
                  ('alice')'",
                 "end_log_pos 4; Table 'shop.t' doesn't exist",
             ),
-            ("Error 'Unknown column 'c' in 'field list'' on query. Query: 'x'", "Unknown column 'c' in 'field list'"),
+            (
+                "Error 'Unknown column 'c' in 'field list'' on query. Query: 'x'",
+                "Unknown column 'c' in 'field list'",
+            ),
             (
                 "Got fatal error 1236 from source when reading data from binary log: 'Could not find first log file name in binary log \
                  index file'",

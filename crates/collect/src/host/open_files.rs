@@ -80,7 +80,10 @@ mod tests {
     #[test]
     fn the_soft_limit_is_the_one_that_holds() {
         assert_eq!(parse_limit(LIMITS), Some(12));
-        assert_eq!(parse_limit("Max open files            unlimited            unlimited  files\n"), Some(u64::MAX));
+        assert_eq!(
+            parse_limit("Max open files            unlimited            unlimited  files\n"),
+            Some(u64::MAX)
+        );
         assert_eq!(parse_limit("Max open files\n"), None);
     }
 

@@ -116,8 +116,10 @@ fn nobody_gets_in(window: &Window, files: &OpenFiles) -> Finding {
 
 /// The server takes sessions, and has hardly a file left for the next ones.
 fn next_will_fail(window: &Window, files: &OpenFiles) -> Finding {
-    let headline =
-        format!("The server is at its limit of open files: {}; the next connections wait", open_files::said(files));
+    let headline = format!(
+        "The server is at its limit of open files: {}; the next connections wait",
+        open_files::said(files)
+    );
     Draft::new(&CAUSE, WARNING_FROM, headline)
         .why(
             "Connections, tables and logs are open files. Without a free descriptor accept fails and the accepting thread sleeps for a \
@@ -383,8 +385,7 @@ pub(crate) mod examples {
         let text = format!("{:?}", finding.remedies);
         assert!(text.contains("prlimit --pid 4310") && text.contains("LimitNOFILE=65536"), "{text}");
         assert!(text.contains("End connections that rest"), "most of them are connections: {text}");
-        let causes: Vec<String> =
-            silent(700).findings.into_iter().map(|finding| finding.cause).collect();
+        let causes: Vec<String> = silent(700).findings.into_iter().map(|finding| finding.cause).collect();
         assert_eq!(causes, [server_stopped::CAUSE.name], "files are left: it hangs for another reason");
     }
 
@@ -395,7 +396,8 @@ pub(crate) mod examples {
         assert_eq!(finding.severity, spindoctor_model::Severity::Warning);
         assert!(finding.headline.contains("4,995 of 5,000 files are open"), "{}", finding.headline);
         assert_eq!(at(4_000), Outcome::Clear);
-        let fails = Build::busy("9.7.4").counter("Connection_errors_accept", 0.9).open_files(5_000, 5_000, None);
+        let fails =
+            Build::busy("9.7.4").counter("Connection_errors_accept", 0.9).open_files(5_000, 5_000, None);
         let finding = found(&fails.window());
         assert!(finding.headline.contains("sleeps for a second"), "{}", finding.headline);
         assert!(finding.evidence.iter().any(|evidence| evidence.reading == "limit of open files"));

@@ -140,9 +140,7 @@ const READY: &[TimeClass] = &[TimeClass::CpuQueue, TimeClass::CpuQuota, TimeClas
 
 /// True where a finding, a note included, is of such waits.
 fn is_named(findings: &[Finding], class: TimeClass) -> bool {
-    findings
-        .iter()
-        .any(|finding| costs_of(finding).is_some_and(|(_, explains)| explains.contains(&class)))
+    findings.iter().any(|finding| costs_of(finding).is_some_and(|(_, explains)| explains.contains(&class)))
 }
 
 /// A wait of less than half a session on average that takes a large part of the time of the few that are at work, and of which no

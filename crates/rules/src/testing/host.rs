@@ -1,8 +1,8 @@
 //! What the host's sources say.
 
 use spindoctor_model::host::{
-    CpuTimes, DiskStat, EffectiveCpus, MemoryStat, OpenFiles, OtherProgram, OtherPrograms, Quota, SrvCpuUsage,
-    ThreadStat, Throttling,
+    CpuTimes, DiskStat, EffectiveCpus, MemoryStat, OpenFiles, OtherProgram, OtherPrograms, Quota,
+    SrvCpuUsage, ThreadStat, Throttling,
 };
 use spindoctor_model::page_cache::{CachedFiles, PageCache};
 

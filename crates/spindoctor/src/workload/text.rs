@@ -315,7 +315,11 @@ fn replica(page: &mut Page, workload: &Workload) {
         }
         if let Some((number, error)) = channel.error() {
             let number = number.map_or_else(String::new, |number| format!("{number}: "));
-            page.field("error", &safe(&format!("{number}{}", spindoctor_sql::error_without_values(error))), 12);
+            page.field(
+                "error",
+                &safe(&format!("{number}{}", spindoctor_sql::error_without_values(error))),
+                12,
+            );
         }
     }
     if workload.of_replica && workload.counted.resting > 0 {

@@ -23,7 +23,10 @@ pub(super) fn of_room(window: &Window) -> Option<Finding> {
     let (sessions, share) = temporary_room::sessions(window);
     let headline = match (free, refused) {
         (Some(free), _) => {
-            format!("{place} has no room, {} free: sorts and temporary tables that need a file fail", bytes(free as f64))
+            format!(
+                "{place} has no room, {} free: sorts and temporary tables that need a file fail",
+                bytes(free as f64)
+            )
         }
         (None, Some((number, _))) => format!(
             "The server finds no room for a temporary table: it refused a statement of spindoctor's own (error {number})"
@@ -51,7 +54,12 @@ pub(super) fn of_room(window: &Window) -> Option<Finding> {
         }))
         .evidence_if(refused.map(|(number, message)| {
             let message: String = message.chars().take(LONGEST).collect();
-            Evidence::new("refused to spindoctor itself", format!("error {number}: {message}"), "", "its own statement")
+            Evidence::new(
+                "refused to spindoctor itself",
+                format!("error {number}: {message}"),
+                "",
+                "its own statement",
+            )
         }))
         .evidence(Evidence::new(
             "temporary files and tables on disk",
@@ -59,17 +67,21 @@ pub(super) fn of_room(window: &Window) -> Option<Finding> {
             "1/s",
             "SHOW GLOBAL STATUS Created_tmp_files, Created_tmp_disk_tables",
         ))
-        .evidence_if((sessions > 0.0).then(|| {
-            Evidence::new("sessions at a sort or temporary table", sessions, "", "thread list")
-        }));
+        .evidence_if(
+            (sessions > 0.0)
+                .then(|| Evidence::new("sessions at a sort or temporary table", sessions, "", "thread list")),
+        );
     let draft = match free {
         Some(_) => draft.remedy(temporary_room::make_room(window)),
         None => draft.remedy(look_which()),
     };
     // What sessions wait for is no part of it: their statements fail.
     let draft = draft.remedy(end_the_largest()).remedy(apart()).elsewhere();
-    let explains: &[&str] =
-        if statements_refused::lacks_temporary_room(window) { &[statements_refused::CAUSE.name] } else { &[] };
+    let explains: &[&str] = if statements_refused::lacks_temporary_room(window) {
+        &[statements_refused::CAUSE.name]
+    } else {
+        &[]
+    };
     Some(draft.explains(explains).finding())
 }
 
@@ -219,8 +231,13 @@ mod tests {
 
     #[test]
     fn a_full_tmpdir_is_not_why_commits_take_time() {
-        let commits: &[&str] =
-            &["pthread_cond_wait", "MYSQL_BIN_LOG::ordered_commit", "trans_commit", "dispatch_command", "do_command"];
+        let commits: &[&str] = &[
+            "pthread_cond_wait",
+            "MYSQL_BIN_LOG::ordered_commit",
+            "trans_commit",
+            "dispatch_command",
+            "do_command",
+        ];
         let build = mariadb(0, 64 * MIB, 12.0).only_snapshots(&[(16, ThreadState::Condition, commits)]);
         let finding = found(build).unwrap();
         assert!(finding.headline.starts_with("tmpdir (/tmp) has no room"), "{}", finding.headline);
@@ -234,8 +251,13 @@ mod tests {
         };
         let full = "the server answered with error 1114: The table '/tmp/#sql-temptable-84e-2' is full";
         let finding = found(refusing(full)).unwrap();
-        assert!(finding.headline.ends_with("it refused a statement of spindoctor's own (error 1114)"), "{}", finding.headline);
-        let shown = finding.evidence.iter().any(|one| format!("{:?}", one.value).contains("/tmp/#sql-temptable"));
+        assert!(
+            finding.headline.ends_with("it refused a statement of spindoctor's own (error 1114)"),
+            "{}",
+            finding.headline
+        );
+        let shown =
+            finding.evidence.iter().any(|one| format!("{:?}", one.value).contains("/tmp/#sql-temptable"));
         assert!(shown, "{:?}", finding.evidence);
         assert!(finding.remedies[0].statement.starts_with("df -h of tmpdir"), "{:?}", finding.remedies);
         assert_eq!(found(refusing("the server answered with error 1205: Lock wait timeout exceeded")), None);
@@ -243,15 +265,17 @@ mod tests {
 
     #[test]
     fn where_errors_are_counted_the_statements_that_fail_stand_below_it() {
-        let counted = Build::busy("9.7.4").errors(4700.0, &[]).counter("Created_tmp_files", 400.0).each(|at_s, _, host| {
-            let data = DataDirectory {
-                free_bytes: 1 << 39,
-                temporary_free_bytes: Some(MIB),
-                temporary_total_bytes: Some(64 * MIB),
-                ..DataDirectory::default()
-            };
-            host.data_directory = answer(at_s, data);
-        });
+        let counted = Build::busy("9.7.4").errors(4700.0, &[]).counter("Created_tmp_files", 400.0).each(
+            |at_s, _, host| {
+                let data = DataDirectory {
+                    free_bytes: 1 << 39,
+                    temporary_free_bytes: Some(MIB),
+                    temporary_total_bytes: Some(64 * MIB),
+                    ..DataDirectory::default()
+                };
+                host.data_directory = answer(at_s, data);
+            },
+        );
         let causes: Vec<String> =
             crate::diagnose(&counted.window()).findings.into_iter().map(|finding| finding.cause).collect();
         assert_eq!(causes, [CAUSE.name, statements_refused::CAUSE.name]);

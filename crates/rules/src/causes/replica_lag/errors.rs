@@ -40,7 +40,9 @@ impl<'w> Said<'w> {
         let about = self.about().map_or_else(String::new, |about| format!(" ({about})"));
         match self.failure {
             Failure::Applier => {
-                format!("The applier has stopped with {error}{about}: the replica of {source} applies nothing")
+                format!(
+                    "The applier has stopped with {error}{about}: the replica of {source} applies nothing"
+                )
             }
             Failure::Receiver => format!(
                 "The receiver does not run because of {error}{about}: the replica gets nothing from {source}"
@@ -136,7 +138,8 @@ impl<'w> Said<'w> {
             (false, _) => return None,
         };
         // MariaDB throws the relay logs away where both threads start with GTIDs.
-        let by_gtid = if is_mariadb { format!("With Using_Gtid {stop}; {start}; without it ") } else { String::new() };
+        let by_gtid =
+            if is_mariadb { format!("With Using_Gtid {stop}; {start}; without it ") } else { String::new() };
         Some(Remedy {
             statement: by_gtid + &statement,
             why: "The relay logs go, and the receiver fetches what is not applied yet once more from the source.".into(),
@@ -191,7 +194,8 @@ const OF_RELAY_LOG: [u32; 2] = [1594, 13_121];
 fn parts(shown: &str) -> (Option<String>, String) {
     const FAILED: &str = " failed executing ";
     let said = shown.split_once("The most recent failure being: ").map_or(shown, |(_, rest)| rest);
-    let Some((_, failed)) = said.split_once(FAILED).filter(|(worker, _)| worker.starts_with("Worker ")) else {
+    let Some((_, failed)) = said.split_once(FAILED).filter(|(worker, _)| worker.starts_with("Worker "))
+    else {
         return (None, shown.to_owned());
     };
     match failed.split_once("; ") {
@@ -206,7 +210,8 @@ fn parts(shown: &str) -> (Option<String>, String) {
 /// The number that the text itself has: `Error_code: 1062`, `Got fatal error 1236 from source`.
 fn number_in(text: &str) -> Option<u32> {
     ["Error_code: ", "Got fatal error "].iter().find_map(|before| {
-        let digits: String = text.rsplit_once(before)?.1.chars().take_while(char::is_ascii_digit).take(6).collect();
+        let digits: String =
+            text.rsplit_once(before)?.1.chars().take_while(char::is_ascii_digit).take(6).collect();
         digits.parse().ok()
     })
 }
@@ -487,7 +492,11 @@ mod tests {
             channel.applier_error = COORDINATOR.into();
         });
         let build = build.each(move |at_s, server, _| {
-            let of = |message: &str| ApplierError { number: 1062, message: message.into(), ..ApplierError::default() };
+            let of = |message: &str| ApplierError {
+                number: 1062,
+                message: message.into(),
+                ..ApplierError::default()
+            };
             server.applier_errors = answer(at_s, message.map(of).into_iter().collect());
         });
         found(&build.window())
@@ -509,7 +518,11 @@ mod tests {
         assert!(!error.contains("alice"), "{error}");
         assert!(shown(&finding, "transaction").contains("end_log_pos 817"), "{:?}", finding.evidence);
         assert!(finding.remedies[0].statement.contains("DELETE it here"), "{:?}", finding.remedies);
-        assert!(finding.remedies[0].statement.ends_with("then START REPLICA SQL_THREAD"), "{:?}", finding.remedies);
+        assert!(
+            finding.remedies[0].statement.ends_with("then START REPLICA SQL_THREAD"),
+            "{:?}",
+            finding.remedies
+        );
         let skip = &finding.remedies[1].statement;
         assert!(skip.contains("GTID_NEXT = '3d179476-e888-11f1-9657-02fc00000001:3'"), "{skip}");
     }
@@ -517,8 +530,16 @@ mod tests {
     #[test]
     fn without_the_workers_message_the_place_is_shown_and_the_number_says_what_to_do() {
         let finding = by_worker(None);
-        assert!(finding.headline.starts_with("The applier has stopped with error 1062:"), "{}", finding.headline);
-        assert!(shown(&finding, "transaction").contains("source.000001, end_log_pos 817"), "{:?}", finding.evidence);
+        assert!(
+            finding.headline.starts_with("The applier has stopped with error 1062:"),
+            "{}",
+            finding.headline
+        );
+        assert!(
+            shown(&finding, "transaction").contains("source.000001, end_log_pos 817"),
+            "{:?}",
+            finding.evidence
+        );
         assert!(finding.remedies[0].statement.contains("DELETE it here"), "{:?}", finding.remedies);
     }
 
@@ -555,20 +576,36 @@ mod tests {
             "The receiver does not run because of error 13114 (Could not find first log file name in binary log index file): the replica \
              gets nothing from db1:3306"
         );
-        assert!(finding.remedies[0].statement.contains("from a copy of the source"), "{:?}", finding.remedies);
+        assert!(
+            finding.remedies[0].statement.contains("from a copy of the source"),
+            "{:?}",
+            finding.remedies
+        );
         let first = |number, error| receiver(number, error).remedies[0].statement.clone();
         for (number, error, words) in [
-            (1236, "Got fatal error 1236 from master: 'log event entry exceeded max_allowed_packet'", "replica_max_allowed_packet"),
+            (
+                1236,
+                "Got fatal error 1236 from master: 'log event entry exceeded max_allowed_packet'",
+                "replica_max_allowed_packet",
+            ),
             (
                 1236,
                 "Got fatal error 1236 from master when reading data from binary log: 'Client requested master to start replication from \
                  position > file size'",
                 "SOURCE_LOG_POS = 4",
             ),
-            (1236, "Got fatal error 1236: 'A slave with the same server_uuid/server_id as this slave'", "auto.cnf"),
+            (
+                1236,
+                "Got fatal error 1236: 'A slave with the same server_uuid/server_id as this slave'",
+                "auto.cnf",
+            ),
             (13_117, "Fatal error: source and replica have equal MySQL server UUIDs", "auto.cnf"),
             (1045, "Error connecting to source 'repl@db1:3306'. Message: Access denied", "SOURCE_PASSWORD"),
-            (2003, "Error connecting to source 'repl@db1:3306'. Message: Can't connect to MySQL server", "bind_address"),
+            (
+                2003,
+                "Error connecting to source 'repl@db1:3306'. Message: Can't connect to MySQL server",
+                "bind_address",
+            ),
             (4711, "boom", "Mend what the error names"),
         ] {
             assert!(first(number, error).contains(words), "{number}: {}", first(number, error));
@@ -577,7 +614,10 @@ mod tests {
 
     #[test]
     fn a_number_is_taken_from_the_text_where_the_status_was_cut() {
-        assert_eq!(number_in("Could not execute; Duplicate entry 'x', Error_code: 1062; handler"), Some(1062));
+        assert_eq!(
+            number_in("Could not execute; Duplicate entry 'x', Error_code: 1062; handler"),
+            Some(1062)
+        );
         assert_eq!(number_in("Got fatal error 1236 from source"), Some(1236));
         assert_eq!(number_in("boom"), None);
     }

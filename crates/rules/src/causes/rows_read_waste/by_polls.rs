@@ -33,8 +33,13 @@ pub(super) fn by_polls(window: &Window) -> Option<Finding> {
             .why(polls.why())
             .evidence_all(polls.evidence().into_iter())
             .evidence(
-                Evidence::new("share of statement time", ratio, "ratio", "events_statements_summary_by_digest")
-                    .expected(format!("< {TIME_RATIO}")),
+                Evidence::new(
+                    "share of statement time",
+                    ratio,
+                    "ratio",
+                    "events_statements_summary_by_digest",
+                )
+                .expected(format!("< {TIME_RATIO}")),
             )
             .remedies([pause, index, explain_it(polls.statement())])
             .explains(&[cpu_saturated::CAUSE.name])

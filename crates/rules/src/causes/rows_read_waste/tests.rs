@@ -305,7 +305,9 @@ fn workers_that_poll_an_empty_queue_without_a_pause_are_named_with_the_pause() {
     let polling = |sent| evaluate(&Build::busy("8.0.36").digest(poll, 9_000.0, 150.0, 0.0, sent).window());
     let Outcome::Fired(finding) = polling(0.0) else { panic!("it should fire") };
     assert!(
-        finding.headline.starts_with("9,000 polls with SKIP LOCKED a second find no free row, 100 % of all such"),
+        finding
+            .headline
+            .starts_with("9,000 polls with SKIP LOCKED a second find no free row, 100 % of all such"),
         "{}",
         finding.headline
     );
@@ -316,7 +318,12 @@ fn workers_that_poll_an_empty_queue_without_a_pause_are_named_with_the_pause() {
     assert_eq!(polling(1.0), Outcome::Clear, "a queue that is worked off");
     // Without the summary the statement seen most says so.
     let seen = without_summary().sessions(|_| {
-        vec![session(20, "Query", "Sending data", "SELECT id FROM jobs WHERE state = 'new' FOR UPDATE SKIP LOCKED")]
+        vec![session(
+            20,
+            "Query",
+            "Sending data",
+            "SELECT id FROM jobs WHERE state = 'new' FOR UPDATE SKIP LOCKED",
+        )]
     });
     let finding = found(&seen.window());
     assert!(finding.why.contains("in a loop without a pause"), "{}", finding.why);

@@ -286,8 +286,8 @@ mod tests {
             assert!(seen.insert(number), "{number} stands twice");
         }
         for number in [
-            1048, 1142, 1226, 1227, 1264, 1290, 1305, 1356, 1364, 1366, 1406, 1418, 1449, 1526, 1665, 1786, 1792, 1820,
-            3819, 4025,
+            1048, 1142, 1226, 1227, 1264, 1290, 1305, 1356, 1364, 1366, 1406, 1418, 1449, 1526, 1665, 1786,
+            1792, 1820, 3819, 4025,
         ] {
             let cure = cure(number).unwrap_or_else(|| panic!("{number} has no cure"));
             assert!(!cure.why.is_empty() && !cure.risk.is_empty(), "{number}");

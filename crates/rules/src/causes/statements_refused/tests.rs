@@ -327,7 +327,12 @@ fn an_error_with_a_clear_cure_has_it_as_its_first_remedy() {
     ] {
         assert!(first(number).contains(words), "{number}: {}", first(number));
     }
-    assert!(found(failing(1820, 900.0)).unwrap().headline.ends_with("the account's password has expired (ER_SOMETHING)"));
+    assert!(
+        found(failing(1820, 900.0))
+            .unwrap()
+            .headline
+            .ends_with("the account's password has expired (ER_SOMETHING)")
+    );
     // What a variable says goes before what the number says.
     assert!(found(read_only(4000.0)).unwrap().remedies[0].statement.starts_with("Find out who"));
     assert!(first(1146).starts_with("SELECT t.PROCESSLIST_USER"), "the message says which table");
@@ -338,7 +343,9 @@ fn statements_that_fail_at_the_limit_of_open_files_say_so() {
     let at = |build: Build| found(build.open_files(1_024, 1_024, Some(90))).unwrap();
     let numbered = at(failing(1016, 900.0));
     assert!(
-        numbered.headline.ends_with("the server is at its limit of open files, 1,024 of 1,024 files are open"),
+        numbered
+            .headline
+            .ends_with("the server is at its limit of open files, 1,024 of 1,024 files are open"),
         "{}",
         numbered.headline
     );
