@@ -94,7 +94,7 @@ pub enum ConnectError {
     },
     /// The other end closed the connection before the login was done.
     #[error(
-        "{address} closed the connection during login; the server may be starting, stopping or out of memory: look into its error log"
+        "{address} closed the connection during login; the server may be starting, stopping, out of memory or at its limit of open files: look into its error log"
     )]
     Closed {
         /// What was tried.
