@@ -42,6 +42,26 @@ pub(crate) const LATCH_WAITS: &[&str] = &[
 /// Beginnings of the names of InnoDB's functions.
 const INNODB: &[&str] = &["btr_", "buf_", "dict_", "fil_", "fsp_", "os_event", "row_", "srv_", "trx_"];
 
+/// The stacks of a window.
+pub(crate) fn profile(window: &Window) -> Result<&Profile, Unavailable> {
+    let missing = || window.profile.unavailable().cloned();
+    let profile = window.profile.value();
+    profile.ok_or_else(|| missing().unwrap_or_else(|| Unavailable::because("no stacks were taken")))
+}
+
+/// The same, where there are enough snapshots for a mean.
+pub(crate) fn with_enough_snapshots(window: &Window) -> Result<&Profile, Unavailable> {
+    let profile = profile(window)?;
+    if profile.snapshots.len() < ENOUGH {
+        return Err(Unavailable::because(format!(
+            "only {} snapshots of the stacks were taken, {ENOUGH} are needed",
+            profile.snapshots.len()
+        ))
+        .unlock("a longer window, --duration 10s"));
+    }
+    Ok(profile)
+}
+
 /// Who blocks others, and who is blocked.
 #[derive(Clone, Copy)]
 pub(crate) struct Look {
@@ -83,18 +103,7 @@ pub(crate) struct Stall {
 impl Stall {
     /// Counts; none where hardly anybody is at work, so that nobody can be blocked.
     pub(crate) fn count(window: &Window, look: Look) -> Result<Option<Self>, Unavailable> {
-        let profile = match (window.profile.value(), window.profile.unavailable()) {
-            (Some(profile), _) => profile,
-            (None, Some(why)) => return Err(why.clone()),
-            (None, None) => return Err(Unavailable::because("no stacks were taken")),
-        };
-        if profile.snapshots.len() < ENOUGH {
-            return Err(Unavailable::because(format!(
-                "only {} snapshots of the stacks were taken, {ENOUGH} are needed",
-                profile.snapshots.len()
-            ))
-            .unlock("a longer window, --duration 10s"));
-        }
+        let profile = with_enough_snapshots(window)?;
         let stall = Self::from_profile(profile, look);
         if stall.at_work < HELD_UP {
             return Ok(None);
@@ -247,4 +256,28 @@ fn names_innodb(profile: &Profile) -> bool {
         .frames
         .iter()
         .any(|frame| !frame.kernel && INNODB.iter().any(|begin| frame.name.starts_with(begin)))
+}
+
+#[cfg(test)]
+mod tests {
+    use spindoctor_model::Reading;
+
+    use super::*;
+    use crate::Outcome;
+    use crate::causes::{file_extension_stall, storage_stalled};
+
+    #[test]
+    fn every_cause_asks_for_the_same_number_of_snapshots() {
+        for cause in [&file_extension_stall::CAUSE, &storage_stalled::CAUSE] {
+            let mut window = (cause.examples.fires)();
+            let Reading::Available { value: profile, .. } = &mut window.profile else {
+                panic!("{} rests on stacks", cause.name)
+            };
+            profile.snapshots.truncate(ENOUGH - 1);
+            let Outcome::NotEnoughEvidence(missing) = cause.evaluate(&window, None) else {
+                panic!("{} needs more snapshots", cause.name)
+            };
+            assert_eq!(Err(missing), with_enough_snapshots(&window).map(|_| ()), "{}", cause.name);
+        }
+    }
 }

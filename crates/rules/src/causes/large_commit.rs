@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use spindoctor_model::mysql::ServerThread;
-use spindoctor_model::{Evidence, Remedy, Root, SessionTime, TimeClass, Unavailable, Window};
+use spindoctor_model::{Evidence, Remedy, Root, SessionTime, TimeClass, Window};
 
 use super::commit_sync_bound::{self, is_in_commit};
 use super::disk_full;
@@ -11,7 +11,7 @@ use super::storage_stalled;
 use crate::below::threads_below;
 use crate::sessions::{at_work, shortened, transaction};
 use crate::time_model::InClasses;
-use crate::{Cause, Costs, Outcome, Rule, Stacks};
+use crate::{Cause, Costs, Outcome, Rule, Stacks, stall};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -67,10 +67,9 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
     let Some(waits) = InClasses::from_time(time, &[TimeClass::Commit, TimeClass::CommitOrder]) else {
         return Outcome::Clear;
     };
-    let profile = match (window.profile.value(), window.profile.unavailable()) {
-        (Some(profile), _) => profile,
-        (None, Some(why)) => return Outcome::NotEnoughEvidence(why.clone()),
-        (None, None) => return Outcome::NotEnoughEvidence(Unavailable::because("no stacks were taken")),
+    let profile = match stall::profile(window) {
+        Ok(profile) => profile,
+        Err(missing) => return Outcome::NotEnoughEvidence(missing),
     };
     let copying = threads_below(profile, COPIES).min(1.0);
     if copying < COPYING {

@@ -7,10 +7,8 @@ use spindoctor_model::{Unavailable, Window};
 use super::one_io::{OneIo, is_io};
 use crate::sessions::mean;
 use crate::spin_samples;
+use crate::stall::with_enough_snapshots;
 use crate::time_model::tables;
-
-/// Snapshots below which no mean is given.
-const ENOUGH: usize = 5;
 
 /// I/Os completed, as InnoDB counts them.
 const OF_INNODB: [&str; 3] = ["Innodb_data_reads", "Innodb_data_writes", "Innodb_data_fsyncs"];
@@ -36,18 +34,7 @@ pub(super) struct Measured {
 
 /// Measures them; an error where no stacks or no counters were read.
 pub(super) fn measure(window: &Window) -> Result<Measured, Unavailable> {
-    let profile = match (window.profile.value(), window.profile.unavailable()) {
-        (Some(profile), _) => profile,
-        (None, Some(why)) => return Err(why.clone()),
-        (None, None) => return Err(Unavailable::because("no stacks were taken")),
-    };
-    if profile.snapshots.len() < ENOUGH {
-        return Err(Unavailable::because(format!(
-            "only {} snapshots of the stacks were taken, {ENOUGH} are needed",
-            profile.snapshots.len()
-        ))
-        .unlock("a longer window, --duration 10s"));
-    }
+    let profile = with_enough_snapshots(window)?;
     let seconds = window.need_change(|s| &s.server.status)?.seconds;
     let synced = window.need_growth("Innodb_data_fsyncs")?;
     let growth = |names: &[&str]| names.iter().filter_map(|name| window.status_growth(name)).sum::<f64>();
