@@ -55,10 +55,10 @@ pub fn diagnose(window: &Window) -> Diagnosis {
         Outcome::NotEnoughEvidence(missing) => not_examined.push(entry(unnamed_wait::CAUSE.name, missing)),
     }
     put_behind_who_says_why(&write_io_bound::CAUSE, &mut findings);
-    let mut findings = rank::rank(findings);
-    if time.is_some() {
-        rank::without_overlap(&mut findings);
-    }
+    let mut findings = match time {
+        Some(_) => rank::rank_without_overlap(findings),
+        None => rank::rank(findings),
+    };
     for finding in &mut findings {
         // Nothing is -0.
         finding.score += 0.0;

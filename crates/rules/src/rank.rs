@@ -5,7 +5,7 @@
 //! before it. Curing the explaining one cures the other: the report of a server that is throttled *because* it spins names the spinning
 //! first. The other finding costs no more than the one that explains it, so it weighs no more; clients that cannot connect are in
 //! no session time, and what keeps them out weighs as much as they do. A finding that is too small to be noticed explains no
-//! warning.
+//! warning. Findings that claim the same session time are lowered first, and then put in order once.
 
 use std::cmp::Ordering;
 
@@ -45,14 +45,34 @@ pub fn severity(score: f64) -> Severity {
 /// A cause that explains itself or a ring of causes changes nothing: what cannot be put before
 /// itself stays in order of weight.
 pub fn rank(mut findings: Vec<Finding>) -> Vec<Finding> {
+    let_notes_explain_nothing_critical(&mut findings);
+    in_order(findings)
+}
+
+/// The same for findings of one account of session time, of which no second counts twice. What is lowered by that takes the place
+/// that belongs to its new weight.
+pub(crate) fn rank_without_overlap(mut findings: Vec<Finding>) -> Vec<Finding> {
+    let_notes_explain_nothing_critical(&mut findings);
+    without_overlap(&mut findings);
+    in_order(findings)
+}
+
+fn let_notes_explain_nothing_critical(findings: &mut [Finding]) {
     let is = |severity| move |finding: &&mut Finding| finding.severity == severity;
     let critical: Vec<String> =
         findings.iter_mut().filter(is(Severity::Critical)).map(|finding| finding.cause.clone()).collect();
     for note in findings.iter_mut().filter(is(Severity::Note)) {
         note.explains.retain(|cause| !critical.contains(cause));
     }
-    let is_at_the_door =
-        |finding: &Finding| costs_of(finding).is_some_and(|(costs, _)| matches!(costs, Costs::Elsewhere));
+}
+
+/// True of clients that are in no session time.
+fn is_at_the_door(finding: &Finding) -> bool {
+    costs_of(finding).is_some_and(|(costs, _)| matches!(costs, Costs::Elsewhere))
+}
+
+/// What each weighs: what keeps clients at the door as much as they do, and what is explained no more than what explains it.
+fn weights(findings: &[Finding]) -> Vec<Weight> {
     let mut weights: Vec<Weight> = findings.iter().map(Weight::from_finding).collect();
     // A chain of explanations is at most as long as there are findings.
     for _ in 0..findings.len() {
@@ -76,6 +96,11 @@ pub fn rank(mut findings: Vec<Finding>) -> Vec<Finding> {
             }
         }
     }
+    weights
+}
+
+fn in_order(mut findings: Vec<Finding>) -> Vec<Finding> {
+    let mut weights = weights(&findings);
     let mut ranked = Vec::with_capacity(findings.len());
     while !findings.is_empty() {
         let is_explained = |at: usize| {
@@ -131,17 +156,20 @@ impl PartialEq for Weight {
 
 impl Eq for Weight {}
 
-/// Takes from ranked findings what those before them claim already, so that no second of session time counts twice: scores of
-/// findings that no other explains add up to 1 at most. Clients at the door are in no session time.
-pub(crate) fn without_overlap(findings: &mut [Finding]) {
+/// Takes from findings what heavier ones claim already, so that no second of session time counts twice: scores of findings that no
+/// other explains add up to 1 at most. Clients at the door are in no session time.
+fn without_overlap(findings: &mut [Finding]) {
     let explained: Vec<String> = findings.iter().flat_map(|finding| finding.explains.clone()).collect();
+    let mut claiming: Vec<(Weight, &mut Finding)> = weights(findings)
+        .into_iter()
+        .zip(findings)
+        .filter(|(_, finding)| !is_at_the_door(finding) && !explained.contains(&finding.cause))
+        .collect();
+    claiming.sort_by(|(one, of_one), (other, of_other)| {
+        other.cmp(one).then_with(|| of_one.cause.cmp(&of_other.cause))
+    });
     let mut left = 1.0_f64;
-    for finding in findings {
-        let is_in_session_time =
-            costs_of(finding).is_none_or(|(costs, _)| !matches!(costs, Costs::Elsewhere));
-        if !is_in_session_time || explained.contains(&finding.cause) {
-            continue;
-        }
+    for (_, finding) in claiming {
         if finding.score > left {
             finding.score = left;
             finding.severity = finding.severity.min(severity(left));
@@ -254,6 +282,30 @@ mod tests {
         findings.extend((0..3).map(|_| finding("e", 0.1, &[])));
         without_overlap(&mut findings);
         assert!(findings.iter().all(|finding| finding.score.is_sign_positive()), "{findings:#?}");
+    }
+
+    #[test]
+    fn what_is_lowered_takes_the_place_that_belongs_to_it() {
+        let findings = vec![
+            finding("largest", 0.9, &[]),
+            finding("second", 0.8, &["explained"]),
+            finding("explained", 0.8, &[]),
+            finding("connections-exhausted", 0.3, &[]),
+        ];
+        let ranked = rank_without_overlap(findings);
+        let places: Vec<(&str, Severity)> =
+            ranked.iter().map(|finding| (finding.cause.as_str(), finding.severity)).collect();
+        assert_eq!(
+            places,
+            [
+                ("largest", Severity::Critical),
+                ("connections-exhausted", Severity::Critical),
+                ("second", Severity::Warning),
+                ("explained", Severity::Critical),
+            ]
+        );
+        let scores: f64 = ranked.iter().map(|finding| finding.score).sum();
+        assert!((scores - (0.9 + 0.1 + 0.8 + 0.3)).abs() < 1e-9, "{ranked:#?}");
     }
 
     #[test]
