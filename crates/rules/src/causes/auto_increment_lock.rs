@@ -3,6 +3,7 @@
 use spindoctor_model::{Evidence, Remedy, SessionTime, TimeClass, Window};
 
 use crate::time_model::InClasses;
+use crate::wait_graph::Verdict;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 /// The catalogue entry.
@@ -55,9 +56,10 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
     let mode = window.variable("innodb_autoinc_lock_mode");
     let table = table(window);
     let on = table.map_or_else(String::new, |table| format!(" of {table}"));
-    let holder = blocker
-        .as_ref()
-        .map_or_else(String::new, |blocker| format!("; connection {} has it", blocker.connection_id));
+    let holder = blocker.as_ref().map_or_else(String::new, |blocker| match blocker.chained(true) {
+        Some(chain) => format!("; {chain}"),
+        None => format!("; connection {} has it", blocker.connection_id),
+    });
     Outcome::Fired(
         waits
             .draft(
@@ -76,7 +78,10 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
                     Evidence::new("innodb_autoinc_lock_mode", mode, "", "SHOW GLOBAL VARIABLES").expected("2")
                 }),
             )
-            .remedy_if(blocker.as_ref().and_then(|blocker| blocker.remedy("Its statement has the counter until it ends.")))
+            .remedy_if(blocker.as_ref().and_then(|blocker| {
+                blocker.remedy(&blocker.why_to_end("Its statement has the counter until it ends."))
+            }))
+            .remedy_if(blocker.as_ref().and_then(Verdict::remedy_between))
             .remedy_if((mode != Some("2")).then(|| Remedy {
                 statement: "innodb_autoinc_lock_mode = 2 in the option file, with binlog_format = ROW".into(),
                 why: "No statement keeps the counter for longer than a number takes.".into(),
@@ -91,7 +96,7 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
                 risk: "A change of the application; the parts are no longer one transaction unless it makes them one.".into(),
                 undo: String::new(),
             })
-            .root(blocker.as_ref().map(crate::wait_graph::Verdict::described))
+            .root(blocker.as_ref().map(Verdict::described))
             .finding(),
     )
 }
@@ -112,7 +117,7 @@ pub(crate) mod examples {
     use spindoctor_model::stack::ThreadState;
 
     use super::*;
-    use crate::testing::{Build, answer};
+    use crate::testing::{Build, answer, session, transaction};
 
     fn waits_in(function: &'static str) -> Build {
         let frames: &[&str] = &["lock_wait_suspend_thread", function, "dispatch_command", "do_command"];
@@ -147,6 +152,46 @@ pub(crate) mod examples {
         let finding = &crate::diagnose(&window).findings[0];
         assert_eq!(finding.cause, CAUSE.name, "{finding:#?}");
         assert!(finding.headline.contains("of test.t"), "{}", finding.headline);
+    }
+
+    /// Connection 7 has a row that 8 wants, and 8 has the counter.
+    #[test]
+    fn of_a_chain_each_is_said_to_hold_what_it_holds() {
+        let wait = |waiting: u64, blocking: u64, table: &str, mode: &str| RowLockWait {
+            waiting_connection_id: Some(waiting),
+            blocking_connection_id: Some(blocking),
+            waiting_transaction: (waiting + 9000).to_string(),
+            blocking_transaction: (blocking + 9000).to_string(),
+            table: table.into(),
+            mode: mode.into(),
+            waited_s: 12.0,
+            ..RowLockWait::default()
+        };
+        let window = Build::busy("8.0.36")
+            .remote()
+            .without_profile()
+            .sessions(|_| {
+                let mut sessions = vec![session(7, "Sleep", "", "")];
+                sessions.push(session(8, "Query", "executing", "INSERT INTO t SELECT * FROM s FOR UPDATE"));
+                sessions.extend((20..32).map(|id| session(id, "Query", "executing", "INSERT INTO t VALUES (1)")));
+                sessions
+            })
+            .each(move |at_s, server, _| {
+                let counters = (20..32).map(|id| wait(id, 8, "test.t", "AUTO_INC"));
+                let row = wait(8, 7, "test.s", "X,REC_NOT_GAP");
+                server.row_lock_waits = answer(at_s, counters.chain([row]).collect());
+                server.transactions =
+                    answer(at_s, vec![transaction(7, "RUNNING", 61.0), transaction(8, "LOCK WAIT", 13.0)]);
+            });
+        let findings = crate::diagnose(&window.window()).findings;
+        let finding = findings.iter().find(|finding| finding.cause == CAUSE.name).unwrap();
+        assert_eq!(
+            finding.headline,
+            "12 sessions wait for the AUTO_INCREMENT lock of test.t; connection 8 holds it and waits for a row lock on test.s that \
+             connection 7 holds; connection 7 is idle in transaction"
+        );
+        assert_eq!(finding.remedies[0].statement, "KILL 7");
+        assert!(finding.remedies[0].why.contains("connection 8 goes on"), "{:?}", finding.remedies[0]);
     }
 
     /// The server's threads could not be listed, and no stack was taken.

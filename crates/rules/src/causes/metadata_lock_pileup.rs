@@ -114,6 +114,11 @@ fn evidence(pileup: &Pileup<'_>) -> Vec<Evidence> {
     let first = pileup.ddl.and_then(|ddl| ddl.statement.as_deref());
     let open =
         pileup.culprit.as_ref().and_then(|culprit| sessions::transaction(server, culprit.connection_id));
+    // Of a chain the root does not hold the table.
+    let whose = match pileup.culprit.as_ref().filter(|culprit| culprit.chain.is_some()) {
+        Some(root) => format!("the transaction of connection {} is open for", root.connection_id),
+        None => "the holder's transaction is open for".to_owned(),
+    };
     [
         longest.map(|s| Evidence::new("longest wait", s, "s", "thread list")),
         ddl.map(|(counter, per_s)| {
@@ -123,7 +128,7 @@ fn evidence(pileup: &Pileup<'_>) -> Vec<Evidence> {
         first.map(|statement| {
             Evidence::new("first in the queue", sessions::shortened(statement), "", "thread list")
         }),
-        open.map(|open| Evidence::new("the holder's transaction is open for", open.age_s, "s", "INNODB_TRX")),
+        open.map(|open| Evidence::new(&whose, open.age_s, "s", "INNODB_TRX")),
     ]
     .into_iter()
     .flatten()

@@ -5,6 +5,7 @@ use spindoctor_model::{Evidence, Finding, Remedy, SessionTime, TimeClass, Window
 use crate::since_start::{self, SinceStart};
 use crate::statement_log::StatementLog;
 use crate::time_model::InClasses;
+use crate::wait_graph::Verdict;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 /// The catalogue entry.
@@ -63,10 +64,12 @@ fn of_status(window: &Window) -> Option<Finding> {
 fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
     let Some(waits) = InClasses::from_time(time, &[TimeClass::TableLock]) else { return Outcome::Clear };
     let blocker = waits.blocker(window);
+    // No list says who has such a lock.
     let culprit = blocker.as_ref().map_or_else(String::new, |blocker| {
-        // No list says who has such a lock.
-        let likely = if blocker.root.is_inferred { "most likely holds" } else { "holds" };
-        format!(": connection {} {likely} it", blocker.connection_id)
+        match blocker.chained(blocker.chain.as_ref().is_some_and(|chain| !chain.is_inferred)) {
+            Some(chain) => format!(": {chain}"),
+            None => format!(": connection {} {}holds it", blocker.connection_id, blocker.likely()),
+        }
     });
     let log = StatementLog::of_every_statement(window).filter(|_| StatementLog::is_in_a_table(window));
     let culprit = match log {
@@ -81,7 +84,7 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
                 &CAUSE,
                 format!("{:.1} sessions wait for a lock on a whole table{culprit}", waits.sessions),
             )
-            .why("An engine without row locks lets one statement at a time change a table.")
+            .why(why(blocker.as_ref().filter(|_| log.is_none())))
             .evidence_if(log.map(|log| Evidence::new(log.switch, "ON", "", "SHOW GLOBAL VARIABLES")))
             .evidence_if(log.map(|_| {
                 Evidence::new(
@@ -92,10 +95,7 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
                 )
             }))
             .remedy_if(log.map(|log| log_no_more(log, window)))
-            .remedy_if(blocker.as_ref().and_then(|blocker| blocker.remedy("The table is free when it ends.")).map(|kill| Remedy {
-                risk: "Rows of a table without transactions that its statement changed stay changed; nothing rolls back.".into(),
-                ..kill
-            }))
+            .remedies(blocker.iter().flat_map(end))
             // The server's own log cannot be converted.
             .remedy_if(log.is_none().then(|| Remedy {
                 statement:
@@ -105,9 +105,31 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
                 risk: "It copies the table, and writers of it wait meanwhile.".into(),
                 undo: "ALTER TABLE ... ENGINE with the old engine.".into(),
             }))
-            .root(blocker.as_ref().map(crate::wait_graph::Verdict::described))
+            .root(blocker.as_ref().map(Verdict::described))
             .finding(),
     )
+}
+
+/// What such a lock is, and who has which where it is one of a chain.
+fn why(blocker: Option<&Verdict<'_>>) -> String {
+    const OF_ENGINE: &str = "An engine without row locks lets one statement at a time change a table.";
+    match blocker.and_then(Verdict::why_of_chain) {
+        Some(chain) => format!("{OF_ENGINE} {chain}"),
+        None => OF_ENGINE.to_owned(),
+    }
+}
+
+/// Ending who blocks the others, and of a chain the one between.
+fn end(blocker: &Verdict<'_>) -> Vec<Remedy> {
+    const STAYS: &str =
+        "Rows of a table without transactions that its statement changed stay changed; nothing rolls back.";
+    let kill = blocker.remedy(&blocker.why_to_end("The table is free when it ends."));
+    let with_stays = |kill: Remedy| Remedy { risk: format!("{} {STAYS}", kill.risk), ..kill };
+    let (root, between) = match blocker.chain {
+        None => (kill.map(|kill| Remedy { risk: STAYS.to_owned(), ..kill }), None),
+        Some(_) => (kill, blocker.remedy_between().map(with_stays)),
+    };
+    root.into_iter().chain(between).collect()
 }
 
 /// What ends the waits for the table that every statement is logged into.
@@ -127,10 +149,10 @@ fn log_no_more(log: StatementLog, window: &Window) -> Remedy {
 
 #[cfg(test)]
 pub(crate) mod examples {
-    use spindoctor_model::mysql::ServerThread;
+    use spindoctor_model::mysql::{RowLockWait, ServerThread};
 
     use super::*;
-    use crate::testing::{Build, session};
+    use crate::testing::{Build, answer, session, transaction};
 
     pub(crate) fn fires() -> Window {
         Build::waiting(24, "Waiting for table level lock").window()
@@ -185,6 +207,44 @@ pub(crate) mod examples {
         assert_eq!(finding.cause, CAUSE.name);
         assert!(!finding.headline.contains("connection"), "{}", finding.headline);
         assert!(finding.root.is_none(), "{:?}", finding.root);
+    }
+
+    /// Connection 7 has a row that 8 wants, and 8 has locked the table for its statement.
+    #[test]
+    fn of_a_chain_each_is_said_to_hold_what_it_holds() {
+        let sessions = |_| {
+            let waiting =
+                (20..44).map(|id| session(id, "Query", "Waiting for table level lock", "UPDATE m SET a = 1"));
+            let mut all: Vec<ServerThread> = waiting.collect();
+            let change = "UPDATE m, orders SET m.a = 1, orders.n = 1 WHERE m.id = orders.id";
+            all.push(session(7, "Sleep", "", ""));
+            all.push(ServerThread { time_s: 30.0, ..session(8, "Query", "updating", change) });
+            all
+        };
+        let window = Build::busy("8.0.36").sessions(sessions).remote().without_profile().each(|at_s, server, _| {
+            let wait = RowLockWait {
+                waiting_connection_id: Some(8),
+                blocking_connection_id: Some(7),
+                waiting_transaction: "9008".into(),
+                blocking_transaction: "9007".into(),
+                table: "shop.orders".into(),
+                waited_s: 30.0,
+                ..RowLockWait::default()
+            };
+            server.row_lock_waits = answer(at_s, vec![wait]);
+            server.transactions =
+                answer(at_s, vec![transaction(7, "RUNNING", 61.0), transaction(8, "LOCK WAIT", 30.0)]);
+        });
+        let findings = crate::diagnose(&window.window()).findings;
+        let finding = findings.iter().find(|finding| finding.cause == CAUSE.name).unwrap();
+        assert_eq!(
+            finding.headline,
+            "24 sessions wait for a lock on a whole table: connection 8 most likely holds it and waits for a row lock on shop.orders \
+             that connection 7 holds; connection 7 is idle in transaction"
+        );
+        let statements: Vec<_> = finding.remedies.iter().map(|remedy| remedy.statement.as_str()).collect();
+        assert_eq!(statements[..2], ["KILL 7", "KILL 8"]);
+        assert!(finding.remedies[1].risk.contains("nothing rolls back"), "{:?}", finding.remedies);
     }
 
     #[test]

@@ -1,9 +1,16 @@
 //! `user-lock-pileup`: sessions wait for a lock of `GET_LOCK` that another has.
 
-use spindoctor_model::{Remedy, SessionTime, TimeClass, Window};
+mod election;
+#[cfg(test)]
+mod tests;
+
+use spindoctor_model::{Remedy, SessionTime, TimeClass, Window, number};
 
 use crate::time_model::InClasses;
+use crate::wait_graph::Verdict;
 use crate::{Cause, Costs, Outcome, Rule, Stacks, sessions};
+
+use election::{Election, may_be_one};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -17,12 +24,18 @@ pub const CAUSE: Cause = Cause {
     evidence: "Sessions in the state User lock, or in Item_func_get_lock by their stacks: from 5 % of the session time and \
                half a session on. The holder is the connection behind which most of them wait, by \
                performance_schema.metadata_locks (USER LEVEL LOCK) or metadata_lock_info; where neither is there by \
-               IS_USED_LOCK, for the names that stand in the statements that wait.",
-    looks_alike: "Sessions that wait for a table's metadata lock stand in another state: metadata-lock-pileup. An application \
-                  that queues jobs with GET_LOCK on purpose has such waits all day; then they cost connections and nothing \
-                  else.",
-    remedies: "End the holder if it is stuck (KILL id): its locks are released. Then let the application release the lock in \
-               every path, take it for a short time, and give GET_LOCK a timeout of seconds.",
+               IS_USED_LOCK, for the names that stand in the statements that wait. Where that connection itself waits for another \
+               lock, the root is who has that. It is a note where all of this was read: the holder has had the lock for an hour or \
+               more and does no work, the same sessions wait through the window, 20 at most, each from another host or all with one \
+               statement, none of them has locked a row, nobody waits for another lock because of them, and the server answers ten \
+               statements a second for each of them.",
+    looks_alike: "Sessions that wait for a table's metadata lock stand in another state: metadata-lock-pileup. Applications elect a \
+                  leader by GET_LOCK: the instance that has the lock leads until it ends, and each of the others waits to be the \
+                  next. An application that queues jobs with GET_LOCK on purpose has such waits all day, too. Then they cost \
+                  connections and nothing else. The server cannot know what a lock is for.",
+    remedies: "Ask the application whether it elects a leader by the lock: then nothing is wrong. Else end the holder if it is stuck \
+               (KILL id): its locks are released. Then let the application release the lock in every path, take it for a short \
+               time, and give GET_LOCK a timeout of seconds.",
     safety: "KILL ends the session and rolls back its open transaction; the client sees a lost connection. Whatever the lock \
              guarded may be half done: look at the application first.",
     references: &[
@@ -44,34 +57,20 @@ pub const CAUSE: Cause = Cause {
 fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
     let Some(waits) = InClasses::from_time(time, &[TimeClass::UserLock]) else { return Outcome::Clear };
     let blocker = waits.blocker(window);
-    let root = blocker.as_ref().map(crate::wait_graph::Verdict::described);
-    let is_a_guess = blocker.as_ref().is_some_and(crate::wait_graph::Verdict::is_a_guess);
-    let headline = match (&blocker, &root) {
-        (Some(blocker), Some(root)) => format!(
-            "Connection {} {}holds a lock of GET_LOCK that {:.1} sessions wait for: it {}",
-            blocker.connection_id,
-            if is_a_guess { "most likely " } else { "" },
-            waits.sessions,
-            sessions::doing(root)
-        ),
-        _ => format!("{:.1} sessions wait for a lock of GET_LOCK", waits.sessions),
-    };
+    let election = blocker.as_ref().and_then(|leader| Some((Election::from_window(window, leader)?, leader)));
+    if let Some((election, leader)) = election {
+        return Outcome::Fired(election.finding(&waits, leader));
+    }
+    let root = blocker.as_ref().map(Verdict::described);
+    let is_a_guess = blocker.as_ref().is_some_and(Verdict::is_a_guess);
     Outcome::Fired(
         waits
-            .draft(&CAUSE, headline)
-            .why(match &blocker {
-                Some(_) if is_a_guess => {
-                    "Who holds the lock could not be read. It is inferred: it is the only session that was there, and did not wait, \
-                     before the first of them began to wait."
-                }
-                Some(_) => "The lock belongs to that session until it says RELEASE_LOCK or ends.",
-                None => {
-                    "Who holds the lock could not be read: its name is not written out in the statements that wait. \
-                     performance_schema.metadata_locks (instrument wait/lock/metadata/sql/mdl) or MariaDB's plugin metadata_lock_info \
-                     names the holder."
-                }
-            })
-            .remedy_if(blocker.as_ref().and_then(|blocker| blocker.remedy("Its locks of GET_LOCK are free when it ends.")))
+            .draft(&CAUSE, headline(&waits, blocker.as_ref()))
+            .why(why(window, blocker.as_ref()))
+            .remedy_if(blocker.as_ref().and_then(|blocker| {
+                blocker.remedy(&blocker.why_to_end("Its locks of GET_LOCK are free when it ends."))
+            }))
+            .remedy_if(blocker.as_ref().and_then(Verdict::remedy_between))
             .remedy_if((blocker.is_none() || is_a_guess).then(|| Remedy {
                 statement: "SELECT IS_USED_LOCK('the name of the lock')".into(),
                 why: "Its answer is the connection that has the lock; SHOW FULL PROCESSLIST has the name in the statements that wait. \
@@ -91,6 +90,55 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
             .root(root)
             .finding(),
     )
+}
+
+/// Who waits, and behind whom.
+fn headline(waits: &InClasses<'_>, blocker: Option<&Verdict<'_>>) -> String {
+    let Some(blocker) = blocker else {
+        return format!("{:.1} sessions wait for a lock of GET_LOCK", waits.sessions);
+    };
+    let id = blocker.connection_id;
+    match (&blocker.chain, blocker.chained(true)) {
+        (Some(chain), Some(chained)) => format!(
+            "Connection {id} {}blocks {} that wait for a lock of GET_LOCK: {chained}",
+            blocker.likely(),
+            number::counted(chain.behind as u64, "session", "sessions")
+        ),
+        _ => format!(
+            "Connection {id} {}holds a lock of GET_LOCK that {:.1} sessions wait for: it {}",
+            if blocker.is_a_guess() { "most likely " } else { "" },
+            waits.sessions,
+            sessions::doing(&blocker.described())
+        ),
+    }
+}
+
+/// Why they wait.
+fn why(window: &Window, blocker: Option<&Verdict<'_>>) -> String {
+    /// Until when a holder has the lock.
+    const HOLDS: &str = "The lock belongs to that session until it says RELEASE_LOCK or ends.";
+    let Some(blocker) = blocker else {
+        return "Who holds the lock could not be read: its name is not written out in the statements that wait. \
+                performance_schema.metadata_locks (instrument wait/lock/metadata/sql/mdl) or MariaDB's plugin metadata_lock_info \
+                names the holder."
+            .to_owned();
+    };
+    if let Some(chain) = blocker.why_of_chain() {
+        return chain;
+    }
+    if blocker.is_a_guess() {
+        return "Who holds the lock could not be read. It is inferred: it is the only session that was there, and did not wait, \
+                before the first of them began to wait."
+            .to_owned();
+    }
+    let is_open = window.samples.last().is_some_and(|last| may_be_one(&last.server, blocker.connection_id));
+    match is_open {
+        true => format!(
+            "{HOLDS} Applications elect a leader in this way, too, and then its candidates wait by design: ask the application before \
+             KILL."
+        ),
+        false => HOLDS.to_owned(),
+    }
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use spindoctor_model::{Finding, KnownBy, SessionTime, Severity, TimeClass, TimeShare};
 
 use crate::causes::{purge_lag, temporary_table_spill};
+use crate::rank::WARNING_FROM;
 use crate::{Costs, costs_of};
 
 /// What the session time of a server at its best goes into.
@@ -67,8 +68,8 @@ fn is_bounded(finding: &Finding, class: TimeClass) -> bool {
         || finding.cause == temporary_table_spill::CAUSE.name && class == TimeClass::Mutex
 }
 
-/// The classes that findings explain. A note says that its cause costs little, so it explains nothing; nor does who takes the CPUs
-/// explain waits that are far more than it costs. A wait for which the list has no word and the stack no name is one of a kind
+/// The classes that findings explain. A note says that its cause costs little, so it explains nothing, but for waits of its own class,
+/// of which its rule says that they are by design; nor does who takes the CPUs explain waits that are far more than it costs. A wait for which the list has no word and the stack no name is one of a kind
 /// without a state, where a finding of such a wait is large enough for it: who burns a tenth of the CPU holds up nobody for half of
 /// the time.
 pub(crate) fn explained(time: &SessionTime, findings: &[Finding]) -> BTreeSet<TimeClass> {
@@ -85,6 +86,10 @@ pub(crate) fn explained(time: &SessionTime, findings: &[Finding]) -> BTreeSet<Ti
         of_class().any(|finding| !is_bounded(finding, *class) || costs(finding, *class))
             || of_class().fold(0.0, |sum, finding| sum + finding.score) >= WORTH * share(*class)
     });
+    let by_design = findings.iter().filter(|finding| finding.severity == Severity::Note).flat_map(|finding| {
+        of(finding).iter().filter(move |class| costs(finding, **class) && share(**class) >= WARNING_FROM)
+    });
+    explained.extend(by_design);
     let other = time.classes.iter().find(|one| one.class == TimeClass::Other);
     let is_such_a_wait = |finding: &&Finding| {
         costs_of(finding).is_some_and(|(costs, explains)| {

@@ -29,6 +29,10 @@ pub(crate) const FEW: f64 = 2.0;
 pub(crate) fn set_scores(time: &SessionTime, findings: &mut [Finding]) {
     let says_nothing = time.session_seconds_per_second < SESSIONS;
     for finding in findings {
+        if is_by_design(finding) {
+            finding.score = finding.score.min(rank::NOTE);
+            continue;
+        }
         if let Some((costs, explains)) = costs_of(finding) {
             if says_nothing {
                 finding.severity = finding.severity.min(severity(time, &costs, finding.score));
@@ -38,6 +42,11 @@ pub(crate) fn set_scores(time: &SessionTime, findings: &mut [Finding]) {
             finding.severity = severity(time, &costs, finding.score);
         }
     }
+}
+
+/// True for what its rule calls a note though much of the session time goes there: those sessions wait because they are to.
+fn is_by_design(finding: &Finding) -> bool {
+    finding.severity == Severity::Note && rank::severity(finding.score) > Severity::Note
 }
 
 /// The severity of a score, of a cause that costs such time.
@@ -99,7 +108,10 @@ fn vague(time: &SessionTime, surely: &[TimeClass], explains: &[TimeClass]) -> f6
 mod tests {
     use spindoctor_model::TimeShare;
 
+    use super::super::unnamed;
     use super::*;
+    use crate::causes::user_lock_pileup;
+    use crate::draft::Draft;
 
     fn time(classes: &[(TimeClass, f64, KnownBy)]) -> SessionTime {
         let share = |&(class, share, known_by)| TimeShare { class, share, known_by, seen: Vec::new() };
@@ -178,6 +190,19 @@ mod tests {
         let neighbour = share(&time, &Costs::Waits(&[TimeClass::CpuTaken]), &[TimeClass::CpuTaken], 0.999);
         let lock = share(&time, &Costs::Waits(&[TimeClass::MetadataLock]), &[TimeClass::MetadataLock], 0.9);
         assert!(lock > 0.6 && neighbour < 0.35, "{lock} {neighbour}");
+    }
+
+    #[test]
+    fn what_a_rule_calls_a_note_stays_one_and_weighs_as_one() {
+        let time = time(&[(TimeClass::UserLock, 0.8, KnownBy::Stack), (TimeClass::Cpu, 0.2, KnownBy::Counter)]);
+        let of = |severity| {
+            let draft = Draft::new(&user_lock_pileup::CAUSE, 0.8, "").severity(severity);
+            let mut findings = [draft.finding()];
+            set_scores(&time, &mut findings);
+            (findings[0].severity, findings[0].score, unnamed(&time, &findings))
+        };
+        assert_eq!(of(Severity::Critical), (Severity::Critical, 0.8, 0.0));
+        assert_eq!(of(Severity::Note), (Severity::Note, rank::NOTE, 0.0));
     }
 
     #[test]

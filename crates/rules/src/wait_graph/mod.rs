@@ -21,10 +21,12 @@
 //!    what would free those behind it and at what cost. An owner that nobody can see is a root without a thread.
 //! 4. **Trees.** `crates/spindoctor/src/locks/forest.rs` puts each thread in one place, as near to a root as it can stand.
 //!    The formats beside it draw the same trees: terminal, SVG, graphviz, a section of the HTML page. JSON has
-//!    every edge. `doctor`'s rules take their roots from the same graph (`verdict.rs`).
+//!    every edge. `doctor`'s rules take their roots from the same graph (`verdict.rs`); where the root has another lock than most of
+//!    those behind it want, `chain.rs` says who stands between.
 
 mod builder;
 mod by_frames;
+mod chain;
 mod commit_order;
 mod doing;
 mod freeing;
@@ -46,10 +48,10 @@ use spindoctor_model::{Profile, ServerSample, ServerVersion, WaitGraph};
 use builder::Builder;
 pub(crate) use doing::ROLLING_BACK;
 pub(crate) use latch::{is_free, latch_named};
-pub(crate) use metadata::TABLE_FLUSH;
+pub(crate) use metadata::{keeps_statements_out, kind as lock_kind};
 pub(crate) use ring::Ring;
 pub use roots::{cycles, roots, waiting_behind};
-pub(crate) use verdict::{Verdict, owner_by_number, root_at_the_end, without_connection};
+pub(crate) use verdict::{Verdict, graph, owner_by_number, root_at_the_end, without_connection};
 
 /// What a wait graph is built from: the readings of one instant.
 #[derive(Debug, Clone, Copy)]

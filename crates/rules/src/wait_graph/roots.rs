@@ -103,9 +103,12 @@ pub(crate) fn root_behind(graph: &WaitGraph, kinds: &[LockKind]) -> Option<WaitR
 
 /// Each root behind which threads wait whose own wait is of one of these kinds, with how many, the most first.
 pub(crate) fn roots_behind(graph: &WaitGraph, kinds: &[LockKind]) -> Vec<(usize, WaitRoot)> {
-    let such: BTreeSet<u32> =
-        graph.edges.iter().filter(|edge| kinds.contains(&edge.kind)).map(|edge| edge.waiter).collect();
-    roots_before(graph, &such)
+    roots_before(graph, &waiters(graph, kinds))
+}
+
+/// The threads whose own wait is of one of these kinds.
+pub(super) fn waiters(graph: &WaitGraph, kinds: &[LockKind]) -> BTreeSet<u32> {
+    graph.edges.iter().filter(|edge| kinds.contains(&edge.kind)).map(|edge| edge.waiter).collect()
 }
 
 /// Each root behind which some of these threads wait, with how many of them, the most first.
@@ -121,26 +124,6 @@ pub(crate) fn roots_before(graph: &WaitGraph, such: &BTreeSet<u32>) -> Vec<(usiz
     // Of equals the first stays the first: the one that blocks more of all kinds.
     counted.sort_by_key(|(behind, _)| std::cmp::Reverse(*behind));
     counted
-}
-
-/// Of a chain, the second: where few wait for the root directly, and most of all behind one of these few, for something else, that
-/// thread's place and how many wait behind it. Who queues for what the root has is no chain, though each waits for the one before.
-pub(crate) fn second_of_chain(graph: &WaitGraph, root: &WaitRoot) -> Option<(u32, usize)> {
-    if 2 * root.waiting_directly >= root.waiting_in_all {
-        return None;
-    }
-    let waiters_of = waiters_of(graph);
-    let directly: BTreeSet<u32> =
-        waiters_of.get(&Held::Thread(root.thread?))?.iter().map(|edge| edge.waiter).collect();
-    directly
-        .into_iter()
-        .filter(|&thread| {
-            let edges = waiters_of.get(&Held::Thread(thread)).map(Vec::as_slice).unwrap_or_default();
-            most_wanted(edges) != (root.kind, root.object.as_str())
-        })
-        .map(|thread| (thread, behind(&waiters_of, &Held::Thread(thread)).len()))
-        .max_by_key(|&(thread, behind)| (behind, std::cmp::Reverse(thread)))
-        .filter(|&(_, behind)| 2 * behind > root.waiting_in_all as usize)
 }
 
 fn waiters_of(graph: &WaitGraph) -> BTreeMap<Held<'_>, Vec<&WaitEdge>> {
@@ -175,7 +158,7 @@ pub fn waiting_behind(graph: &WaitGraph, threads: &[u32]) -> u32 {
 }
 
 /// What most of these wait for.
-fn most_wanted<'a>(edges: &[&'a WaitEdge]) -> (LockKind, &'a str) {
+pub(super) fn most_wanted<'a>(edges: &[&'a WaitEdge]) -> (LockKind, &'a str) {
     let mut counts: HashMap<(LockKind, &str), usize> = HashMap::new();
     for edge in edges {
         *counts.entry((edge.kind, &edge.object)).or_default() += 1;

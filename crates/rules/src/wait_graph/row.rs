@@ -143,7 +143,7 @@ fn place(wait: &RowLockWait) -> (&str, &str, &str) {
 }
 
 /// What a place is where no source names it.
-const A_ROW: &str = "a row";
+pub(super) const A_ROW: &str = "a row";
 
 /// `shop.stock PRIMARY record 5`, `shop.stock`; none for a place that was not looked up.
 fn object(wait: &RowLockWait) -> Option<String> {

@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use spindoctor_model::mysql::{MetadataLock, ServerThread};
+use spindoctor_model::mysql::{MetadataLock, ServerSample, ServerThread};
 use spindoctor_model::wait_graph::{LockKind, WaitRoot, WaitingThread};
 use spindoctor_model::{Remedy, Root, Sample, WaitGraph, Window};
 
+use super::chain::{Chain, Lock, reach};
 use super::doing::ROLLING_BACK;
 use super::metadata::lock_name;
-use super::roots::{root_behind, roots_before, roots_behind, second_of_chain};
+use super::roots::{root_behind, roots_before, roots_behind, waiters};
 use super::{Readings, build};
 use crate::sessions;
 
@@ -20,8 +21,12 @@ pub(crate) struct Verdict<'a> {
     pub(crate) connection_id: u64,
     /// How it stands in the graph.
     pub(crate) root: WaitRoot,
-    /// Of a chain, the connection that waits for it and behind which most of the others wait, with how many.
-    pub(crate) second: Option<(u64, usize)>,
+    /// What it has: what those wait for that it was asked for, or of a chain the one between.
+    pub(crate) held: Lock,
+    /// That it has it was concluded from other readings, and not reported.
+    pub(crate) held_is_inferred: bool,
+    /// Where another session has what most of them want, and waits for this one.
+    pub(crate) chain: Option<Chain>,
     thread: WaitingThread,
 }
 
@@ -29,14 +34,15 @@ impl<'a> Verdict<'a> {
     /// The connection behind which most of those wait that wait for these kinds of locks.
     pub(crate) fn from_window(window: &'a Window, sample: &'a Sample, kinds: &[LockKind]) -> Option<Self> {
         let graph = graph(window, sample);
-        Self::from_root(&graph, sample, root_behind(&graph, kinds)?)
+        Self::from_root(&graph, sample, root_behind(&graph, kinds)?, &waiters(&graph, kinds))
     }
 
     /// Each connection behind which sessions wait for these kinds of locks, with how many, the most first.
     pub(crate) fn all(window: &'a Window, sample: &'a Sample, kinds: &[LockKind]) -> Vec<(usize, Self)> {
         let graph = graph(window, sample);
+        let such = waiters(&graph, kinds);
         let roots = roots_behind(&graph, kinds).into_iter();
-        roots.filter_map(|(behind, root)| Some((behind, Self::from_root(&graph, sample, root)?))).collect()
+        roots.filter_map(|(behind, root)| Some((behind, Self::from_root(&graph, sample, root, &such)?))).collect()
     }
 
     /// The session, no such thread itself, behind which most of such threads wait for what it holds of these kinds.
@@ -50,21 +56,49 @@ impl<'a> Verdict<'a> {
         let listed = |id: Option<u64>| sessions::session(&sample.server, id?);
         let waiting =
             (0..).zip(&graph.threads).filter(|(_, thread)| listed(thread.connection_id).is_some_and(&such));
-        let waiting = waiting.map(|(at, _)| at).collect();
+        let waiting: BTreeSet<u32> = waiting.map(|(at, _)| at).collect();
+        let for_locks: BTreeSet<u32> = waiters(&graph, kinds).intersection(&waiting).copied().collect();
         let is_session = |root: &Self| {
             kinds.contains(&root.root.kind)
                 && listed(Some(root.connection_id))
                     .is_some_and(|thread| thread.is_connection && !such(thread))
         };
         let roots = roots_before(&graph, &waiting).into_iter();
-        roots.filter_map(|(_, root)| Self::from_root(&graph, sample, root)).find(is_session)
+        // Of a chain of such threads the first is as good as the others.
+        let is_one_of_them = |chain: &Chain| chain.holder_id.and_then(|id| listed(Some(id))).is_some_and(&such);
+        let apart = |verdict: Self| Self {
+            chain: verdict.chain.clone().filter(|chain| !is_one_of_them(chain)),
+            ..verdict
+        };
+        roots
+            .filter_map(|(_, root)| Self::from_root(&graph, sample, root, &for_locks))
+            .find(is_session)
+            .map(apart)
     }
 
-    fn from_root(graph: &WaitGraph, sample: &'a Sample, root: WaitRoot) -> Option<Self> {
+    /// `such` are the threads that it was asked for.
+    fn from_root(
+        graph: &WaitGraph,
+        sample: &'a Sample,
+        root: WaitRoot,
+        such: &BTreeSet<u32>,
+    ) -> Option<Self> {
         let thread = graph.threads.get(root.thread? as usize)?.clone();
-        let second = second_of_chain(graph, &root)
-            .and_then(|(second, behind)| Some((graph.threads.get(second as usize)?.connection_id?, behind)));
-        Some(Self { sample, connection_id: thread.connection_id?, root, second, thread })
+        let reach = reach(graph, &root, such)?;
+        Some(Self {
+            sample,
+            connection_id: thread.connection_id?,
+            held: reach.held,
+            held_is_inferred: reach.is_inferred,
+            chain: reach.chain,
+            root,
+            thread,
+        })
+    }
+
+    /// The server in the sample that shows it.
+    pub(super) fn server(&self) -> &'a ServerSample {
+        &self.sample.server
     }
 
     /// The root of the most of the samples in which sessions wait as `waits` says, of those connections that are still there in the

@@ -5,6 +5,7 @@ use spindoctor_model::number;
 
 use super::pileup::Pileup;
 use super::waits;
+use crate::killing::FLUSH_STAYS;
 use crate::sessions;
 use crate::wait_graph::Verdict;
 
@@ -20,23 +21,34 @@ impl Pileup<'_> {
 
     fn behind(&self, culprit: &Verdict<'_>) -> String {
         let root = culprit.described();
-        format!(
-            "Connection {} {} {}: it {}",
-            culprit.connection_id,
-            match () {
-                () if self.through_flush => "makes FLUSH wait, which blocks",
-                () if self.is_a_guess => "most likely blocks",
-                () => "blocks",
-            },
-            number::counted(self.waiters, "session", "sessions"),
-            match root.statement.as_str() {
-                idle if idle.starts_with("idle") && self.is_a_guess =>
-                    "alone was there before they began to wait".to_owned(),
-                _ if self.is_a_guess => format!("is a dump at work, {}", sessions::doing(&root)),
-                idle if idle.starts_with("idle") => "holds a global lock and is idle".to_owned(),
-                _ => sessions::doing(&root),
+        let (id, blocked) =
+            (culprit.connection_id, number::counted(self.waiters, "session", "sessions"));
+        let chained = culprit.chained(true).filter(|_| !self.through_flush);
+        if let Some(chained) = chained {
+            let (likely, wanted) = (culprit.likely(), culprit.wanted().words());
+            return format!("Connection {id} {likely}blocks {blocked} that wait for {wanted}: {chained}");
+        }
+        let does = match root.statement.as_str() {
+            idle if idle.starts_with("idle") && self.is_a_guess => {
+                "alone was there before they began to wait".to_owned()
             }
-        )
+            _ if self.is_a_guess => format!("is a dump at work, {}", sessions::doing(&root)),
+            idle if idle.starts_with("idle") && !self.is_in_the_way => {
+                "holds a global lock and is idle".to_owned()
+            }
+            _ => sessions::doing(&root),
+        };
+        match self.wants_all.and_then(|flush| flush.connection_id) {
+            _ if self.through_flush => {
+                format!("Connection {id} makes FLUSH wait, which blocks {blocked}: it {does}")
+            }
+            Some(flush) if self.is_in_the_way => format!(
+                "Connection {id} makes connection {flush} wait for a lock of the whole server, which blocks {blocked}: connection \
+                 {id} {does}"
+            ),
+            _ if self.is_a_guess => format!("Connection {id} most likely blocks {blocked}: it {does}"),
+            _ => format!("Connection {id} blocks {blocked}: it {does}"),
+        }
     }
 
     fn of_one(&self, flush: &ServerThread) -> String {
@@ -79,7 +91,7 @@ impl Pileup<'_> {
     /// Why they wait, with who was there before them where nobody is named.
     pub(super) fn why(&self) -> String {
         match (&self.culprit, self.alone) {
-            (Some(culprit), _) => self.why_behind(culprit).to_owned(),
+            (Some(culprit), _) => self.why_behind(culprit),
             (None, Some(_)) => self.why_unnamed().to_owned(),
             (None, None) => {
                 self.why_unnamed().to_owned() + &sessions::there_before(&self.sample.server, waits, false)
@@ -87,15 +99,28 @@ impl Pileup<'_> {
         }
     }
 
-    fn why_behind(&self, culprit: &Verdict<'_>) -> &'static str {
+    fn why_behind(&self, culprit: &Verdict<'_>) -> String {
+        if let Some(chain) = culprit.why_of_chain().filter(|_| !self.through_flush) {
+            return chain;
+        }
         match () {
-            () if self.through_flush && !self.is_locked => {
-                "A FLUSH has made the copies of its tables old that statements use: a session that opens one of them waits until this \
-                 statement gives its copy back. Ending the FLUSH frees nobody else."
-            }
-            () if self.through_flush => {
-                "A FLUSH TABLES WITH READ LOCK holds its lock already and waits for this statement to give its table \
-                 back; each session that wants what the FLUSH locks queues behind it."
+            () if self.through_flush && !self.is_locked => format!(
+                "A FLUSH or an ANALYZE has made the copies of its tables old that statements use: a session that opens one of them waits \
+                 until this statement gives its copy back. {FLUSH_STAYS}"
+            ),
+            () if self.through_flush => format!(
+                "A FLUSH TABLES WITH READ LOCK holds its lock already and waits for this statement to give its table back; each \
+                 session that wants what the FLUSH locks queues behind it. {FLUSH_STAYS}"
+            ),
+            () => self.why_directly(culprit).to_owned(),
+        }
+    }
+
+    fn why_directly(&self, culprit: &Verdict<'_>) -> &'static str {
+        match () {
+            () if self.is_in_the_way => {
+                "It locks nothing of the whole server. What wants to do so waits until its statement or transaction has ended, and each \
+                 session that changes something queues behind that."
             }
             () if self.is_a_guess && culprit.described().statement.starts_with("idle") => {
                 "Who holds the lock could not be read. It is inferred: this session alone was there before the first of them began to \

@@ -5,8 +5,9 @@ use spindoctor_model::wait_graph::LockKind;
 use spindoctor_model::{Sample, Window};
 
 use super::waits;
+use crate::causes::metadata_lock_pileup::queue::owner;
 use crate::sessions;
-use crate::wait_graph::{TABLE_FLUSH, Verdict};
+use crate::wait_graph::{Verdict, keeps_statements_out, lock_kind};
 
 /// The sessions that wait, and behind whom.
 pub(super) struct Pileup<'w> {
@@ -19,6 +20,10 @@ pub(super) struct Pileup<'w> {
     pub(super) culprit: Option<Verdict<'w>>,
     /// The culprit holds nothing global: a FLUSH that waits for it does.
     pub(super) through_flush: bool,
+    /// Nor does this one: its statement or transaction is what the one waits for that wants the lock of the whole server.
+    pub(super) is_in_the_way: bool,
+    /// Who that is.
+    pub(super) wants_all: Option<&'w ServerThread>,
     /// Nothing shows what the culprit holds.
     pub(super) is_a_guess: bool,
     /// They wait for a lock of the whole server, and not for tables to be flushed alone.
@@ -48,11 +53,17 @@ impl<'w> Pileup<'w> {
         let kept_by = wanting
             .and_then(|_| oldest_writer(server))
             .filter(|writer| alone.is_some() || began_before(writer));
+        let through_flush = culprit.as_ref().is_some_and(|culprit| culprit.held.is_old_copy());
+        let is_in_the_way = culprit.as_ref().is_some_and(|culprit| {
+            !through_flush && culprit.chain.is_none() && keeps_nobody_out(server, culprit.connection_id)
+        });
         Self {
             window,
             sample,
             waiters,
-            through_flush: culprit.as_ref().is_some_and(|culprit| culprit.root.object == TABLE_FLUSH),
+            through_flush,
+            is_in_the_way,
+            wants_all: flusher,
             is_a_guess: culprit.as_ref().is_some_and(Verdict::is_a_guess),
             culprit,
             is_locked,
@@ -69,6 +80,18 @@ impl<'w> Pileup<'w> {
     }
 }
 
+/// True for who has locks of the whole server, each such as every write or commit takes: those keep nobody out but who wants to lock
+/// it all.
+fn keeps_nobody_out(server: &ServerSample, connection_id: u64) -> bool {
+    let mut of_it = server.metadata_locks.value().into_iter().flatten().filter(|lock| {
+        lock.granted
+            && matches!(lock_kind(lock), LockKind::Global | LockKind::Backup)
+            && owner(server, lock) == Some(connection_id)
+    });
+    let Some(first) = of_it.next() else { return false };
+    !keeps_statements_out(first) && !of_it.any(keeps_statements_out)
+}
+
 /// A FLUSH without a lock makes copies of tables old: a session that opens one waits for who still uses it, and not for the FLUSH.
 fn takes_a_lock(flush: &ServerThread) -> bool {
     flush.statement.as_deref().is_none_or(|statement| statement.to_ascii_lowercase().contains("read lock"))
@@ -76,7 +99,12 @@ fn takes_a_lock(flush: &ServerThread) -> bool {
 
 /// True for one that waits for a lock of the whole server, and not for tables to be flushed alone.
 fn waits_for_the_server(thread: &ServerThread) -> bool {
-    waits(thread) && !thread.state.to_ascii_lowercase().starts_with("waiting for table flush")
+    waits(thread) && !waits_for_flush(thread)
+}
+
+/// True for one that waits until nobody uses an old copy of a table.
+pub(super) fn waits_for_flush(thread: &ServerThread) -> bool {
+    thread.state.to_ascii_lowercase().starts_with("waiting for table flush")
 }
 
 /// The statement at work that has run longest of those that change rows or lock them to do so: a lock of the whole server waits for

@@ -1,11 +1,12 @@
 //! What to do about the waits, and what that costs.
 
 use spindoctor_model::Remedy;
-use spindoctor_model::mysql::ServerSample;
+use spindoctor_model::mysql::ServerThread;
+use spindoctor_model::wait_graph::LockKind;
 
-use super::pileup::{Pileup, locks_all};
+use super::pileup::{Pileup, locks_all, waits_for_flush};
 use super::waits;
-use crate::killing;
+use crate::killing::{self, FLUSH_STAYS};
 use crate::sessions;
 use crate::wait_graph::Verdict;
 
@@ -15,6 +16,9 @@ pub(in crate::causes) const SPOILT: &str =
 
 /// What the end of a statement costs that locks nothing itself.
 const STATEMENT_LOST: &str = "That statement is lost; what it changed is rolled back.";
+
+/// What the end of a statement brings that one waits for which wants to lock the whole server.
+const GETS_ITS_LOCK: &str = "The FLUSH gets its lock, and everyone goes on when it gives it back.";
 
 impl Pileup<'_> {
     /// What to do, the best first.
@@ -33,7 +37,8 @@ impl Pileup<'_> {
         end_culprit
             .into_iter()
             .chain(end_writer)
-            .chain(end_flushers(server).filter(|_| self.is_locked))
+            .chain(self.end_between())
+            .chain(self.end_flushers().filter(|_| self.is_locked))
             .chain(of_backups.into_iter().flatten())
             .chain(list)
             .chain(unlock)
@@ -42,35 +47,73 @@ impl Pileup<'_> {
 
     /// Ending who blocks the others.
     fn end(&self, culprit: &Verdict<'_>) -> Option<Remedy> {
-        let why = match () {
+        let direct = match () {
             () if self.through_flush => "The FLUSH gets its tables, does its work, and everyone goes on.",
+            () if self.is_in_the_way => GETS_ITS_LOCK,
             () if self.is_a_guess => {
                 "The locks go with the session, if it is this one that has them: look whose it is before."
             }
             () => "The locks go with the session.",
         };
+        let why = if self.through_flush { direct.to_owned() } else { culprit.why_to_end(direct) };
         // Whose statement locks the server itself, or has ended and left the locks, spoils what it locked for.
         let locks_itself = sessions::session(&self.sample.server, culprit.connection_id)
             .and_then(|thread| thread.statement.as_deref())
             .is_none_or(spindoctor_sql::locks_the_server);
         let is_statement = culprit.root.free_with.as_deref().is_some_and(|end| end.starts_with("KILL QUERY"));
-        let risk =
-            if self.through_flush || (is_statement && !locks_itself) { STATEMENT_LOST } else { SPOILT };
-        let remedy = culprit.remedy(why)?;
+        let remedy = culprit.remedy(&why)?;
+        let locks_the_server =
+            !self.is_in_the_way && matches!(culprit.held.kind, LockKind::Global | LockKind::Backup);
+        let risk = match () {
+            () if self.through_flush || (is_statement && !locks_itself) => STATEMENT_LOST.to_owned(),
+            () if locks_the_server => SPOILT.to_owned(),
+            () => remedy.risk,
+        };
         // A dump keeps its lock from one statement to the next.
         let (statement, risk) = match self.is_a_guess {
-            true => (remedy.statement.replacen("KILL QUERY", "KILL", 1), SPOILT),
+            true => (remedy.statement.replacen("KILL QUERY", "KILL", 1), SPOILT.to_owned()),
             false => (remedy.statement, risk),
         };
-        Some(Remedy { statement, risk: risk.into(), ..remedy })
+        Some(Remedy { statement, risk, ..remedy })
     }
+
+    /// Of a chain, ending the one between, where it is none of those that lock the server and wait.
+    fn end_between(&self) -> Option<Remedy> {
+        let culprit = self.culprit.as_ref().filter(|_| !self.through_flush)?;
+        let between = culprit.chain.as_ref()?.holder_id?;
+        let is_flusher = sessions::session(&self.sample.server, between).is_some_and(wants_to_lock_all);
+        culprit.remedy_between().filter(|_| !is_flusher)
+    }
+
+    /// Ending all statements that want to lock the whole server and wait: of each that stays the next statements wait.
+    fn end_flushers(&self) -> Option<Remedy> {
+        let server = &self.sample.server;
+        let waiting = || server.threads.value().into_iter().flatten().filter(|thread| wants_to_lock_all(thread));
+        let ids = waiting().filter_map(|thread| thread.connection_id).filter(|id| killing::frees(server, *id));
+        let kills: Vec<String> = ids.take(ENDED).map(|id| format!("KILL {id}")).collect();
+        // Tables are old from then on, whatever becomes of the FLUSH.
+        let has_flushed = waiting().any(waits_for_flush);
+        let why = "It ends what locks the server while it waits, and frees those that wait for its lock.";
+        (!kills.is_empty()).then(|| Remedy {
+            statement: kills.join("; "),
+            why: if has_flushed { format!("{why} {FLUSH_STAYS}") } else { why.to_owned() },
+            dynamic: true,
+            risk: "The backup, or the program that switches the server to read-only, fails.".into(),
+            undo: "Run it again at a quieter time.".into(),
+        })
+    }
+}
+
+/// True for a statement that wants to lock the whole server, and waits.
+fn wants_to_lock_all(thread: &ServerThread) -> bool {
+    waits(thread) && locks_all(thread)
 }
 
 /// Ending the statement that keeps a FLUSH from its lock.
 fn end_writer(id: u64) -> Remedy {
     Remedy {
         statement: format!("KILL QUERY {id}"),
-        why: "The FLUSH gets its lock, and everyone goes on when it gives it back.".into(),
+        why: GETS_ITS_LOCK.into(),
         dynamic: true,
         risk: STATEMENT_LOST.into(),
         undo: String::new(),
@@ -79,20 +122,6 @@ fn end_writer(id: u64) -> Remedy {
 
 /// Statements whose end is proposed at most.
 const ENDED: usize = 8;
-
-/// Ending all statements that want to lock the whole server and wait: of each that stays the next statements wait.
-fn end_flushers(server: &ServerSample) -> Option<Remedy> {
-    let waiting = server.threads.value()?.iter().filter(|thread| waits(thread) && locks_all(thread));
-    let ids = waiting.filter_map(|thread| thread.connection_id).filter(|id| killing::frees(server, *id));
-    let kills: Vec<String> = ids.take(ENDED).map(|id| format!("KILL {id}")).collect();
-    (!kills.is_empty()).then(|| Remedy {
-        statement: kills.join("; "),
-        why: "It ends what locks the server while it waits.".into(),
-        dynamic: true,
-        risk: "The backup, or the program that switches the server to read-only, fails.".into(),
-        undo: "Run it again at a quieter time.".into(),
-    })
-}
 
 /// For who takes the backup, while nobody else waits yet.
 fn of_backups() -> [Remedy; 2] {
@@ -121,19 +150,19 @@ fn unlock(is_locked: bool) -> Remedy {
     let (statement, why, risk) = if is_locked {
         (
             "UNLOCK TABLES (or UNLOCK INSTANCE, BACKUP STAGE END) in the session that locked",
-            "It gives the locks back at once.",
+            "It gives the locks back at once.".to_owned(),
             "The backup that it was taking is spoilt.",
         )
     } else {
         (
             "End the statement that has used the table longest (KILL QUERY), or UNLOCK TABLES in the session that has it locked",
-            "Who waits then opens the table again.",
+            format!("Who waits then opens the table again. {FLUSH_STAYS}"),
             "That statement is lost; what the table was locked for is no longer protected.",
         )
     };
     Remedy {
         statement: statement.into(),
-        why: why.into(),
+        why,
         dynamic: true,
         risk: risk.into(),
         undo: String::new(),

@@ -84,6 +84,52 @@ fn where_the_flush_itself_waits_the_root_is_the_long_query() {
     assert_eq!(finding.root.as_ref().unwrap().connection_id, Some(9));
     let statements: Vec<_> = finding.remedies.iter().map(|remedy| remedy.statement.as_str()).collect();
     assert_eq!(statements, ["KILL QUERY 9", "KILL 7"]);
+    // Tables are old when the FLUSH is gone, too.
+    let (end_report, end_flush) = (&finding.remedies[0].why, &finding.remedies[1].why);
+    assert!(end_report.contains("everyone goes on") && !end_report.contains("44884"), "{end_report}");
+    assert!(end_flush.contains("frees those that wait for its lock"), "{end_flush}");
+    assert!(end_flush.contains("MySQL bug 44884") && finding.why.contains("MySQL bug 44884"), "{end_flush}");
+}
+
+/// Connection 7 has a row that 8 wants, and 8 has locked the instance for a backup.
+#[test]
+fn of_a_chain_over_two_kinds_of_lock_each_is_said_to_hold_what_it_holds() {
+    use crate::testing::transaction;
+    use spindoctor_model::mysql::RowLockWait;
+    let window = Build::busy("8.0.36")
+        .sessions(|_| {
+            let mut sessions = writers("Waiting for backup lock");
+            sessions.push(session(7, "Sleep", "", ""));
+            sessions.push(session(8, "Query", "updating", "UPDATE stock SET n = 1 WHERE id = 7"));
+            sessions
+        })
+        .each(|at_s, server, _| {
+            let mut locks = vec![lock(8, "BACKUP LOCK", "SHARED", true)];
+            locks.extend((20..40).map(|id| lock(id, "BACKUP LOCK", "INTENTION_EXCLUSIVE", false)));
+            server.metadata_locks = answer(at_s, locks);
+            let wait = RowLockWait {
+                waiting_connection_id: Some(8),
+                blocking_connection_id: Some(7),
+                waiting_transaction: "9008".into(),
+                blocking_transaction: "9007".into(),
+                table: "shop.stock".into(),
+                waited_s: 12.0,
+                ..RowLockWait::default()
+            };
+            server.row_lock_waits = answer(at_s, vec![wait]);
+            server.transactions =
+                answer(at_s, vec![transaction(7, "RUNNING", 61.0), transaction(8, "LOCK WAIT", 13.0)]);
+        });
+    let finding = found(&window.window());
+    assert_eq!(
+        finding.headline,
+        "Connection 7 blocks 20 sessions that wait for the backup lock: connection 8 holds it and waits for a row lock on shop.stock \
+         that connection 7 holds; connection 7 is idle in transaction"
+    );
+    assert!(!finding.why.contains("Its lock is of the whole server"), "{}", finding.why);
+    let statements: Vec<_> = finding.remedies.iter().map(|remedy| remedy.statement.as_str()).collect();
+    assert_eq!(statements, ["KILL 7", "KILL 8"]);
+    assert!(!finding.remedies[0].risk.contains("backup"), "{:?}", finding.remedies[0]);
 }
 
 #[test]
@@ -135,6 +181,14 @@ fn a_statement_that_changes_rows_spoils_no_backup_when_it_is_ended() {
         remedy.statement == "KILL QUERY 9" && remedy.risk.starts_with("That statement is lost"),
         "{remedy:?}"
     );
+    assert!(
+        finding.headline.starts_with(
+            "Connection 9 makes connection 7 wait for a lock of the whole server, which blocks 21 sessions: connection 9 runs UPDATE"
+        ),
+        "{}",
+        finding.headline
+    );
+    assert!(finding.why.starts_with("It locks nothing of the whole server."), "{}", finding.why);
 }
 
 /// Writers that have waited for 3 s, and sessions that have rested for so long; nobody lists locks.
@@ -208,9 +262,15 @@ fn to_end_a_flush_that_locks_nothing_is_no_remedy() {
         let kills = finding.remedies.iter().filter(|remedy| remedy.statement.starts_with("KILL"));
         kills.map(|remedy| remedy.statement.clone()).collect::<Vec<_>>()
     };
-    let plain = behind("FLUSH TABLES", "Waiting for table flush");
-    assert_eq!(kills(&plain), ["KILL QUERY 7"]);
-    assert!(plain.why.contains("frees nobody else"), "{}", plain.why);
+    for flush in ["FLUSH TABLES", "FLUSH TABLES sbtest1", "ANALYZE TABLE sbtest1"] {
+        let plain = behind(flush, "Waiting for table flush");
+        assert_eq!(kills(&plain), ["KILL QUERY 7"], "{flush}");
+        assert!(plain.why.contains("KILL of a FLUSH or ANALYZE frees nobody else"), "{}", plain.why);
+    }
+    // Nor where the statement that uses the old copy is not known.
+    let window = Build::waiting(12, "Waiting for table flush").window();
+    let unnamed = found(&window);
+    assert!(unnamed.remedies[0].why.contains("MySQL bug 44884"), "{:?}", unnamed.remedies);
     let locks = behind("FLUSH TABLES WITH READ LOCK", "Waiting for global read lock");
     assert_eq!(kills(&locks), ["KILL QUERY 7", "KILL 8"]);
 }

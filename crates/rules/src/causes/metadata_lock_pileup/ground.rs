@@ -26,32 +26,37 @@ pub(super) enum Ground {
 }
 
 impl Ground {
-    pub(super) fn of_holder(server: &ServerSample, holder: &Verdict<'_>, ddl_waits: bool) -> Self {
-        let session = sessions::session(server, holder.connection_id);
+    /// Of a chain it is the one between that has the table. None where that has no connection.
+    pub(super) fn of_holder(server: &ServerSample, root: &Verdict<'_>, ddl_waits: bool) -> Option<Self> {
+        let (holder, is_inferred, rests_with_tables) = match &root.chain {
+            Some(chain) => (chain.holder_id?, chain.is_inferred, false),
+            None => (root.connection_id, root.root.is_inferred, root.root.doing == "idle, holding tables"),
+        };
+        let session = sessions::session(server, holder);
         let at_work = session.filter(|thread| thread.is_at_work() && !waits(thread));
         let statement = at_work.and_then(|thread| thread.statement.as_deref());
         let is_ddl = statement.is_some_and(spindoctor_sql::wants_a_table);
         let has_list = server.metadata_locks.value().is_some_and(|locks| !locks.is_empty());
-        match statement {
+        Some(match statement {
             // Of granted locks alone the waiters' are inferred, too.
-            _ if has_list && is_ddl && holder.root.is_inferred => Self::ListedAsItBegan,
+            _ if has_list && is_ddl && is_inferred => Self::ListedAsItBegan,
             // Nobody listed transactions, and LOCK TABLES and HANDLER take locks of other types.
             _ if has_list
                 && ddl_waits
                 && server.transactions.value().is_none()
-                && has_of_statements_alone(server, holder.connection_id) =>
+                && has_of_statements_alone(server, holder) =>
             {
                 Self::Listed
             }
-            _ if has_list && holder.root.doing == "idle, holding tables" => Self::ListedByName,
+            _ if has_list && rests_with_tables => Self::ListedByName,
             // What a transaction or a statement has of a table keeps out nobody but a DDL.
             _ if has_list && !is_ddl && !ddl_waits => Self::ListedByName,
             _ if has_list => Self::Listed,
             Some(_) if is_ddl => Self::DdlAtWork,
             Some(_) => Self::StatementAtWork,
-            None if sessions::transaction(server, holder.connection_id).is_some() => Self::OlderTransaction,
+            None if sessions::transaction(server, holder).is_some() => Self::OlderTransaction,
             None => Self::Rests,
-        }
+        })
     }
 
     pub(super) fn is_certain(self) -> bool {

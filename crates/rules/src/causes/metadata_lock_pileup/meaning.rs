@@ -6,20 +6,28 @@ use super::ground::Ground;
 use super::pileup::Pileup;
 use super::queue::waits;
 use crate::sessions;
-use crate::wait_graph::Ring;
+use crate::wait_graph::{Ring, Verdict};
 
 impl Pileup<'_> {
     /// Who waits, and behind whom.
     pub(super) fn headline(&self) -> String {
         let on = self.table.as_ref().map_or_else(String::new, |table| format!(" of {table}"));
         let that_want = number::counted(self.waiters, "session that wants", "sessions that want");
+        let is_certain = self.is_certain();
         match (&self.culprit, &self.ring) {
-            (Some(culprit), _) => format!(
-                "Connection {} {}blocks {that_want} the metadata lock{on}: it {}",
-                culprit.connection_id,
-                if self.ground.is_some_and(Ground::is_certain) { "" } else { "most likely " },
-                sessions::doing(&culprit.described())
-            ),
+            (Some(culprit), _) => match culprit.chained(is_certain) {
+                Some(chain) => format!(
+                    "Connection {} {}blocks {that_want} the metadata lock{on}: {chain}",
+                    culprit.connection_id,
+                    culprit.likely()
+                ),
+                None => format!(
+                    "Connection {} {}blocks {that_want} the metadata lock{on}: it {}",
+                    culprit.connection_id,
+                    if is_certain { "" } else { "most likely " },
+                    sessions::doing(&culprit.described())
+                ),
+            },
             (None, Some(ring)) => {
                 format!("{}, and hold up {that_want} the metadata lock{on}", ring.headline())
             }
@@ -30,8 +38,19 @@ impl Pileup<'_> {
         }
     }
 
+    /// Who has the table is known, and not only likely.
+    fn is_certain(&self) -> bool {
+        self.ground.is_some_and(Ground::is_certain)
+    }
+
     /// Why they wait.
     pub(super) fn why(&self) -> String {
+        if let Some(chain) = self.culprit.as_ref().and_then(Verdict::why_of_chain) {
+            return match self.is_certain() {
+                true => chain,
+                false => format!("{chain} Who holds the table could not be read, and is inferred."),
+            };
+        }
         match (self.ground, &self.ring) {
             (Some(ground), _) => ground.sentence().to_owned(),
             (None, Some(ring)) => Ring::sentence(ring),

@@ -19,7 +19,7 @@ pub(super) struct Pileup<'w> {
     pub(super) is_passing: bool,
     /// Who blocks them.
     pub(super) culprit: Option<Verdict<'w>>,
-    /// What speaks for that.
+    /// What speaks for that; of a chain, for the one between, that has the table.
     pub(super) ground: Option<Ground>,
     /// The number that performance_schema.threads has of who blocks them, where no list has its connection.
     pub(super) by_number: Option<u64>,
@@ -39,13 +39,12 @@ impl<'w> Pileup<'w> {
         let server = &sample.server;
         let ddl = first_in_queue(server);
         let has_ddl = has_ddl_that_waits(server, ddl);
-        let ground = culprit.as_ref().map(|culprit| Ground::of_holder(server, culprit, has_ddl));
+        let ground = culprit.as_ref().and_then(|culprit| Ground::of_holder(server, culprit, has_ddl));
         let by_number = owner_by_number(window, sample, &[LockKind::Metadata]).filter(|_| culprit.is_none());
         let table = wanted_object(server).or_else(|| {
             let is_certain = ground.is_some_and(Ground::is_certain);
-            let held =
-                culprit.as_ref().filter(|culprit| is_certain && culprit.root.kind == LockKind::Metadata);
-            held.map(|culprit| culprit.root.object.clone())
+            let wanted = culprit.as_ref().filter(|_| is_certain).map(Verdict::wanted);
+            wanted.filter(|lock| lock.kind == LockKind::Metadata).map(|lock| lock.object.clone())
         });
         let ring = match &culprit {
             Some(_) => None,

@@ -3,29 +3,34 @@
 use spindoctor_model::Remedy;
 use spindoctor_model::mysql::{ServerSample, ServerThread};
 
+use super::ground::Ground;
 use super::pileup::Pileup;
 use super::queue::{first_in_queue, waits};
 use crate::killing;
 use crate::sessions;
-use crate::wait_graph::Ring;
+use crate::wait_graph::{Ring, Verdict};
 
 impl Pileup<'_> {
     /// What to do, the best first.
     pub(super) fn remedies(&self) -> Vec<Remedy> {
-        let end_holder = self
-            .culprit
-            .as_ref()
-            .zip(self.ground)
-            .and_then(|(culprit, ground)| culprit.remedy(ground.why_to_end_it()));
+        let end_holder = self.culprit.as_ref().and_then(|culprit| {
+            culprit.remedy(&culprit.why_to_end(self.ground.map_or("", Ground::why_to_end_it)))
+        });
         let list = sessions::listing_locks(self.window).filter(|_| self.is_unnamed());
         let is_kept_without_ddl =
             || self.knows_wishes() && !self.has_ddl_that_waits() && !self.has_ddl_at_work();
         let unlock = (self.is_unnamed() && (self.was_locked || is_kept_without_ddl()) && !self.is_passing)
             .then(|| unlock_tables(self.was_locked));
         let kill_ddl = kill_of_ddls(self.server).filter(|_| !self.was_locked);
+        let is_ended_as_ddl = |kill: &Remedy| {
+            kill_ddl.as_ref().is_some_and(|ddls| ddls.statement.split("; ").any(|one| one == kill.statement))
+        };
+        let end_between =
+            self.culprit.as_ref().and_then(Verdict::remedy_between).filter(|kill| !is_ended_as_ddl(kill));
         let kill_member = self.ring.as_ref().filter(|_| kill_ddl.is_none());
         end_holder
             .into_iter()
+            .chain(end_between)
             .chain(list)
             .chain(unlock)
             .chain(kill_member.and_then(|ring| kill_of_ring(self.server, ring)))

@@ -199,6 +199,101 @@ fn sessions_that_wait_for_each_other_are_named_and_the_ddl_among_them_is_ended()
     assert!(rows.why.contains("7 for 9 (row lock)"), "{}", rows.why);
 }
 
+/// Connection 7 has a row that 8 wants, 8 has the table that a DDL wants, and the others queue behind the DDL.
+#[test]
+fn of_a_chain_over_two_kinds_of_lock_each_is_said_to_hold_what_it_holds() {
+    use spindoctor_model::mysql::RowLockWait;
+    let window = pileup("8.0.36")
+        .sessions(|_| {
+            let mut sessions = vec![
+                session(7, "Sleep", "", ""),
+                session(8, "Query", "updating", "UPDATE orders SET n = 1 WHERE id = 7"),
+                session(9, "Query", WAITS, "ALTER TABLE sbtest1 ADD COLUMN d INT"),
+            ];
+            sessions
+                .extend((20..40).map(|id| session(id, "Query", WAITS, "SELECT c FROM sbtest1 WHERE id = 1")));
+            sessions
+        })
+        .each(|at_s, server, _| {
+            let mut locks = vec![
+                lock(8, "SHARED_WRITE", true),
+                lock(9, "SHARED_UPGRADABLE", true),
+                lock(9, "EXCLUSIVE", false),
+            ];
+            locks.extend((20..40).map(|id| lock(id, "SHARED_READ", false)));
+            server.metadata_locks = answer(at_s, locks);
+            let wait = RowLockWait {
+                waiting_connection_id: Some(8),
+                blocking_connection_id: Some(7),
+                waiting_transaction: "9008".into(),
+                blocking_transaction: "9007".into(),
+                table: "shop.orders".into(),
+                index: "PRIMARY".into(),
+                record: "7".into(),
+                waited_s: 12.0,
+                ..RowLockWait::default()
+            };
+            server.row_lock_waits = answer(at_s, vec![wait]);
+            server.transactions =
+                answer(at_s, vec![transaction(7, "RUNNING", 61.0), transaction(8, "LOCK WAIT", 13.0)]);
+        });
+    let finding = found(&window.window());
+    assert_eq!(
+        finding.headline,
+        "Connection 7 blocks 21 sessions that want the metadata lock of sbtest.sbtest1: connection 8 holds it and waits for a row lock \
+         on shop.orders that connection 7 holds; connection 7 is idle in transaction"
+    );
+    assert!(
+        finding.why.starts_with(
+            "The locks make a chain: connection 7 holds a row lock on shop.orders, connection 8 waits for that, and the others wait \
+             for the metadata lock of sbtest.sbtest1, which connection 8 holds."
+        ),
+        "{}",
+        finding.why
+    );
+    let statements: Vec<_> = finding.remedies.iter().map(|remedy| remedy.statement.as_str()).collect();
+    assert_eq!(statements[..3], ["KILL 7", "KILL 8", "KILL 9"]);
+    assert!(finding.remedies[0].why.contains("connection 8 goes on"), "{:?}", finding.remedies[0]);
+    let readings: Vec<&str> = finding.evidence.iter().map(|evidence| evidence.reading.as_str()).collect();
+    assert!(!readings.contains(&"the holder's transaction is open for"), "{readings:?}");
+}
+
+/// A report uses the old copy of a table that FLUSH TABLES ... WITH READ LOCK has locked, and writers wait for its metadata lock.
+#[test]
+fn behind_a_flush_of_a_table_the_report_holds_no_metadata_lock() {
+    let window = pileup("8.0.36")
+        .sessions(|_| {
+            let timed = |id, time_s, state: &str, statement: &str| ServerThread {
+                time_s,
+                ..session(id, "Query", state, statement)
+            };
+            let mut sessions = vec![
+                timed(7, 600.0, "executing", "SELECT COUNT(*) FROM sbtest1 WHERE c LIKE '%x%'"),
+                timed(8, 60.0, "Waiting for table flush", "FLUSH TABLES sbtest1 WITH READ LOCK"),
+            ];
+            sessions.extend((20..40).map(|id| timed(id, 30.0, WAITS, "UPDATE sbtest1 SET k = 1")));
+            sessions
+        })
+        .each(|at_s, server, _| {
+            let mut locks = vec![lock(7, "SHARED_READ", true), lock(8, "SHARED_NO_WRITE", true)];
+            locks.extend((20..40).map(|id| lock(id, "SHARED_WRITE", false)));
+            server.metadata_locks = answer(at_s, locks);
+            server.transactions = answer(at_s, Vec::new());
+        });
+    let finding = found(&window.window());
+    assert!(
+        finding.headline.starts_with(
+            "Connection 7 most likely blocks 20 sessions that want the metadata lock of sbtest.sbtest1: connection 8 holds it and \
+             waits for the old copy of a table that connection 7 uses; connection 7 runs SELECT"
+        ),
+        "{}",
+        finding.headline
+    );
+    assert!(finding.why.contains("MySQL bug 44884"), "{}", finding.why);
+    let statements: Vec<_> = finding.remedies.iter().map(|remedy| remedy.statement.as_str()).collect();
+    assert_eq!(statements, ["KILL QUERY 7"], "the end of the FLUSH alone leaves the table old");
+}
+
 #[test]
 fn short_waits_that_the_lists_rarely_show_are_seen_by_the_stacks() {
     use spindoctor_model::stack::ThreadState;

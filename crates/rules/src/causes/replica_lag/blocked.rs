@@ -37,22 +37,35 @@ impl<'w> Blocked<'w> {
     pub(super) fn who(&self) -> Option<String> {
         let Self::By(verdict) = self else { return None };
         let most_likely = if verdict.is_a_guess() { "most likely waits" } else { "waits" };
+        let through = match &verdict.chain {
+            Some(chain) if chain.next.is_some() => format!("{}, which waits behind ", chain.holder),
+            Some(chain) => format!("{}, which waits for ", chain.holder),
+            None => String::new(),
+        };
         let does = sessions::doing(&verdict.described());
-        Some(format!("the applier {most_likely} for connection {}, which {does}", verdict.connection_id))
+        Some(format!(
+            "the applier {most_likely} for {through}connection {}, which {does}",
+            verdict.connection_id
+        ))
     }
 
     /// The mechanism.
     pub(super) fn why(&self) -> String {
         match self {
-            Self::By(verdict) => format!(
-                "The applier is not slow: it waits for what this session holds ({}), and all that the source sends queues behind it.{}",
-                what(verdict),
-                if verdict.is_a_guess() {
-                    " Who holds it could not be read; it is inferred: look whose it is before."
-                } else {
-                    ""
-                }
-            ),
+            Self::By(verdict) => {
+                let holds = match verdict.why_of_chain() {
+                    Some(chain) => format!("it waits for a lock, and all that the source sends queues behind it. {chain}"),
+                    None => format!(
+                        "it waits for what this session holds ({}), and all that the source sends queues behind it.",
+                        what(verdict)
+                    ),
+                };
+                let inferred = match verdict.is_a_guess() {
+                    true => " Who holds it could not be read; it is inferred: look whose it is before.",
+                    false => "",
+                };
+                format!("The applier is not slow: {holds}{inferred}")
+            }
             Self::Unnamed(lock) => format!(
                 "The applier is not slow: it waits for a lock that a session on this replica holds ({lock}), and all that the source sends \
                  queues behind it. Whose it is the lists that were read do not show."
@@ -63,10 +76,11 @@ impl<'w> Blocked<'w> {
     /// What frees the applier.
     pub(super) fn remedy(&self) -> Remedy {
         let Self::By(verdict) = self else { return look() };
-        let Some(remedy) = verdict.remedy("The applier gets what it waits for, and goes on.") else {
+        let why = verdict.why_to_end("The applier gets what it waits for, and goes on.");
+        let Some(remedy) = verdict.remedy(&why) else {
             return look();
         };
-        if !matches!(verdict.root.kind, LockKind::Global | LockKind::Backup) {
+        if !matches!(verdict.held.kind, LockKind::Global | LockKind::Backup) || verdict.held.is_old_copy() {
             return remedy;
         }
         let statement = remedy.statement.replacen("KILL QUERY", "KILL", 1);
@@ -85,7 +99,7 @@ impl<'w> Blocked<'w> {
 
 /// `row lock on shop.t`
 fn what(verdict: &Verdict<'_>) -> String {
-    let (kind, object) = (verdict.root.kind.label(), verdict.root.object.as_str());
+    let (kind, object) = (verdict.held.kind.label(), verdict.held.object.as_str());
     if object.is_empty() || object.contains(kind) { kind.to_owned() } else { format!("{kind}, {object}") }
 }
 
@@ -211,6 +225,46 @@ mod tests {
         let finding = found(&unnamed().window());
         assert!(finding.why.contains("(global read lock)"), "{}", finding.why);
         assert_eq!((first_statement(&finding), &finding.root), ("spindoctor locks", &None));
+    }
+
+    #[test]
+    fn of_a_chain_the_session_between_is_named_with_what_each_holds() {
+        let table = |connection: u64, lock_type: &str, granted| MetadataLock {
+            object_type: "TABLE".into(),
+            schema: "shop".into(),
+            name: "t".into(),
+            lock_type: lock_type.into(),
+            granted,
+            owner_internal_id: Some(connection + 40),
+            ..MetadataLock::default()
+        };
+        let between = session(66, "Query", "updating", "UPDATE s SET n = 1");
+        let window = waiting("Waiting for table metadata lock", between).each(move |at_s, server, _| {
+            if let Reading::Available { value: threads, .. } = &mut server.threads {
+                threads.push(session(65, "Sleep", "", ""));
+            }
+            server.transactions =
+                answer(at_s, vec![transaction(65, "RUNNING", 60.0), transaction(66, "LOCK WAIT", 30.0)]);
+            server.metadata_locks =
+                answer(at_s, vec![table(66, "EXCLUSIVE", true), table(7, "SHARED_WRITE", false)]);
+            let row = RowLockWait {
+                waiting_connection_id: Some(66),
+                blocking_connection_id: Some(65),
+                waiting_transaction: "9066".into(),
+                blocking_transaction: "9065".into(),
+                table: "shop.s".into(),
+                waited_s: 30.0,
+                ..RowLockWait::default()
+            };
+            server.row_lock_waits = answer(at_s, vec![row]);
+        });
+        let finding = found(&window.window());
+        let headline =
+            "the applier waits for connection 66, which waits for connection 65, which is idle in transaction";
+        assert!(finding.headline.ends_with(headline), "{}", finding.headline);
+        assert!(finding.why.contains("connection 65 holds a row lock on shop.s"), "{}", finding.why);
+        assert!(!finding.why.contains("what this session holds"), "{}", finding.why);
+        assert_eq!(first_statement(&finding), "KILL 65");
     }
 
     #[test]

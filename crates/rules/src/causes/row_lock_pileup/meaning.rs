@@ -1,6 +1,6 @@
 //! What the waits mean: the headline, and the reason.
 
-use spindoctor_model::wait_graph::WaitRoot;
+use spindoctor_model::wait_graph::{LockKind, WaitRoot};
 use spindoctor_model::{Sample, number};
 
 use super::pileup::Pileup;
@@ -13,16 +13,7 @@ impl Pileup<'_> {
         let on = self.on();
         let (mean_waiters, longest_s) = (self.queue.mean, self.queue.longest_s);
         match self.holders.one() {
-            Some(verdict) => format!(
-                "Connection {} blocks {}{}: it {}{}{}",
-                verdict.connection_id,
-                transactions(self.holders.held_up(verdict)),
-                // What most want is the second's.
-                if verdict.second.is_some() { "" } else { &on },
-                sessions::doing(&verdict.described()),
-                chained(verdict, &on),
-                beside(&self.holders.others())
-            ),
+            Some(verdict) => behind(verdict, self.holders.held_up(verdict), &on) + &beside(&self.holders.others()),
             None if self.ring.as_ref().is_some_and(Ring::is_undetected) => format!(
                 "{}{on}, and {mean_waiters:.0} in all are blocked: innodb_deadlock_detect is OFF",
                 self.ring.as_ref().map(Ring::headline).unwrap_or_default()
@@ -46,7 +37,10 @@ impl Pileup<'_> {
             return ring.sentence();
         }
         let why = match (self.holders.one(), self.holders.latest()) {
-            (Some(_), _) => self.why_behind_one(),
+            (Some(verdict), _) => match verdict.why_of_chain() {
+                Some(chain) => return chain,
+                None => self.why_behind_one(),
+            },
             (None, Some(_)) if self.is_one_sample() => {
                 "One list says who has the lock at that moment; whether it stays, a second list would say."
             }
@@ -120,11 +114,22 @@ pub(super) fn transactions(count: usize) -> String {
     format!("{count} transaction{}", if count == 1 { "" } else { "s" })
 }
 
-/// `; 25 of them wait on shop.stock behind connection 8, which waits for it`
-fn chained(root: &Verdict<'_>, on: &str) -> String {
-    root.second.map_or_else(String::new, |(second, behind)| {
-        format!("; {behind} of them wait{on} behind connection {second}, which waits for it")
-    })
+/// Who blocks so many, and of a chain who has the rows that they want.
+fn behind(root: &Verdict<'_>, held_up: usize, on: &str) -> String {
+    let (id, held_up) = (root.connection_id, transactions(held_up));
+    let does = sessions::doing(&root.described());
+    match (&root.chain, root.chained(true)) {
+        (Some(chain), _) if root.held.kind == LockKind::Row && chain.next.is_none() => format!(
+            "Connection {id} blocks {held_up}: it {does}; {} of them wait{on} behind {}, which waits for it",
+            chain.behind, chain.holder
+        ),
+        (Some(chain), Some(chained)) => format!(
+            "Connection {id} {}blocks {held_up} that want {}: {chained}",
+            root.likely(),
+            chain.wanted.words()
+        ),
+        _ => format!("Connection {id} blocks {held_up}{on}: it {does}"),
+    }
 }
 
 /// `; connection 8 blocks 28 more`

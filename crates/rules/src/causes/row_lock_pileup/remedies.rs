@@ -4,7 +4,7 @@ use spindoctor_model::{Remedy, Window};
 
 use super::meaning::transactions;
 use super::pileup::Pileup;
-use crate::wait_graph::Ring;
+use crate::wait_graph::{Ring, Verdict};
 
 impl Pileup<'_> {
     /// What to do, the best first.
@@ -15,12 +15,14 @@ impl Pileup<'_> {
             let others = self.holders.held_up(verdict);
             verdict.remedy(&format!("It is not waiting, and blocks {}.", transactions(others)))
         });
+        let end_between = self.holders.one().and_then(Verdict::remedy_between);
         let others = self.holders.others();
         let end_others = others.iter().filter_map(|(behind, verdict)| {
             verdict.remedy(&format!("It is not waiting either, and blocks {}.", transactions(*behind)))
         });
         let undetected = self.ring.as_ref().filter(|ring| ring.is_undetected());
         end.into_iter()
+            .chain(end_between)
             .chain(end_others)
             .chain(undetected.and_then(Ring::first).map(kill_member))
             .chain(undetected.map(|_| detect_deadlocks()))

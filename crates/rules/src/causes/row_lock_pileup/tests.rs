@@ -118,7 +118,61 @@ fn of_a_chain_the_second_is_named_with_the_table_that_the_others_want() {
         "Connection 7 blocks 26 transactions: it is idle in transaction; 25 of them wait on shop.stock behind connection 8, \
          which waits for it"
     );
-    assert_eq!(finding.remedies[0].statement, "KILL 7");
+    let statements: Vec<_> = finding.remedies.iter().map(|remedy| remedy.statement.as_str()).collect();
+    assert_eq!(statements[..2], ["KILL 7", "KILL 8"]);
+    assert!(
+        finding.why.contains("connection 7 holds a row lock on shop.orders, connection 8 waits for that"),
+        "{}",
+        finding.why
+    );
+}
+
+/// Connection 7 has locked a table that 8 wants, and 8 has the row that all others want.
+#[test]
+fn of_a_chain_over_two_kinds_of_lock_each_is_said_to_hold_what_it_holds() {
+    use spindoctor_model::mysql::MetadataLock;
+    let lock = |connection: u64, lock_type: &str, granted| MetadataLock {
+        object_type: "TABLE".into(),
+        schema: "shop".into(),
+        name: "prices".into(),
+        lock_type: lock_type.into(),
+        granted,
+        owner_internal_id: Some(connection + 40),
+        owner_connection_id: None,
+    };
+    let wait = |waiting: u64| RowLockWait {
+        waiting_connection_id: Some(waiting),
+        blocking_connection_id: Some(8),
+        waiting_transaction: (waiting + 9000).to_string(),
+        blocking_transaction: "9008".into(),
+        table: "shop.stock".into(),
+        waited_s: 12.0,
+        ..RowLockWait::default()
+    };
+    let window = two_holders()
+        .sessions(|_| {
+            let mut sessions = vec![
+                session(7, "Sleep", "", ""),
+                session(8, "Query", "Waiting for table metadata lock", "SELECT p FROM prices"),
+            ];
+            sessions.extend((20..45).map(|id| session(id, "Query", "updating", "UPDATE stock SET n = 1")));
+            sessions
+        })
+        .each(move |at_s, server, _| {
+            server.transactions = answer(at_s, vec![transaction(8, "RUNNING", 60.0)]);
+            server.row_lock_waits = answer(at_s, (20..45).map(wait).collect());
+            server.metadata_locks =
+                answer(at_s, vec![lock(7, "SHARED_NO_READ_WRITE", true), lock(8, "SHARED_READ", false)]);
+        });
+    let finding = found(&window.window());
+    assert_eq!(
+        finding.headline,
+        "Connection 7 blocks 25 transactions that want a row lock on shop.stock: connection 8 holds it and waits for the metadata lock \
+         of shop.prices that connection 7 holds; connection 7 is idle, holding tables"
+    );
+    assert!(!finding.why.contains("The same transaction holds the lock"), "{}", finding.why);
+    let statements: Vec<_> = finding.remedies.iter().map(|remedy| remedy.statement.as_str()).collect();
+    assert_eq!(statements[..2], ["KILL 7", "KILL 8"]);
 }
 
 /// Of 22 sessions one scans, and 20 wait for a row that another has.

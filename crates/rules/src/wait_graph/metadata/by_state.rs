@@ -22,6 +22,16 @@ pub(crate) const TABLE_FLUSH: &str = "tables to be flushed";
 /// What an engine without row locks locks for each statement.
 pub(crate) const TABLE_LEVEL: &str = "table level lock";
 
+/// What a state says of a lock of a table, of another object, and of GET_LOCK, where no list names it.
+const A_TABLE: &str = "table metadata lock";
+const AN_OBJECT: &str = "metadata lock";
+const A_USER_LOCK: &str = "a user lock";
+
+/// True for what only says which kind of lock it is: that may be any.
+pub(crate) fn names_no_object(object: &str) -> bool {
+    [A_TABLE, AN_OBJECT, A_USER_LOCK].contains(&object)
+}
+
 /// A thread that waits, and what its state says it waits for.
 struct Waiter<'a> {
     who: Who,
@@ -90,7 +100,7 @@ pub(super) fn add(builder: &mut Builder<'_>) {
 fn what(state: &str) -> Option<(LockKind, &'static str)> {
     let state = state.to_ascii_lowercase();
     match state.as_str() {
-        "user lock" => return Some((LockKind::User, "a user lock")),
+        "user lock" => return Some((LockKind::User, A_USER_LOCK)),
         "waiting for table flush" => return Some((LockKind::Global, TABLE_FLUSH)),
         "waiting for table level lock" | "locked" => return Some((LockKind::Metadata, TABLE_LEVEL)),
         _ => {}
@@ -102,8 +112,8 @@ fn what(state: &str) -> Option<(LockKind, &'static str)> {
         }
         "commit lock" => Some((LockKind::Global, "commit lock")),
         "backup lock" | "binlog lock" => Some((LockKind::Backup, "backup lock")),
-        "table metadata lock" => Some((LockKind::Metadata, "table metadata lock")),
-        _ if wanted.ends_with("metadata lock") => Some((LockKind::Metadata, "metadata lock")),
+        A_TABLE => Some((LockKind::Metadata, A_TABLE)),
+        _ if wanted.ends_with(AN_OBJECT) => Some((LockKind::Metadata, AN_OBJECT)),
         _ => None,
     }
 }

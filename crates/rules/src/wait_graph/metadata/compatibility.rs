@@ -85,7 +85,7 @@ pub(super) fn waits_for(wanted: &MetadataLock, other: &MetadataLock) -> bool {
 }
 
 /// True for a lock that keeps ordinary statements out.
-pub(super) fn keeps_statements_out(lock: &MetadataLock) -> bool {
+pub(crate) fn keeps_statements_out(lock: &MetadataLock) -> bool {
     match lock.object_type.as_str() {
         "GLOBAL" | "COMMIT" => lock.lock_type != "INTENTION_EXCLUSIVE",
         "BACKUP" | "BACKUP LOCK" => lock.lock_type != "INTENTION_EXCLUSIVE" && !is_everyday(&lock.lock_type),

@@ -13,7 +13,9 @@ use spindoctor_model::mysql::MetadataLock;
 use spindoctor_model::wait_graph::{LockKind, WaitEdge};
 
 use super::builder::{Builder, Who};
+pub(super) use by_state::names_no_object;
 pub(crate) use by_state::{TABLE_FLUSH, TABLE_LEVEL};
+pub(crate) use compatibility::keeps_statements_out;
 
 /// Holders of one lock that are named for each of its waiters; those that hold it with the strongest type first. A table that a
 /// thousand transactions read has as many holders, and each DDL waits for all of them.
@@ -113,7 +115,8 @@ fn owner(builder: &Builder<'_>, lock: &MetadataLock) -> Option<Who> {
     }
 }
 
-fn kind(lock: &MetadataLock) -> LockKind {
+/// What kind of lock a list of metadata locks has.
+pub(crate) fn kind(lock: &MetadataLock) -> LockKind {
     match lock.object_type.as_str() {
         "GLOBAL" | "COMMIT" => LockKind::Global,
         "BACKUP" | "BACKUP LOCK" => LockKind::Backup,
