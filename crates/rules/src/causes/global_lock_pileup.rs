@@ -37,14 +37,18 @@ pub const CAUSE: Cause = Cause {
                session time and half a session on average. The root is the owner of a granted \
                global lock other than the intention lock that every write takes; where that owner itself waits \
                for tables to be flushed, the root is the longest-running statement that is not waiting. \
-               Without a list of locks a session that runs one of these statements is named, or none. The estimate \
-               is the share of the sessions' working time spent waiting.",
+               Without a list of locks a session that runs one of these statements is named, or none. Where the owner waits \
+               for a lock of another kind, the root is who has that. The estimate is the share of the sessions' working time \
+               spent waiting.",
     looks_alike: "Waits for the metadata lock of one table are metadata-lock-pileup. Waiting for table flush also \
                   follows ANALYZE TABLE or FLUSH TABLES of one table that a long query still uses (before MySQL \
                   8.0.24 for ANALYZE): then one table is stuck, not all; the root is the long query either way. \
                   read_only and super_read_only refuse writes, they make nobody wait for long.",
     remedies: "Holder at rest: UNLOCK TABLES (UNLOCK INSTANCE, BACKUP STAGE END) in its session, or KILL it: the \
-               locks go with the session. A FLUSH that waits: end the long query, or the FLUSH. Take backups \
+               locks go with the session. A FLUSH that waits: end the long query, and everyone goes on. KILL of the \
+               FLUSH frees those that wait for its lock; the copies of the tables that it flushed stay old, and a session \
+               that opens one waits in Waiting for table flush until the long query ends (MySQL bug 44884). The same holds \
+               of FLUSH TABLES and ANALYZE TABLE of one table. Take backups \
                with a tool that needs the lock only for an instant, from a replica, and with a limit on its wait \
                (--ftwrl-wait-timeout and the like).",
     safety: "KILL of the holder spoils the backup that it was taking; it rolls back nothing. KILL of a long \
@@ -52,6 +56,7 @@ pub const CAUSE: Cause = Cause {
     references: &[
         "MySQL Reference Manual: FLUSH TABLES WITH READ LOCK; LOCK INSTANCE FOR BACKUP",
         "MariaDB Knowledge Base: BACKUP STAGE",
+        "MySQL bug 44884: a table stays flushed when the FLUSH is killed",
     ],
     costs: Costs::Waits(&[TimeClass::GlobalLock]),
     explains_time: &[TimeClass::GlobalLock, TimeClass::MetadataLock, TimeClass::TableCache],

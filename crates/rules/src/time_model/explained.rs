@@ -69,9 +69,9 @@ fn is_bounded(finding: &Finding, class: TimeClass) -> bool {
 }
 
 /// The classes that findings explain. A note says that its cause costs little, so it explains nothing, but for waits of its own class,
-/// of which its rule says that they are by design; nor does who takes the CPUs explain waits that are far more than it costs. A wait for which the list has no word and the stack no name is one of a kind
-/// without a state, where a finding of such a wait is large enough for it: who burns a tenth of the CPU holds up nobody for half of
-/// the time.
+/// of which its rule says that they are by design; nor does who takes the CPUs explain waits that are far more than it costs. A wait
+/// for which the list has no word and the stack no name is one of a kind without a state, where a finding of such a wait is large
+/// enough for it: who burns a tenth of the CPU holds up nobody for half of the time.
 pub(crate) fn explained(time: &SessionTime, findings: &[Finding]) -> BTreeSet<TimeClass> {
     let of = |finding: &Finding| costs_of(finding).map_or(&[][..], |(_, explains)| explains);
     let costs = |finding: &Finding, class| {
