@@ -1,51 +1,202 @@
-//! Errors of the server as clients and drivers print them.
+//! Errors of the server as clients and drivers print them, and errors of theirs that say that a connection was lost.
 
-/// Errors of the server that a client prints and that causes rest on: ER_DISK_FULL, ER_CON_COUNT_ERROR, ER_OUT_OF_RESOURCES,
-/// ER_RECORD_FILE_FULL, ER_CANT_CREATE_THREAD.
-const OF_CLIENTS: [&str; 5] = ["1021", "1040", "1041", "1114", "1135"];
+use spindoctor_model::TroubleKind;
 
-/// An error of the server as a client or a driver prints it: `ERROR 1040 (HY000): Too many connections`,
-/// `(1040, 'Too many connections')`, `SQLSTATE[08004] [1040] Too many connections`.
-pub(crate) fn is_of_client(line: &str) -> bool {
-    let has_number = |before: &str, after: &str| {
-        line.match_indices(before).any(|(at, _)| {
-            let rest = &line[at + before.len()..];
-            OF_CLIENTS
-                .iter()
-                .any(|number| rest.strip_prefix(number).is_some_and(|rest| rest.starts_with(after)))
-        })
-    };
-    let is_printed = line.trim_start_matches([' ', '`', '|', '"', '\'']).starts_with("ERROR ");
-    is_printed && has_number("ERROR ", " (")
-        || is_quoted(line)
-        || has_number("(", ", '")
-        || has_number("(", ", \"")
-        || has_number("Got error: ", ":")
-        || line.contains("SQLSTATE[") && has_number("] [", "] ")
-        || line.contains("Can't create a new thread (errno ")
+use crate::log_troubles::{
+    DEADLOCKS, NO_MEMORY, NO_ROOM_IN_TABLE, NO_THREAD, OUTSIDE, TOO_MANY, WAITS_FOR_ROOM,
+};
+
+/// What lines of the others mean.
+const LOCK_TIMEOUT: &str = "statements gave up their wait for a row's lock (error 1205)";
+const PREPARED_FULL: &str = "clients could not prepare statements: max_prepared_stmt_count was reached (error 1461)";
+const HOST_BLOCKED: &str = "a client's host is blocked after connections that it broke off (error 1129)";
+const ACCOUNT_LIMIT: &str = "an account has used what it may use (errors 1203 and 1226)";
+const READ_ONLY: &str = "writes were refused: the server is read-only (error 1290)";
+const TIME_LIMIT: &str = "statements were ended at their time limit (errors 3024 and 1969)";
+const ENGINE: &str = "a storage engine returned an error (error 1030)";
+const LOST: &str = "a client lost its connection (errors 2006 and 2013): the server ended or was started again (SHOW GLOBAL STATUS LIKE \
+                    'Uptime'), closed it after wait_timeout or for a packet above max_allowed_packet, or the network broke it";
+const NOT_REACHED: &str =
+    "a client got no connection (errors 2002 and 2003): no server listens there, or the network does not let it through";
+
+/// An error, and how it is known.
+struct ClientError {
+    /// Its number, by which `mysql` prints it in any language. Empty where messages of other kinds have it, too.
+    number: &'static str,
+    /// How its message begins, and what stands behind that in the same line.
+    words: &'static [(&'static str, &'static str)],
+    /// True where these words are a server's wherever they stand. Else its number, or an exception's name, stands before them.
+    is_sure: bool,
+    meaning: &'static str,
+    kind: Option<TroubleKind>,
 }
 
-/// Such an error within what a person wrote, with the server's own words behind it: `and then ERROR 1040 (08004): Too many connections`.
-fn is_quoted(line: &str) -> bool {
-    /// The number, its SQLSTATE of five characters, and how the message begins.
-    const MESSAGES: [(&str, &str); 2] =
-        [("1040", "Too many connections"), ("1135", "Can't create a new thread")];
-    line.match_indices("ERROR ").any(|(at, before)| {
-        let rest = &line[at + before.len()..];
-        MESSAGES.iter().any(|(number, message)| {
-            let state = rest.strip_prefix(number).and_then(|rest| rest.strip_prefix(" ("));
-            let behind = state.and_then(|rest| rest.split_once("): ")).filter(|(state, _)| state.len() == 5);
-            behind.is_some_and(|(_, behind)| behind.starts_with(message))
-        })
-    })
+/// An error whose words are others' too.
+const fn weak(
+    number: &'static str,
+    words: &'static [(&'static str, &'static str)],
+    meaning: &'static str,
+    kind: TroubleKind,
+) -> ClientError {
+    ClientError { number, words, is_sure: false, meaning, kind: Some(kind) }
+}
+
+/// An error whose words are nobody else's.
+const fn sure(
+    number: &'static str,
+    words: &'static [(&'static str, &'static str)],
+    meaning: &'static str,
+    kind: TroubleKind,
+) -> ClientError {
+    ClientError { number, words, is_sure: true, meaning, kind: Some(kind) }
+}
+
+/// The errors (share/messages_to_clients.txt; MariaDB, sql/share/errmsg-utf8.txt), and of clients libmysql/errmsg.cc and Connector/J.
+const ERRORS: [ClientError; 19] = [
+    weak("1021", &[("Disk full (", "")], WAITS_FOR_ROOM, TroubleKind::WaitsForSpace),
+    sure("1030", &[("Got error ", " from storage engine")], ENGINE, TroubleKind::EngineError),
+    weak("1040", &[("Too many connections", "")], TOO_MANY, TroubleKind::TooManyConnections),
+    weak("1041", &[("Out of memory", "")], NO_MEMORY, TroubleKind::NoMemory),
+    sure("1047", &[("has not yet prepared node for application use", "")], OUTSIDE, TroubleKind::NoMajority),
+    weak("1114", &[("The table '", "' is full")], NO_ROOM_IN_TABLE, TroubleKind::TableFull),
+    sure(
+        "1129",
+        &[("is blocked because of many connection errors", "")],
+        HOST_BLOCKED,
+        TroubleKind::HostBlocked,
+    ),
+    sure("1135", &[("Can't create a new thread (errno ", "")], NO_THREAD, TroubleKind::NoThread),
+    sure(
+        "1203",
+        &[("already has more than 'max_user_connections' active connections", "")],
+        ACCOUNT_LIMIT,
+        TroubleKind::AccountLimit,
+    ),
+    sure("1205", &[("Lock wait timeout exceeded", "")], LOCK_TIMEOUT, TroubleKind::LockTimeout),
+    sure("1213", &[("Deadlock found when trying to get lock", "")], DEADLOCKS, TroubleKind::Deadlock),
+    sure(
+        "1226",
+        &[("has exceeded the '", "' resource (current value: ")],
+        ACCOUNT_LIMIT,
+        TroubleKind::AccountLimit,
+    ),
+    // 1290, which other options have, too
+    sure(
+        "",
+        &[(" server is running with the --", "read-only option so it cannot execute this statement")],
+        READ_ONLY,
+        TroubleKind::ReadOnly,
+    ),
+    sure(
+        "1461",
+        &[("Can't create more than max_prepared_stmt_count statements", "")],
+        PREPARED_FULL,
+        TroubleKind::PreparedFull,
+    ),
+    weak("1836", &[("Running in read-only mode", "")], READ_ONLY, TroubleKind::ReadOnly),
+    sure("1969", &[("max_statement_time exceeded", "")], TIME_LIMIT, TroubleKind::TimeLimit),
+    sure("3024", &[("maximum statement execution time exceeded", "")], TIME_LIMIT, TroubleKind::TimeLimit),
+    ClientError {
+        number: "2013",
+        words: &[
+            ("Lost connection to MySQL server", ""),
+            ("Lost connection to server", ""),
+            ("MySQL server has gone away", ""),
+            ("Server has gone away", ""),
+            ("Communications link failure", ""),
+        ],
+        is_sure: true,
+        meaning: LOST,
+        kind: None,
+    },
+    ClientError {
+        number: "2003",
+        words: &[
+            ("Can't connect to MySQL server on ", ""),
+            ("Can't connect to server on ", ""),
+            ("Can't connect to local MySQL server through socket ", ""),
+            ("Can't connect to local server through socket ", ""),
+        ],
+        is_sure: true,
+        meaning: NOT_REACHED,
+        kind: None,
+    },
+];
+
+/// How many errors there are.
+pub(crate) const COUNT: usize = ERRORS.len();
+
+/// What each of them means, and the trouble that causes rest on, in order.
+pub(crate) fn meanings() -> impl Iterator<Item = (&'static str, Option<TroubleKind>)> {
+    ERRORS.iter().map(|error| (error.meaning, error.kind))
+}
+
+/// Which error a line is, as a client or a driver prints it: `ERROR 1040 (HY000): Too many connections`, `(1040, 'Too many connections')`,
+/// `SQLSTATE[08004] [1040] Too many connections`, `java.sql.SQLException: Lock wait timeout exceeded; try restarting transaction`.
+pub(crate) fn entry(line: &str) -> Option<usize> {
+    // A comment says what its writer wants to be spared of. A replica's applier says of itself that it tries again.
+    if line.trim_start().starts_with(['#', ';']) || line.contains("Error_code: ") {
+        return None;
+    }
+    let number = printed_number(line);
+    ERRORS.iter().position(|error| number == Some(error.number) || error.is_in(line))
+}
+
+/// True for such a line.
+pub(crate) fn is_of_client(line: &str) -> bool {
+    entry(line).is_some()
+}
+
+impl ClientError {
+    fn is_in(&self, line: &str) -> bool {
+        let has = |(words, then): &(&str, &str)| {
+            line.match_indices(*words).any(|(at, _)| {
+                (self.is_sure || is_begin(&line[..at], self.number)) && line[at..].contains(*then)
+            })
+        };
+        self.words.iter().any(has)
+    }
+}
+
+/// The number of an error as `mysql` prints it, first in its line.
+fn printed_number(line: &str) -> Option<&str> {
+    let rest = line.trim_start_matches([' ', '`', '|', '"', '\'']).strip_prefix("ERROR ")?;
+    let number = rest.split(' ').next()?;
+    rest[number.len()..].starts_with(" (").then_some(number).filter(|number| !number.is_empty())
+}
+
+/// True where what stands before a server's words is how clients and drivers begin: the name of an exception, or the error's number, which
+/// stands in quotes or brackets and has its SQLSTATE behind it, or not: `1040 (08004): `, `1114 (HY000) at line 3: `, `[1040] `, `(1040, '`.
+fn is_begin(before: &str, number: &str) -> bool {
+    const NAMES: [&str; 4] = ["Error: ", "Exception: ", "ERROR: ", "from server: \""];
+    /// Of an SQLSTATE.
+    const LETTERS: usize = 5;
+    let before = before.split_once(") at line ").map_or(before, |(before, _)| before);
+    let bare = before.trim_end_matches([' ', ':', ',', ']', ')', '\'', '"']);
+    let bare = bare.rsplit_once(" (").filter(|(_, state)| state.len() == LETTERS).map_or(bare, |(bare, _)| bare);
+    let is_number = |rest: &str| !rest.ends_with(|c: char| c.is_ascii_digit());
+    NAMES.iter().any(|name| before.ends_with(name)) || bare.strip_suffix(number).is_some_and(is_number)
+}
+
+/// True for a line of the functions that a program prints below an exception.
+pub(crate) fn is_of_trace(line: &str) -> bool {
+    let line = line.trim_start();
+    line.starts_with("at ") && line.contains('(')
+        || line.starts_with("... ") && line.ends_with(" more")
+        || ["Caused by: ", "File \"", "Stack trace:", "goroutine "].iter().any(|begin| line.starts_with(begin))
 }
 
 #[cfg(test)]
 mod tests {
-    use spindoctor_model::TroubleKind;
-
     use super::*;
-    use crate::error_log::{is_of_log, read};
+    use crate::error_log::read;
+    use crate::log_lines::is_of_log;
+
+    /// The troubles that a line is.
+    fn kinds(line: &str) -> Vec<TroubleKind> {
+        assert!(is_of_log(line), "{line}");
+        read(line).troubles.into_iter().map(|trouble| trouble.kind).collect()
+    }
 
     #[test]
     fn errors_as_clients_print_them_are_lines_of_a_log() {
@@ -66,14 +217,124 @@ mod tests {
                 TroubleKind::TooManyConnections,
             ),
             ("ERROR 1135 (HY000): Can't create a new thread (errno 11); if you are", TroubleKind::NoThread),
+            ("ERROR 1114 (HY000) at line 812: The table 'stock' is full", TroubleKind::TableFull),
+            (
+                "PHP Warning:  mysqli_connect(): (HY000/1040): Too many connections in /srv/shop/db.php on line 3",
+                TroubleKind::TooManyConnections,
+            ),
+            (
+                "java.sql.SQLNonTransientConnectionException: Data source rejected establishment of connection,  message from server: \
+                 \"Too many connections\"",
+                TroubleKind::TooManyConnections,
+            ),
+            (
+                "ERROR 1030 (HY000): Got error 168 - 'Unknown (generic) error from engine' from storage engine",
+                TroubleKind::EngineError,
+            ),
+            ("ERROR 1030 (HY000): Got error 28 from storage engine", TroubleKind::DiskFull),
+            ("ERROR 1213 (40001): Verklemmung beim Versuch, eine Sperre anzufordern", TroubleKind::Deadlock),
         ] {
-            assert!(is_of_log(line), "{line}");
-            let kinds: Vec<_> = read(line).troubles.into_iter().map(|trouble| trouble.kind).collect();
-            assert_eq!(kinds, [kind], "{line}");
+            assert_eq!(kinds(line), [kind], "{line}");
         }
         assert!(
             !is_of_client("ERROR 1064 (42000): You have an error")
                 && !is_of_client("see the ERROR 1040 (HY000)")
         );
+    }
+
+    #[test]
+    fn each_error_is_known_as_every_client_and_driver_prints_it() {
+        for (number, state, message, kind) in [
+            (
+                1129,
+                "HY000",
+                "Host '10.0.0.7' is blocked because of many connection errors; unblock with 'mysqladmin flush-hosts'",
+                TroubleKind::HostBlocked,
+            ),
+            (
+                1203,
+                "42000",
+                "User shop already has more than 'max_user_connections' active connections",
+                TroubleKind::AccountLimit,
+            ),
+            (1205, "HY000", "Lock wait timeout exceeded; try restarting transaction", TroubleKind::LockTimeout),
+            (
+                1213,
+                "40001",
+                "Deadlock found when trying to get lock; try restarting transaction",
+                TroubleKind::Deadlock,
+            ),
+            (
+                1226,
+                "42000",
+                "User 'shop' has exceeded the 'max_questions' resource (current value: 9000)",
+                TroubleKind::AccountLimit,
+            ),
+            (
+                1290,
+                "HY000",
+                "The MySQL server is running with the --super-read-only option so it cannot execute this statement",
+                TroubleKind::ReadOnly,
+            ),
+            (
+                1461,
+                "42000",
+                "Can't create more than max_prepared_stmt_count statements (current value: 16382)",
+                TroubleKind::PreparedFull,
+            ),
+            (1836, "HY000", "Running in read-only mode", TroubleKind::ReadOnly),
+            (1969, "70100", "Query execution was interrupted (max_statement_time exceeded)", TroubleKind::TimeLimit),
+            (
+                3024,
+                "HY000",
+                "Query execution was interrupted, maximum statement execution time exceeded",
+                TroubleKind::TimeLimit,
+            ),
+        ] {
+            for line in [
+                format!("ERROR {number} ({state}): {message}"),
+                format!("ERROR {number} ({state}) at line 7: {message}"),
+                format!("Caused by: java.sql.SQLException: {message}"),
+                format!("java.sql.SQLTransientException: (conn=812) Error: {message}"),
+                format!("pymysql.err.OperationalError: ({number}, \"{message}\")"),
+                format!("mysql.connector.errors.DatabaseError: {number} ({state}): {message}"),
+                format!("SQLSTATE[{state}]: General error: {number} {message}"),
+                format!("SQLSTATE[{state}] [{number}] {message}"),
+                format!("2024/03/04 10:11:12 Error {number} ({state}): {message}"),
+                format!("Error {number}: {message}"),
+                format!("Mysql2::Error: {message}"),
+            ] {
+                assert_eq!(kinds(&line), [kind], "{line}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_connection_that_was_lost_or_not_made_is_said_and_no_cause_is_guessed() {
+        for (line, meaning) in [
+            ("ERROR 2006 (HY000): MySQL server has gone away", LOST),
+            ("ERROR 2013 (HY000): Lost connection to MySQL server during query", LOST),
+            ("sqlalchemy.exc.OperationalError: (2006, \"Server has gone away\")", LOST),
+            ("com.mysql.cj.jdbc.exceptions.CommunicationsException: Communications link failure", LOST),
+            ("ERROR 2003 (HY000): Can't connect to MySQL server on '10.0.0.9:3306' (111)", NOT_REACHED),
+            ("ERROR 2002 (HY000): Can't connect to local MySQL server through socket '/run/a.sock' (2)", NOT_REACHED),
+        ] {
+            assert_eq!(kinds(line), [], "{line}");
+            assert_eq!(read(line).says, [meaning], "{line}");
+        }
+    }
+
+    #[test]
+    fn words_of_these_that_stand_elsewhere_are_no_errors_of_clients() {
+        for line in [
+            "# avoids: MySQL server has gone away",
+            "INSERT INTO fruit VALUES (1205, 'apple'), (1213, 'pear')",
+            "we have too many connections, I think",
+            "Error: The table 'stock' has no index",
+            "2024-12-19 11:52:05 7 [Warning] Slave SQL: Lock wait timeout exceeded; try restarting transaction, Error_code: 1205",
+            "ERROR 1290 (HY000): The MySQL server is running with the --secure-file-priv option so it cannot execute this statement",
+        ] {
+            assert!(!is_of_client(line), "{line}");
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use jiff::civil::DateTime;
-use spindoctor_model::number;
+use spindoctor_model::{TroubleKind, number};
 
 use crate::clock;
 
@@ -33,7 +33,7 @@ pub(crate) fn is_of_kernel(line: &str) -> bool {
         || line.contains("Kernel panic - not syncing")
         || is_kill_for_memory(line)
         || is_hung(line)
-        || is_disk_error(line)
+        || is_disk_trouble(line)
 }
 
 /// The kernel's line of a thread that has waited in it without a break (kernel/hung_task.c): `INFO: task mysqld:2211 blocked for more than
@@ -47,28 +47,53 @@ pub(crate) const HUNG_OF_SERVER: &str = "INFO: task mysqld";
 pub(crate) const DISK_ERRORS: &str =
     "a disk answered the kernel with errors: what was read or written there failed";
 /// What its lines about requests that it gave up mean.
-pub(crate) const LATE_DISK: &str = "a disk did not answer for so long that the kernel gave requests up";
+const LATE_DISK: &str = "a disk did not answer for so long that the kernel gave requests up";
+/// What its lines about a file system that it writes to no more mean.
+pub(crate) const READ_ONLY: &str = "the kernel made a file system read-only after an error";
+/// What its lines about a file system that is not in order mean.
+const BROKEN: &str = "the kernel found a file system damaged, or stopped it";
+/// What its lines about a disk that an array works on without mean.
+const DEGRADED: &str = "a software RAID lost a disk, and works on without it";
 
-/// True for a line about a disk that fails: `I/O error, dev sda, sector 812` (block/blk-core.c; behind `blk_update_request: ` or
-/// `end_request: ` in older versions), `Buffer I/O error on dev dm-1` (fs/buffer.c), `EXT4-fs error (device dm-1)`, `XFS (sda1): metadata
-/// I/O error in ...`, `nvme nvme0: I/O 812 QID 7 timeout, aborting` (drivers/nvme/host/pci.c).
-pub(crate) fn is_disk_error(line: &str) -> bool {
-    const SIGNS: [&str; 6] = [
-        "I/O error, dev ",
-        " medium error, dev ",
-        "Buffer I/O error on dev",
-        "EXT4-fs error (device ",
-        "metadata I/O error in ",
-        "Remounting filesystem read-only",
-    ];
-    SIGNS.iter().any(|sign| line.contains(sign)) || is_late_disk(line)
+/// Lines about disks and file systems: what a line has of each, all of it, what that means, and the trouble that causes rest on. The
+/// first that fits counts. Of block/blk-core.c (behind `blk_update_request: ` or `end_request: ` in older versions), fs/buffer.c, fs/ext4,
+/// fs/jbd2, fs/xfs, drivers/scsi, drivers/ata, drivers/nvme/host/pci.c, drivers/md and fs/nfs.
+pub(crate) const DISKS: [(&[&str], &str, TroubleKind); 24] = [
+    (&["I/O error, dev "], DISK_ERRORS, TroubleKind::DiskFails),
+    (&[" medium error, dev "], DISK_ERRORS, TroubleKind::DiskFails),
+    (&[" target error, dev "], DISK_ERRORS, TroubleKind::DiskFails),
+    // `Buffer I/O error on dev dm-1`, and in older versions `on device sda1`
+    (&["Buffer I/O error on dev"], DISK_ERRORS, TroubleKind::DiskFails),
+    (&["lost page write due to I/O error on "], DISK_ERRORS, TroubleKind::DiskFails),
+    (&["XFS (", "log I/O error"], DISK_ERRORS, TroubleKind::DiskFails),
+    (&["metadata I/O error in "], DISK_ERRORS, TroubleKind::DiskFails),
+    (&["rejecting I/O to offline device"], DISK_ERRORS, TroubleKind::DiskFails),
+    (&["Sense Key : Medium Error"], DISK_ERRORS, TroubleKind::DiskFails),
+    (&["Sense Key : Hardware Error"], DISK_ERRORS, TroubleKind::DiskFails),
+    (&["ata", ": exception Emask 0x"], DISK_ERRORS, TroubleKind::DiskFails),
+    (&["Remounting filesystem read-only"], READ_ONLY, TroubleKind::FileSystemBroken),
+    (&["BTRFS", "): forced readonly"], READ_ONLY, TroubleKind::FileSystemBroken),
+    (&["EXT4-fs error (device "], BROKEN, TroubleKind::FileSystemBroken),
+    (&["Aborting journal on device "], BROKEN, TroubleKind::FileSystemBroken),
+    (&["XFS (", "Unmount and run xfs_repair"], BROKEN, TroubleKind::FileSystemBroken),
+    (&["xfs_do_force_shutdown("], BROKEN, TroubleKind::FileSystemBroken),
+    (&["xfs_force_shutdown("], BROKEN, TroubleKind::FileSystemBroken),
+    (&["XFS (", "hutting down filesystem"], BROKEN, TroubleKind::FileSystemBroken),
+    (&["nvme", " QID ", " timeout, aborting"], LATE_DISK, TroubleKind::DiskLate),
+    (&["nvme", " QID ", " timeout, reset controller"], LATE_DISK, TroubleKind::DiskLate),
+    (&["nvme", ": controller is down; will reset"], LATE_DISK, TroubleKind::DiskLate),
+    (&["nfs: server ", " not responding"], LATE_DISK, TroubleKind::DiskLate),
+    (&["md/raid", ": Disk failure on "], DEGRADED, TroubleKind::RaidDegraded),
+];
+
+/// Which of these a line is.
+pub(crate) fn disk_entry(line: &str) -> Option<usize> {
+    DISKS.iter().position(|(signs, ..)| signs.iter().all(|sign| line.contains(sign)))
 }
 
-/// True for a line of a request to a disk that the kernel gave up.
-pub(crate) fn is_late_disk(line: &str) -> bool {
-    line.contains("nvme")
-        && line.contains(" QID ")
-        && [" timeout, aborting", " timeout, reset controller"].iter().any(|sign| line.contains(sign))
+/// True for a line about a disk that fails or does not answer, or a file system that is broken.
+pub(crate) fn is_disk_trouble(line: &str) -> bool {
+    disk_entry(line).is_some()
 }
 
 /// True for that line.
@@ -117,7 +142,7 @@ pub(crate) fn is_kill_for_memory(line: &str) -> bool {
 
 /// True for a line of which something is said.
 fn is_trouble(line: &str) -> bool {
-    is_kill_for_memory(line) || is_hung(line) || is_disk_error(line)
+    is_kill_for_memory(line) || is_hung(line) || is_disk_trouble(line)
 }
 
 /// The lines of a text, those of the kernel that a terminal wrapped in one again: where two lines together say what neither says alone.
@@ -264,6 +289,61 @@ mod tests {
             "2024-03-12 03:10:11 0 [Note] mysqld: ready for connections, all is well and\nso on".to_owned(),
         ] {
             assert_eq!(whole(&text), text);
+        }
+    }
+
+    /// The cause and the headline of the one finding of such a line.
+    fn finding(line: &str) -> (String, String) {
+        let parts = crate::recognise("dmesg", &format!("{line}\n"));
+        let mut all = spindoctor_rules::diagnose(&crate::window(&parts)).findings;
+        assert_eq!(all.len(), 1, "{line}: {all:#?}");
+        let first = all.remove(0);
+        (first.cause, first.headline)
+    }
+
+    #[test]
+    fn what_it_says_of_disks_and_file_systems_is_a_finding_that_names_the_device() {
+        for (line, headline) in [
+            ("blk_update_request: I/O error, dev sdb, sector 81234 op 0x0:(READ) flags 0x80700", "A disk fails"),
+            ("end_request: I/O error, dev sdb, sector 81234", "A disk fails"),
+            ("blk_update_request: critical medium error, dev sdb, sector 9123 op 0x0:(READ)", "A disk fails"),
+            ("Buffer I/O error on dev dm-1, logical block 8123, lost async page write", "A disk fails"),
+            ("Buffer I/O error on device dm-1, logical block 8123", "A disk fails"),
+            ("XFS (dm-1): metadata I/O error in \"xlog_iodone\" at daddr 0x9123 len 64 error 5", "A disk fails"),
+            ("EXT4-fs error (device dm-1): ext4_find_entry:1455: inode #812: comm mysqld", "A file system is damaged"),
+            ("EXT4-fs (dm-1): Remounting filesystem read-only", "A file system is damaged or read-only"),
+            ("Aborting journal on device dm-1-8.", "A file system is damaged"),
+            ("XFS (dm-1): Corruption detected. Unmount and run xfs_repair", "A file system is damaged"),
+            ("XFS (dm-1): xfs_do_force_shutdown(0x2) called from line 1272 of file fs/xfs/xfs_log.c", "A file system is"),
+            ("XFS (dm-1): Log I/O Error Detected. Shutting down filesystem", "A file system is damaged"),
+            ("nvme nvme0: I/O 123 QID 4 timeout, aborting", "A disk did not answer"),
+            ("nvme nvme0: I/O tag 123 (107b) opcode 0x2 (I/O Cmd) QID 4 timeout, aborting req_op:READ(0)", "A disk did not"),
+            ("nvme nvme0: controller is down; will reset: CSTS=0xffffffff, PCI_STATUS=0xffff", "A disk did not answer"),
+            ("nfs: server nas-7 not responding, still trying", "A disk did not answer"),
+            ("md/raid1:md0: Disk failure on sdc1, disabling device.", "A software RAID works on without a disk"),
+        ] {
+            for before in ["[81234.123456] ", "[Tue Mar 12 03:10:11 2024] ", "Mar 12 03:10:11 db1 kernel: [81234.1] ", ""] {
+                let (cause, said) = finding(&format!("{before}{line}"));
+                assert_eq!(cause, "storage-stalled", "{before}{line}");
+                assert!(said.starts_with(headline) && said.ends_with(')'), "{before}{line}: {said}");
+            }
+        }
+        for line in ["sd 2:0:0:0: rejecting I/O to offline device", "ata3.00: exception Emask 0x0 SAct 0x0 SErr 0x0 action 0x6 frozen"]
+        {
+            assert_eq!(finding(line).0, "storage-stalled", "{line}");
+        }
+    }
+
+    #[test]
+    fn lines_that_say_that_a_disk_is_well_are_no_trouble() {
+        for line in [
+            "[1.1] nvme nvme0: 8/0/0 default/read/poll queues",
+            "[1.1] EXT4-fs (dm-1): mounted filesystem with ordered data mode. Opts: (null)",
+            "[1.1] XFS (dm-1): Ending clean mount",
+            "[1.1] md/raid1:md0: active with 2 out of 2 mirrors",
+            "[1.1] nfs: server nas-7 OK",
+        ] {
+            assert!(!is_disk_trouble(line), "{line}");
         }
     }
 }

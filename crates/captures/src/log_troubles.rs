@@ -2,17 +2,21 @@
 
 use spindoctor_model::TroubleKind;
 
-use crate::kernel_log::{DISK_ERRORS, HUNG_IN_KERNEL, HUNG_OF_SERVER, LATE_DISK};
+use crate::kernel_log::{
+    DISK_ERRORS, DISKS, HUNG_IN_KERNEL, HUNG_OF_SERVER, READ_ONLY, disk_entry, is_hung, is_hung_server,
+    is_kill_for_memory,
+};
+use crate::{client_errors, start_errors};
 
 /// Stands for a round of the page cleaner that took a minute or more and wrote nothing: no disk was waited for. The threads did
 /// not run, as where the machine is suspended or the container is paused.
-pub(crate) const DID_NOT_RUN: &str = "the page cleaner wrote nothing";
+const DID_NOT_RUN: &str = "the page cleaner wrote nothing";
 
 /// Stands for what a replica's applier says when it stops.
-pub(crate) const APPLIER_STOPPED: &str = "the applier stopped";
+const APPLIER_STOPPED: &str = "the applier stopped";
 
 /// Stands for what a replica's receiver says when it has no connection to its source.
-pub(crate) const RECEIVER_FAILED: &str = "the receiver failed";
+const RECEIVER_FAILED: &str = "the receiver failed";
 
 /// What lines about damaged pages mean.
 pub(crate) const DAMAGED: &str = "a page of a data file is damaged";
@@ -20,6 +24,14 @@ pub(crate) const DAMAGED: &str = "a page of a data file is damaged";
 /// What InnoDB's lines at a start after a crash mean.
 pub(crate) const RECOVERED: &str =
     "the server had ended without a shutdown before, and recovered at its start";
+
+/// What lines of both a server and its clients mean.
+pub(crate) const TOO_MANY: &str = "clients were refused: too many connections";
+pub(crate) const NO_THREAD: &str = "clients were refused: no thread could be made for them";
+pub(crate) const DEADLOCKS: &str = "transactions ended as victims of a deadlock";
+pub(crate) const NO_ROOM_IN_TABLE: &str = "a table had no room for more rows";
+pub(crate) const WAITS_FOR_ROOM: &str = "a disk was full: the server waited for room";
+pub(crate) const NO_MEMORY: &str = "memory was refused to the server";
 
 /// What lines of a node of Galera without a majority mean.
 pub(crate) const OUTSIDE: &str =
@@ -38,7 +50,7 @@ pub(crate) const NODE_LOST: &str = "another node of the Galera cluster did not a
 
 /// What lines that take a trouble back hold, in lower case. Galera prints a view of the primary part when it has found one, and
 /// Received SELF-LEAVE where the node is shut down in order; Group Replication says whom it reaches again.
-pub(crate) const OVER: [(&str, TroubleKind); 10] = [
+const OVER: [(&str, TroubleKind); 10] = [
     ("declared online within the replication group", TroubleKind::Errant),
     ("view(view_id(prim,", TroubleKind::NoMajority),
     ("component: primary = yes", TroubleKind::NoMajority),
@@ -52,7 +64,7 @@ pub(crate) const OVER: [(&str, TroubleKind); 10] = [
 ];
 
 /// What lines about trouble hold, in lower case, what that means, and the trouble that causes rest on. The first that fits counts.
-pub(crate) const TROUBLES: [(&str, &str, Option<TroubleKind>); 84] = [
+const TROUBLES: [(&str, &str, Option<TroubleKind>); 78] = [
     (
         "out of memory: killed process",
         "the kernel killed a server because no memory was left",
@@ -131,11 +143,11 @@ pub(crate) const TROUBLES: [(&str, &str, Option<TroubleKind>); 84] = [
         Some(TroubleKind::Crashed),
     ),
     ("assertion failure", "a check of the server's own failed", None),
-    (DISK_IS_FULL, "a disk was full: the server waited for room", Some(TroubleKind::WaitsForSpace)),
+    (DISK_IS_FULL, WAITS_FOR_ROOM, Some(TroubleKind::WaitsForSpace)),
     // ER_DISK_FULL, as a client prints it
     (
         "waiting for someone to free some space",
-        "a disk was full: the server waited for room",
+        WAITS_FOR_ROOM,
         Some(TroubleKind::WaitsForSpace),
     ),
     ("no space left on device", "a disk was full", Some(TroubleKind::DiskFull)),
@@ -145,9 +157,9 @@ pub(crate) const TROUBLES: [(&str, &str, Option<TroubleKind>); 84] = [
     ("error 28", "a disk was full", Some(TroubleKind::DiskFull)),
     // Windows: ERROR_DISK_FULL
     ("system error number 112", "a disk was full", Some(TroubleKind::DiskFull)),
-    ("out of memory", "memory was refused to the server", Some(TroubleKind::NoMemory)),
-    ("cannot allocate memory", "memory was refused to the server", Some(TroubleKind::NoMemory)),
-    ("failed; errno 12", "memory was refused to the server", Some(TroubleKind::NoMemory)),
+    ("out of memory", NO_MEMORY, Some(TroubleKind::NoMemory)),
+    ("cannot allocate memory", NO_MEMORY, Some(TroubleKind::NoMemory)),
+    ("failed; errno 12", NO_MEMORY, Some(TroubleKind::NoMemory)),
     (
         "difficult to find free blocks in the buffer pool",
         "no free page was found in the buffer pool",
@@ -158,18 +170,18 @@ pub(crate) const TROUBLES: [(&str, &str, Option<TroubleKind>); 84] = [
     ("page cleaner took ", "the page cleaner took longer than its second", Some(TroubleKind::SlowFlush)),
     (
         "too many connections",
-        "clients were refused: too many connections",
+        TOO_MANY,
         Some(TroubleKind::TooManyConnections),
     ),
     (
         "can't create thread to handle new connection",
-        "clients were refused: no thread could be made for them",
+        NO_THREAD,
         Some(TroubleKind::NoThread),
     ),
     // ER_CANT_CREATE_THREAD, as a client prints it
     (
         "can't create a new thread (errno",
-        "clients were refused: no thread could be made for them",
+        NO_THREAD,
         Some(TroubleKind::NoThread),
     ),
     (
@@ -203,16 +215,16 @@ pub(crate) const TROUBLES: [(&str, &str, Option<TroubleKind>); 84] = [
     // MariaDB 10.6
     ("page read from tablespace is corrupted", DAMAGED, Some(TroubleKind::PageDamaged)),
     ("is corrupted", DAMAGED, Some(TroubleKind::PageDamaged)),
-    ("transaction deadlock", "transactions ended as victims of a deadlock", Some(TroubleKind::Deadlock)),
-    ("transactions deadlock", "transactions ended as victims of a deadlock", Some(TroubleKind::Deadlock)),
+    ("transaction deadlock", DEADLOCKS, Some(TroubleKind::Deadlock)),
+    ("transactions deadlock", DEADLOCKS, Some(TroubleKind::Deadlock)),
     (
         "semi-sync replication switched off",
         "semi-synchronous replication was switched off: no replica answered in time",
         None,
     ),
     ("flow control", "Galera's flow control stood in the way of commits", None),
-    ("table is full", "a table had no room for more rows", Some(TroubleKind::TableFull)),
-    ("' is full", "a table had no room for more rows", Some(TroubleKind::TableFull)),
+    ("table is full", NO_ROOM_IN_TABLE, Some(TroubleKind::TableFull)),
+    ("' is full", NO_ROOM_IN_TABLE, Some(TroubleKind::TableFull)),
     (
         "number of allowed threads was reached",
         "the thread pool had as many threads as it may have",
@@ -249,14 +261,9 @@ pub(crate) const TROUBLES: [(&str, &str, Option<TroubleKind>); 84] = [
         "a member of the replication group did not answer",
         Some(TroubleKind::NodeLost),
     ),
-    ("i/o error, dev ", DISK_ERRORS, None),
-    ("medium error, dev ", DISK_ERRORS, None),
-    ("i/o error on dev", DISK_ERRORS, None),
-    ("metadata i/o error in ", DISK_ERRORS, None),
-    ("ext4-fs error (device ", DISK_ERRORS, None),
-    ("remounting filesystem read-only", "the kernel made a file system read-only after an error", None),
-    (" timeout, aborting", LATE_DISK, None),
-    (" timeout, reset controller", LATE_DISK, None),
+    // What the server writes of its own files where the kernel returned EIO or EROFS.
+    ("input/output error", DISK_ERRORS, Some(TroubleKind::DiskFails)),
+    ("read-only file system", READ_ONLY, Some(TroubleKind::FileSystemBroken)),
     ("database was not shutdown normally", RECOVERED, None),
     ("database was not shut down normally", RECOVERED, None),
     ("aborted connection ", "connections were lost: clients that died, or were silent for too long", None),
@@ -265,5 +272,120 @@ pub(crate) const TROUBLES: [(&str, &str, Option<TroubleKind>); 84] = [
 ];
 
 /// The first line of a server that waits for room, with the file; every minute or ten it says that it still does.
-pub(crate) const DISK_IS_FULL: &str = "disk is full writing";
-pub(crate) const STILL_FULL: &str = "message reprinted in";
+const DISK_IS_FULL: &str = "disk is full writing";
+const STILL_FULL: &str = "message reprinted in";
+
+/// How many entries the catalogues have together: those of logs, of the kernel's disks, of servers that do not start, of clients.
+pub(crate) const ENTRIES: usize =
+    TROUBLES.len() + DISKS.len() + start_errors::COUNT + client_errors::COUNT;
+
+/// The first entry of clients.
+const CLIENTS: usize = ENTRIES - client_errors::COUNT;
+
+/// True for an entry that a client prints, and no server.
+pub(crate) fn is_of_clients(entry: usize) -> bool {
+    entry >= CLIENTS
+}
+
+/// What each entry means, and the trouble that causes rest on, in order.
+pub(crate) fn meanings() -> impl Iterator<Item = (&'static str, Option<TroubleKind>)> {
+    let of_log = TROUBLES.into_iter().map(|(_, meaning, kind)| (meaning, kind));
+    let of_disks = DISKS.into_iter().map(|(_, meaning, kind)| (meaning, Some(kind)));
+    of_log.chain(of_disks).chain(start_errors::meanings()).chain(client_errors::meanings())
+}
+
+/// Which entry a line is, of which `lower` is the beginning in lower case.
+pub(crate) fn entry(line: &str, lower: &str) -> Option<usize> {
+    let of_log = TROUBLES.iter().position(|(sign, ..)| is_entry(sign, line, lower));
+    let of_disks = || disk_entry(line).map(|at| TROUBLES.len() + at);
+    let of_start = || start_errors::entry(line).map(|at| TROUBLES.len() + DISKS.len() + at);
+    let of_client = || client_errors::entry(line).map(|at| CLIENTS + at);
+    of_log.or_else(of_disks).or_else(of_start).or_else(of_client)
+}
+
+/// True where a line has the sign of an entry of logs.
+fn is_entry(sign: &str, line: &str, lower: &str) -> bool {
+    match sign {
+        DID_NOT_RUN => wrote_nothing(lower),
+        HUNG_OF_SERVER => is_hung_server(line),
+        HUNG_IN_KERNEL => is_hung(line),
+        APPLIER_STOPPED => applier_stopped(lower),
+        RECEIVER_FAILED => receiver_failed(lower),
+        sign if sign.contains("out of memory: kill")
+            || sign == "killed process "
+            || sign == "oom-kill:constraint="
+            || sign == " invoked oom-killer" =>
+        {
+            has_sign(lower, sign) && is_kill_for_memory(lower)
+        }
+        // Not of a relay or binary log, of which a replica says that it may be corrupted.
+        "is corrupted" => has_sign(lower, sign) && !lower.contains(" log is corrupted"),
+        DISK_IS_FULL => has_sign(lower, DISK_IS_FULL) || still_waits(lower),
+        sign => has_sign(lower, sign),
+    }
+}
+
+/// True for a line in which a server says that it still waits for room; it names the file no more.
+pub(crate) fn still_waits(lower: &str) -> bool {
+    has_sign(lower, STILL_FULL)
+}
+
+/// Which kinds a line, in lower case, takes back; None where it takes back nothing.
+pub(crate) fn takes_back(lower: &str) -> Option<impl Fn(TroubleKind) -> bool> {
+    let over: Vec<TroubleKind> =
+        OVER.iter().filter(|(sign, _)| has_sign(lower, sign)).map(|(_, kind)| *kind).collect();
+    let has_started = lower.contains("ready for connections") && !lower.contains("x plugin ready");
+    let is_any = has_started || !over.is_empty();
+    is_any.then_some(move |kind: TroubleKind| over.contains(&kind) || has_started && kind.keeps_from_starting())
+}
+
+/// True where a line has a sign. A number ends where its digits do.
+fn has_sign(line: &str, sign: &str) -> bool {
+    let is_number = sign.ends_with(|c: char| c.is_ascii_digit());
+    let mut places = line.match_indices(sign).map(|(at, _)| &line[at + sign.len()..]);
+    places.any(|rest| !(is_number && rest.starts_with(|c: char| c.is_ascii_digit())))
+}
+
+/// What an applier prints when it stops; what it tries again is a warning.
+fn applier_stopped(line: &str) -> bool {
+    let is_of_applier = ["slave sql", "replica sql"].iter().any(|name| line.contains(name));
+    is_of_applier
+        && (line.contains("sql thread aborted") || line.contains("[error]") && line.contains("error_code:"))
+}
+
+/// What a receiver prints when it cannot connect: `Slave I/O: error connecting to master 'a@b:3306'`, `Replica I/O for channel '':
+/// error reconnecting to source`.
+fn receiver_failed(line: &str) -> bool {
+    let is_of_receiver = ["slave i/o", "replica i/o"].iter().any(|name| line.contains(name));
+    is_of_receiver && ["error connecting to", "error reconnecting to"].iter().any(|sign| line.contains(sign))
+}
+
+/// `loop took 18342ms`, `Page cleaner took 48210ms to flush`, `Long wait (241 seconds) for dict_sys.latch`
+pub(crate) fn duration_ms(line: &str) -> Option<u64> {
+    if let Some((_, rest)) = line.split_once(" took ") {
+        return rest.split_once("ms")?.0.parse().ok();
+    }
+    let (_, rest) = line.split_once("long wait (")?;
+    rest.split_once(" seconds")?.0.parse::<u64>().ok()?.checked_mul(1000)
+}
+
+/// The least that such a round takes, milliseconds. By judgement: a page cleaner that waits for a latch is over it sooner.
+const STOPPED_MS: u64 = 60_000;
+
+/// `page_cleaner: 1000ms intended loop took 5966815ms. ... (flushed=0 and evicted=0, during the time.)`, and from MySQL 8.0.22 on
+/// `Page cleaner took 5966815ms to flush 0 and evict 0 pages`.
+fn wrote_nothing(line: &str) -> bool {
+    (line.contains("(flushed=0 and evicted=0") || line.contains(" to flush 0 and evict 0 pages"))
+        && duration_ms(line).is_some_and(|ms| ms >= STOPPED_MS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_of_an_error_ends_where_its_digits_do() {
+        assert!(has_sign("write failed, error 28", "error 28") && has_sign("error 28: no", "error 28"));
+        assert!(!has_sign("error 2813", "error 28") && has_sign("error 2813, error 28", "error 28"));
+    }
+}

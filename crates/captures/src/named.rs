@@ -267,16 +267,19 @@ pub(crate) struct Options {
 }
 
 /// The groups that a server reads.
-fn is_of_server(group: &str) -> bool {
+pub(crate) fn is_of_server(group: &str) -> bool {
     let group = group.to_ascii_lowercase();
+    let is_digit = |c: char| c.is_ascii_digit();
+    // `[mariadb-10.11]` is a server's, `[mariadb-dump]` and its like are of other programs.
+    let is_program = ["mysqld_safe", "mysqld_multi"].iter().any(|program| group.starts_with(program))
+        || group.strip_prefix("mariadb-").is_some_and(|rest| !rest.starts_with(is_digit));
+    let is_named = |name: &&str| {
+        group.strip_prefix(*name).is_some_and(|rest| {
+            rest.is_empty() || rest.starts_with(['-', '.', '_', '@']) || rest.parse::<u32>().is_ok()
+        })
+    };
     ["server", "embedded", "galera"].contains(&group.as_str())
-        || ["mysqld", "mariadbd", "mariadb"].iter().any(|name| {
-            group.strip_prefix(name).is_some_and(|rest| {
-                rest.is_empty() || rest.starts_with(['-', '.', '_']) || rest.parse::<u32>().is_ok()
-            })
-        }) && !group.starts_with("mysqld_safe")
-            && !group.starts_with("mysqld_multi")
-            && !group.starts_with("mariadb-dump")
+        || !is_program && ["mysqld", "mariadbd", "mariadb"].iter().any(is_named)
 }
 
 /// Groups of programs that read option files.
@@ -308,20 +311,80 @@ pub(crate) fn is_group(line: &str) -> bool {
         && PROGRAMS.iter().any(|program| name.starts_with(program))
 }
 
+/// The name of a line of an option file that gives it a value: `key_buffer_size` of `key-buffer-size = 16M`.
+fn option(line: &str) -> Option<String> {
+    let name = line.split_once('=')?.0.trim();
+    let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
+    (is_name && (2..=64).contains(&name.len())).then(|| name.replace('-', "_").to_ascii_lowercase())
+}
+
+/// True where lines begin with options of a server and no group stands above them: what somebody copied out of an option file, or what
+/// stands before its first group.
+pub(crate) fn begin_without_group(lines: &[&str]) -> bool {
+    /// Beginnings of names that no other program's file has.
+    const OWN: [&str; 13] = [
+        "innodb_",
+        "binlog_",
+        "sync_binlog",
+        "query_cache_",
+        "key_buffer",
+        "table_open_cache",
+        "max_allowed_packet",
+        "performance_schema",
+        "skip_name_resolve",
+        "log_bin",
+        "server_id",
+        "sql_mode",
+        "lower_case_table_names",
+    ];
+    /// Lines that are looked at, and how many of them must be options, and of a server: fewer may be anything.
+    const LOOKED_AT: usize = 8;
+    const FEW: usize = 3;
+    const FEW_OWN: usize = 2;
+    /// Lines before the first group. By judgement: who writes there has forgotten it, or put a few lines in front.
+    const BEFORE_GROUP: usize = 30;
+    if lines.first().and_then(|line| option(line)).is_none() {
+        return false;
+    }
+    let names: Vec<String> = lines.iter().take(LOOKED_AT).filter_map(|line| option(line)).collect();
+    // Some tools write a status so.
+    let begins = |name: &str, known: &[&str]| known.iter().any(|begins| name.starts_with(begins));
+    let own = names.iter().filter(|name| begins(name, &OWN) && !begins(name, &STATUS)).count();
+    let is_before_group = || {
+        let is_more = |line: &&&str| option(line).is_some() || line.is_empty() || line.starts_with(['#', ';']);
+        let group = lines.iter().take(BEFORE_GROUP).find(|line| !is_more(line));
+        group.is_some_and(|line| is_group(line))
+    };
+    names.len() >= FEW.min(lines.len()) && own >= FEW_OWN || is_before_group()
+}
+
+/// The lines of an option file, or of what my_print_defaults prints, with their numbers; and whether it has groups.
+pub(crate) fn option_lines(text: &str) -> (Vec<(usize, Line)>, bool) {
+    let has_groups = text.lines().any(is_group);
+    if has_groups || !text.lines().any(|line| line.starts_with("--")) {
+        return (parse(text.as_bytes()), has_groups);
+    }
+    let plain: String = text.lines().map(|line| line.trim_start_matches("--").to_owned() + "\n").collect();
+    (parse(plain.as_bytes()), false)
+}
+
+/// The variable that an option sets, and whether a server that does not know it goes on.
+pub(crate) fn variable(key: &str) -> (String, bool) {
+    let name = key.replace('-', "_").to_ascii_lowercase();
+    match name.strip_prefix("loose_") {
+        Some(name) => (name.to_owned(), true),
+        None => (name, false),
+    }
+}
+
 /// Reads an option file, or what my_print_defaults prints.
 pub(crate) fn options(text: &str) -> Options {
-    let printed =
-        text.lines().filter(|line| line.starts_with("--")).count() > 0 && !text.lines().any(is_group);
-    let plain: String;
-    let text = if printed {
-        plain = text.lines().map(|line| line.trim_start_matches("--").to_owned() + "\n").collect();
-        &plain
-    } else {
-        text
-    };
     let mut options = Options::default();
-    let mut of_server = printed;
-    for (_, line) in parse(text.as_bytes()) {
+    let (lines, has_groups) = option_lines(text);
+    // A part of a file without its group is a server's, by its names.
+    let mut of_server = !has_groups;
+    for (_, line) in lines {
         match line {
             Line::Group(group) => {
                 of_server = is_of_server(&group);
@@ -330,9 +393,7 @@ pub(crate) fn options(text: &str) -> Options {
             Line::Option { key, value } => {
                 options.lines += 1;
                 if of_server {
-                    let key = key.replace('-', "_").to_ascii_lowercase();
-                    let key = key.strip_prefix("loose_").unwrap_or(&key);
-                    options.values.insert(key, sized(value.as_deref().unwrap_or("ON")));
+                    options.values.insert(&variable(&key).0, sized(value.as_deref().unwrap_or("ON")));
                 }
             }
             Line::Include(path)
@@ -348,16 +409,18 @@ pub(crate) fn options(text: &str) -> Options {
     options
 }
 
-/// `2G` as the number that the variable has.
-fn sized(value: &str) -> String {
+/// `2G` as the number that the variable has. As a server reads it: of a unit the first letter counts, so that `2GB` is the same
+/// (mysys/my_getopt.cc, eval_num_suffix).
+pub(crate) fn sized(value: &str) -> String {
     let trimmed = value.trim();
-    let unit_bytes = trimmed.chars().next_back().map_or(0, char::len_utf8);
-    let (digits, unit) = trimmed.split_at(trimmed.len() - unit_bytes);
-    let shift = match unit {
-        "k" | "K" => 10,
-        "m" | "M" => 20,
-        "g" | "G" => 30,
-        "t" | "T" => 40,
+    let digits = trimmed.bytes().take_while(u8::is_ascii_digit).count();
+    let (digits, unit) = trimmed.split_at(digits);
+    let is_unit = unit.len() <= LONGEST_UNIT && unit.bytes().all(|byte| byte.is_ascii_alphabetic());
+    let shift = match unit.bytes().next().filter(|_| is_unit).map(|first| first.to_ascii_lowercase()) {
+        Some(b'k') => 10,
+        Some(b'm') => 20,
+        Some(b'g') => 30,
+        Some(b't') => 40,
         _ => return value.to_owned(),
     };
     match digits.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift)) {
@@ -365,6 +428,9 @@ fn sized(value: &str) -> String {
         None => value.to_owned(),
     }
 }
+
+/// `GiB`, letters.
+const LONGEST_UNIT: usize = 3;
 
 /// The most seconds between two readings that somebody has printed as differences. By judgement.
 const LONGEST_INTERVAL_S: f64 = 600.0;
@@ -375,10 +441,11 @@ mod tests {
 
     #[test]
     fn a_size_ends_in_any_character() {
-        let sizes = ["2G", " 16k ", "", "G", "512M\u{fffd}", "\u{fffd}", "7\u{20ac}"];
+        let sizes = ["2G", " 16k ", "2GB", "", "G", "16 M", "512M\u{fffd}", "\u{fffd}", "7\u{20ac}"];
         assert_eq!(
             sizes.map(sized),
-            ["2147483648", "16384", "", "G", "512M\u{fffd}", "\u{fffd}", "7\u{20ac}"].map(str::to_owned)
+            ["2147483648", "16384", "2147483648", "", "G", "16 M", "512M\u{fffd}", "\u{fffd}", "7\u{20ac}"]
+                .map(str::to_owned)
         );
     }
 
@@ -415,5 +482,26 @@ mod tests {
         assert_eq!(options.values.text("skip_name_resolve"), Some("ON"));
         assert_eq!(options.values.text("nice"), None);
         assert_eq!(options.includes, ["/etc/my.cnf.d/optional", "/etc/mysql/conf.d/"]);
+    }
+
+    #[test]
+    fn a_part_of_an_option_file_without_its_group_is_one_and_other_programs_files_are_not() {
+        let lines = |text: &'static str| text.lines().collect::<Vec<_>>();
+        for text in [
+            "innodb_buffer_pool_size=4G\nmax_connections = 500\nsync_binlog=1\n",
+            "innodb_buffer_pool_size = 4G\ninnodb_io_capacity = 2000\n",
+            "port = 3307\n\n# the server\n[mysqld]\n",
+        ] {
+            assert!(begin_without_group(&lines(text)), "{text}");
+        }
+        for text in [
+            "max_connections = 100\nshared_buffers = 4GB\ndefault_statistics_target = 100\n",
+            "a = 1\nb = 2\nc = 3\n",
+            "innodb_buffer_pool_size = 4G\nis what I have set\n",
+            "name = x\n[section]\n",
+        ] {
+            assert!(!begin_without_group(&lines(text)), "{text}");
+        }
+        assert_eq!(options("innodb_io_capacity = 2k\n").values.number("innodb_io_capacity"), Some(2048.0));
     }
 }

@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 
 use crate::{
-    boxes, error_log, exporter, heads, kernel_log, one_line, printed, python, reshaped, slow_marks, tuner,
+    boxes, exporter, heads, kernel_log, log_lines, one_line, printed, python, reshaped, slow_marks, tuner,
 };
 
 /// Beginnings of lines, as servers and their tools write them, that stand nowhere within a line of an error log.
@@ -315,7 +315,7 @@ fn closed_up(lines: Vec<Cow<'_, str>>) -> Vec<Cow<'_, str>> {
 
 /// A line of a server's log without what collected it: `db-1  | `, `Feb 12 09:52:22 db1 mysqld[4711]: `, `2018-02-12T09:52:22Z stdout F `.
 fn without_what_collected_it(line: Cow<'_, str>) -> Cow<'_, str> {
-    match error_log::begins(&line) {
+    match log_lines::begins(&line) {
         Some(at) if at > 0 => Cow::Owned(line[at..].to_owned()),
         _ => line,
     }
@@ -441,7 +441,7 @@ fn without_container(text: &str) -> Cow<'_, str> {
     let (all, same) =
         lines().fold((0, 0), |(all, same), line| (all + 1, same + usize::from(name(line) == Some(first))));
     let bare = |line| str::strip_prefix(line, first).and_then(|rest: &str| rest.strip_prefix(" | "));
-    let is_log = || lines().filter_map(bare).any(error_log::is_of_log);
+    let is_log = || lines().filter_map(bare).any(log_lines::is_of_log);
     if same < 2 || same * 2 <= all || !is_log() {
         return Cow::Borrowed(text);
     }

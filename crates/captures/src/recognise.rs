@@ -13,7 +13,7 @@ use crate::stretch::{Look, Stretch, is_title, stretches};
 use crate::table_kind::{TableKind, kind};
 use crate::{
     clock, cluster_status, cut_status, deadlock_rows, error_log, events, group_members, json, latches, locks,
-    named, plain, sampled, server_version, slow_log, stacks, statement_report, status, sysstat, system,
+    log_lines, named, option_remarks, plain, sampled, server_version, slow_log, stacks, statement_report, status, sysstat, system,
     thread_pool, threads, transactions, tuner,
 };
 
@@ -46,7 +46,7 @@ fn documents(name: &str, text: &str) -> Vec<Part> {
         }
     }
     let ends_cut = !text.ends_with('\n');
-    let log = error_log::without_json(text);
+    let log = log_lines::without_json(text);
     let mut text = plain::undamaged(log.as_deref().unwrap_or(text));
     if ends_cut && text.ends_with('\n') {
         // A last line without its end may be cut in the middle of a number.
@@ -58,6 +58,12 @@ fn documents(name: &str, text: &str) -> Vec<Part> {
     let is_all_other = stretches.iter().all(|stretch| stretch.look == Look::Other);
     for (at, stretch) in stretches.iter().enumerate() {
         parts.extend(read(name, stretch, stretches.get(at + 1), is_all_other));
+    }
+    let of_parts = version.or_else(|| parts.iter().find_map(|part| part.version));
+    for part in parts.iter_mut().filter(|part| part.kind == Kind::OptionFile) {
+        let of_part = stretches.iter().find(|stretch| stretch.first == part.first_line);
+        let remarks = of_part.map(|stretch| option_remarks::read(&stretch.text, stretch.first, of_parts));
+        part.says.extend(remarks.into_iter().flatten());
     }
     let known = parts.iter().any(|part| part.kind != Kind::Unknown);
     parts.retain(|part| part.kind != Kind::Unknown || !known || part.lines > ASIDE);

@@ -2,17 +2,19 @@
 
 use spindoctor_model::ServerVersion;
 
-/// `Version: '5.7.21-log'  socket: ...`, `mysqld (mysqld 8.0.36) starting as process 1`, `Server version: 10.6.12-MariaDB`
+/// `Version: '5.7.21-log'  socket: ...`, `mysqld (mysqld 8.0.36) starting as process 1`, `Server version: 10.6.12-MariaDB`, and
+/// `mysqld  Ver 8.0.36 for Linux on x86_64` of `mysqld --version`
 pub(crate) fn version(line: &str) -> Option<ServerVersion> {
-    const BEFORE: [&str; 6] = [
+    const BEFORE: [&str; 7] = [
         "Version: '",
         "(mysqld ",
         "(mariadbd ",
         "Server version: ",
         "Server version:\t",
-        "starting as process",
+        "mysqld  Ver ",
+        "mariadbd  Ver ",
     ];
-    let before = BEFORE[..5].iter().find(|before| line.contains(**before))?;
+    let before = BEFORE.iter().find(|before| line.contains(**before))?;
     let (_, rest) = line.split_once(before)?;
     let rest = rest.trim_start();
     let version = rest.split(['\'', ')', ' ']).next()?;
@@ -57,6 +59,14 @@ pub(crate) fn built_in(text: &str) -> Option<ServerVersion> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_program_names_its_version() {
+        let line = "/usr/sbin/mysqld  Ver 8.4.2 for Linux on x86_64 (MySQL Community Server - GPL)";
+        assert_eq!(version(line).map(|v| v.to_string()).as_deref(), Some("MySQL 8.4.2"));
+        let line = "mariadbd  Ver 10.11.6-MariaDB for debian-linux-gnu on x86_64 (Debian 12)";
+        assert_eq!(version(line).map(|v| v.to_string()).as_deref(), Some("MariaDB 10.11.6"));
+    }
 
     #[test]
     fn a_folder_of_the_build_names_the_version() {

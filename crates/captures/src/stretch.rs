@@ -2,7 +2,7 @@
 
 use crate::rows::{header_of, is_border, row_number};
 use crate::{
-    client_errors, clock, deadlock_rows, error_log, named, slow_log, statement_report, status, tuner,
+    client_errors, clock, deadlock_rows, log_lines, named, slow_log, statement_report, status, tuner,
 };
 
 /// What a stretch of lines looks like.
@@ -122,7 +122,7 @@ fn next_look(now: Look, lines: &[&str], at: usize, is_open: bool, form: Option<c
         Look::Deadlocks if deadlock_rows::is_row(line) => now,
         Look::Deadlocks => beginning(lines, at).unwrap_or(Look::Other),
         Look::SlowLog | Look::Report if begins_table() => Look::Table,
-        Look::SlowLog | Look::Report if error_log::is_of_log(line) && clock::time(line).is_some() => {
+        Look::SlowLog | Look::Report if log_lines::is_of_log(line) && clock::time(line).is_some() => {
             Look::Log
         }
         Look::SlowLog | Look::Report if is_prompt() => Look::Other,
@@ -144,15 +144,15 @@ fn next_look(now: Look, lines: &[&str], at: usize, is_open: bool, form: Option<c
             () if begins_table() => Look::Table,
             () if named::is_group(line) => Look::Options,
             () if is_thread_of_gdb(line) => Look::Other,
-            // A client's error is a line by itself.
-            () if at > 0 && client_errors::is_of_client(lines[at - 1]) => {
+            // A client's error is a line by itself, with the functions below it that its program prints.
+            () if ends_with_client(&lines[..at]) && !client_errors::is_of_trace(line) => {
                 beginning(lines, at).unwrap_or(Look::Other)
             }
             () => now,
         },
         Look::Status => match () {
             () if begins_table() => Look::Table,
-            () if error_log::is_of_log(line) && clock::time(line).is_some() => Look::Log,
+            () if log_lines::is_of_log(line) && clock::time(line).is_some() => Look::Log,
             () if is_prompt() || is_thread_of_gdb(line) => Look::Other,
             () => now,
         },
@@ -172,6 +172,15 @@ fn next_look(now: Look, lines: &[&str], at: usize, is_open: bool, form: Option<c
     }
 }
 
+/// True where lines end with a client's error, with the functions below it or without.
+fn ends_with_client(lines: &[&str]) -> bool {
+    /// Functions below an error that are looked at. By judgement: those of a framework are some hundred.
+    const DEEPEST: usize = 400;
+    let is_end = |line: &&&str| !client_errors::is_of_trace(line) || client_errors::is_of_client(line);
+    let end = lines.iter().rev().take(DEEPEST).find(is_end);
+    end.is_some_and(|line| client_errors::is_of_client(line))
+}
+
 /// What begins at a place, whatever stands above it.
 fn beginning(lines: &[&str], at: usize) -> Option<Look> {
     let line = lines[at];
@@ -185,7 +194,7 @@ fn beginning(lines: &[&str], at: usize) -> Option<Look> {
     {
         return Some(Look::Table);
     }
-    if error_log::is_of_log(line) {
+    if log_lines::is_of_log(line) {
         return Some(Look::Log);
     }
     let is_rule = line.len() >= 3 && line.bytes().all(|byte| byte == b'-');
@@ -199,6 +208,7 @@ fn beginning(lines: &[&str], at: usize) -> Option<Look> {
         return Some(Look::Status);
     }
     if named::is_group(line)
+        || named::begin_without_group(&lines[at..])
         || is_printed_option(line)
             && lines[at..].iter().take(3).filter(|line| is_printed_option(line)).count() == 3
     {
@@ -299,7 +309,7 @@ fn goes_on(lines: &[&str], at: usize) -> bool {
 }
 
 fn is_of_another(line: &str) -> bool {
-    error_log::is_of_log(line) || row_number(line).is_some() || is_title(line)
+    log_lines::is_of_log(line) || row_number(line).is_some() || is_title(line)
 }
 
 /// True for a line that belongs to the table above it.
@@ -320,7 +330,7 @@ fn is_table_line(lines: &[&str], at: usize, is_open: bool, form: Option<char>) -
         Some('*') => {
             !(is_foot(line)
                 || ["mysql> ", "MariaDB [", "Thread ", "#0 "].iter().any(|begins| line.starts_with(begins))
-                || error_log::is_of_log(line) && clock::time(line).is_some()
+                || log_lines::is_of_log(line) && clock::time(line).is_some()
                 || named::is_group(line)
                 || status::is_of_status(line))
         }

@@ -80,4 +80,62 @@ pub enum TroubleKind {
     NoMemory,
     /// A page of a data file is damaged.
     PageDamaged,
+    /// The server does not start: it does not know an option, or the value of one.
+    OptionRefused,
+    /// The server does not start: another one has its data files open.
+    FilesInUse,
+    /// The server does not start: it cannot listen on its address.
+    AddressRefused,
+    /// A file that the server needs cannot be opened.
+    FileRefused,
+    /// The server does not start: the tables with its accounts are not in its data folder.
+    SystemTablesMissing,
+    /// The server does not start: another version wrote its data files.
+    OtherVersion,
+    /// The server does not start: its data were made with another value of `lower_case_table_names`.
+    OtherLetterCase,
+    /// The server makes no new data: the folder for them is not empty.
+    FolderNotEmpty,
+    /// The server ended at its start, for a reason that stands in another line.
+    NotStarted,
+    /// A statement waited for a row's lock until its time was over (error 1205).
+    LockTimeout,
+    /// No statement could be prepared: as many were as may be (error 1461).
+    PreparedFull,
+    /// The server accepts no connection from a host that broke off too many (error 1129).
+    HostBlocked,
+    /// An account has used what it may use (errors 1203 and 1226).
+    AccountLimit,
+    /// A write was refused: the server is read-only (errors 1290 and 1836).
+    ReadOnly,
+    /// A statement was ended at its time limit (errors 3024 and 1969).
+    TimeLimit,
+    /// A storage engine returned an error (error 1030).
+    EngineError,
+    /// A disk answered the kernel with errors.
+    DiskFails,
+    /// A disk did not answer for so long that the kernel gave requests up.
+    DiskLate,
+    /// The kernel found a file system damaged, or stopped writes to it.
+    FileSystemBroken,
+    /// A software RAID lost a disk, and works on without it.
+    RaidDegraded,
+}
+
+impl TroubleKind {
+    /// True for what keeps a server from starting: it is over once one has started.
+    pub fn keeps_from_starting(self) -> bool {
+        matches!(
+            self,
+            Self::OptionRefused
+                | Self::FilesInUse
+                | Self::AddressRefused
+                | Self::FileRefused
+                | Self::SystemTablesMissing
+                | Self::OtherVersion
+                | Self::OtherLetterCase
+                | Self::FolderNotEmpty
+                | Self::NotStarted
+        )
+    }
 }

@@ -1,17 +1,17 @@
 //! `logins-refused`: the server refuses logins for another reason than max_connections.
 
+mod error_log;
 mod named;
 
 use std::collections::BTreeMap;
 
 use spindoctor_model::number::{counted, whole};
-use spindoctor_model::{Evidence, Finding, Remedy, ServerVersion, TroubleKind, Unavailable, Window};
+use spindoctor_model::{Evidence, Finding, Remedy, ServerVersion, Unavailable, Window};
 
 use super::connection_churn;
 use crate::connections::{self, AccountRate};
 use crate::draft::Draft;
-use crate::logged;
-use crate::rank::{CRITICAL_FROM, NOTE, WARNING_FROM};
+use crate::rank::{CRITICAL_FROM, NOTE};
 use crate::sessions::{Waiting, mean};
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
@@ -53,7 +53,7 @@ pub const CAUSE: Cause = Cause {
     costs: Costs::Elsewhere,
     explains_time: &[],
     stacks: Stacks::Nothing,
-    rule: Rule::ReadingsOrCapture(evaluate, of_log),
+    rule: Rule::ReadingsOrCapture(evaluate, error_log::of_log),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,
@@ -92,27 +92,6 @@ enum Reason {
     /// They came as far as a login, and no further.
     Login,
     Unknown,
-}
-
-/// What an error log ends with: the system gave the server no thread (error 11, EAGAIN) or no memory for one (12, ENOMEM).
-fn of_log(window: &Window) -> Option<Finding> {
-    let (trouble, times) = logged::at_the_end(window, TroubleKind::NoThread)?;
-    Some(
-        Draft::new(&CAUSE, WARNING_FROM, "The server refused logins: the system gave it no thread for a new connection")
-            .why("Each connection has a thread. Error 11 is a limit: of processes for the server's user, of tasks for its unit or \
-                  container, of threads for the host; error 12 is memory.")
-            .evidence_all(logged::evidence(trouble, times).into_iter())
-            .remedy(Remedy {
-                statement: "grep -E 'processes|stack' /proc/PID/limits; cat /sys/fs/cgroup/.../pids.max pids.current; sysctl \
-                            kernel.threads-max kernel.pid_max vm.max_map_count"
-                    .into(),
-                why: "The smallest of these limits is the one. In a systemd unit they are LimitNPROC and TasksMax.".into(),
-                dynamic: true,
-                risk: "Looking is safe; a unit's limits hold after its restart, prlimit --pid PID --nproc=N at once.".into(),
-                undo: String::new(),
-            })
-            .finding(),
-    )
 }
 
 fn evaluate(window: &Window) -> Outcome {
@@ -301,31 +280,41 @@ fn remedies(window: &Window, reason: &Reason, is_mariadb: bool) -> Vec<Remedy> {
             },
         }
     };
-    let shrink = Remedy {
+    match reason {
+        Reason::AtLimit(account, open) => vec![limit(account, *open), shrink()],
+        Reason::Named(Named::HostBlocked) => vec![forget_hosts(window)],
+        Reason::Named(named) => named.remedies(is_mariadb).into_iter().chain([look]).collect(),
+        Reason::Denied => vec![look],
+        Reason::Login | Reason::Unknown => vec![look, forget_hosts(window)],
+    }
+}
+
+/// What gives an account's connections back.
+fn shrink() -> Remedy {
+    Remedy {
         statement: "Look at what holds the account's connections (SHOW PROCESSLIST); shrink its pools, or lower wait_timeout".into(),
         why: "Connections that sleep take the places of those that are refused.".into(),
         dynamic: true,
         risk: "Clients that do not connect again by themselves see a lost connection after wait_timeout.".into(),
         undo: String::new(),
+    }
+}
+
+/// What lets blocked hosts in again.
+fn forget_hosts(window: &Window) -> Remedy {
+    let statement = match window.server.version.map(|version| version.mysql_at_least(5, 6, 0)) {
+        Some(true) => "TRUNCATE TABLE performance_schema.host_cache, where clients see error 1129",
+        Some(false) => "FLUSH HOSTS, where clients see error 1129",
+        None => {
+            "TRUNCATE TABLE performance_schema.host_cache (MariaDB, and MySQL before 5.6: FLUSH HOSTS), where clients see error 1129"
+        }
     };
-    let hosts = Remedy {
-        statement: match is_mariadb
-            || window.server.version.is_some_and(|version| !version.mysql_at_least(5, 6, 0))
-        {
-            true => "FLUSH HOSTS, where clients see error 1129".into(),
-            false => "TRUNCATE TABLE performance_schema.host_cache, where clients see error 1129".into(),
-        },
+    Remedy {
+        statement: statement.into(),
         why: "The server then forgets which hosts it had blocked for their broken handshakes.".into(),
         dynamic: true,
         risk: "A host that breaks off again and again is blocked again: raise max_connect_errors.".into(),
         undo: String::new(),
-    };
-    match reason {
-        Reason::AtLimit(account, open) => vec![limit(account, *open), shrink],
-        Reason::Named(Named::HostBlocked) => vec![hosts],
-        Reason::Named(named) => named.remedies(is_mariadb).into_iter().chain([look]).collect(),
-        Reason::Denied => vec![look],
-        Reason::Login | Reason::Unknown => vec![look, hosts],
     }
 }
 

@@ -1,9 +1,10 @@
 //! `prepared-statements-exhausted`: no client can prepare another statement.
 
 use spindoctor_model::number::whole;
-use spindoctor_model::{Evidence, Finding, Remedy, ServerVersion, Unavailable, Window};
+use spindoctor_model::{Evidence, Finding, Remedy, ServerVersion, TroubleKind, Unavailable, Window};
 
 use crate::draft::Draft;
+use crate::logged;
 use crate::rank::WARNING_FROM;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
@@ -21,7 +22,7 @@ pub const CAUSE: Cause = Cause {
                of the samples in which it stood there. Refused ones are counted nowhere but in Queries, which counts each prepare, \
                where Com_stmt_prepare counts those that succeeded: what is left of Queries without Questions, prepares that succeeded, \
                closes and resets is the most that can have been refused (statements in stored programs are in it too). \
-               Where nothing is left nobody asked meanwhile, and it is a warning.",
+               Where nothing is left nobody asked meanwhile, and it is a warning. Of errors that clients print: 1461.",
     looks_alike: "A max_prepared_stmt_count of 0 refuses all of them on purpose, and is not reported. Com_stmt_reprepare grows where \
                   tables change or fall out of the table cache: that takes time and refuses nothing. Errors 1040 and 1226 refuse \
                   logins: connections-exhausted, logins-refused.",
@@ -39,7 +40,7 @@ pub const CAUSE: Cause = Cause {
     costs: Costs::Elsewhere,
     explains_time: &[],
     stacks: Stacks::Nothing,
-    rule: Rule::Readings(evaluate),
+    rule: Rule::ReadingsOrCapture(evaluate, of_log),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,
@@ -111,17 +112,46 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
                 undo: format!("SET GLOBAL max_prepared_stmt_count = {limit:.0}"),
             }))
             .remedy(who_holds_them(window))
-            .remedy(Remedy {
-                statement: "Close prepared statements in the application, and bound the cache of them that its driver keeps for each \
-                            connection"
-                    .into(),
-                why: "One that is never closed stays until its connection ends, and a pool keeps that open.".into(),
-                dynamic: true,
-                risk: "A change of the application; a smaller cache prepares the same statement more often.".into(),
-                undo: String::new(),
-            })
+            .remedy(close_them())
             .finding(),
     ))
+}
+
+/// What clients printed last: error 1461, with the limit in its message.
+fn of_log(window: &Window) -> Option<Finding> {
+    let (trouble, times) = logged::at_the_end(window, TroubleKind::PreparedFull)?;
+    let limit: Option<f64> = trouble.line.split_once("current value: ").and_then(|(_, rest)| {
+        rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+    });
+    let raised = limit.map_or_else(|| "twice what it is".to_owned(), |limit| format!("{:.0}", (2.0 * limit).min(MOST)));
+    let before = limit.map_or_else(|| "what it was".to_owned(), |limit| format!("{limit:.0}"));
+    Some(
+        Draft::new(&CAUSE, WARNING_FROM, "Clients cannot prepare statements: max_prepared_stmt_count is reached")
+            .why("Each further one is refused with error 1461 until one of them is closed or a connection ends. Applications that never close \
+                  theirs, and pools with a cache of them for each connection, fill it.")
+            .evidence_all(logged::evidence(trouble, times).into_iter())
+            .remedy(Remedy {
+                statement: format!("SET GLOBAL max_prepared_stmt_count = {raised}"),
+                why: "Clients can prepare statements again at once. Where they never close them it buys time only.".into(),
+                dynamic: true,
+                risk: "Each takes memory in the server, from some kilobytes up.".into(),
+                undo: format!("SET GLOBAL max_prepared_stmt_count = {before}"),
+            })
+            .remedy(who_holds_them(window))
+            .remedy(close_them())
+            .finding(),
+    )
+}
+
+/// What ends a leak of them.
+fn close_them() -> Remedy {
+    Remedy {
+        statement: "Close prepared statements in the application, and bound the cache of them that its driver keeps for each connection".into(),
+        why: "One that is never closed stays until its connection ends, and a pool keeps that open.".into(),
+        dynamic: true,
+        risk: "A change of the application; a smaller cache prepares the same statement more often.".into(),
+        undo: String::new(),
+    }
 }
 
 /// Attempts to prepare a statement that were refused, each second at most: `Queries` counts what `Questions` leaves out, which is
@@ -243,6 +273,26 @@ pub(crate) mod examples {
         assert_eq!(finding.severity, Severity::Warning);
         let off = holding("9.7.4", 0.0, 40.0).variable("max_prepared_stmt_count", "0");
         assert_eq!(evaluate(&off.window()), Outcome::Clear);
+    }
+
+    #[test]
+    fn the_error_that_clients_print_says_the_limit() {
+        let found = |line: &str| {
+            let trouble = spindoctor_model::LoggedTrouble {
+                kind: TroubleKind::PreparedFull,
+                times: 1,
+                line: line.to_owned(),
+                ..Default::default()
+            };
+            let window = Window { error_log: vec![trouble], ..Window::default() };
+            let first = crate::diagnose(&window).findings.remove(0);
+            assert_eq!((first.cause.as_str(), first.severity), (CAUSE.name, Severity::Warning));
+            first.remedies[0].clone()
+        };
+        let known = found("Can't create more than max_prepared_stmt_count statements (current value: 16382)");
+        assert_eq!(known.statement, "SET GLOBAL max_prepared_stmt_count = 32764");
+        assert_eq!(known.undo, "SET GLOBAL max_prepared_stmt_count = 16382");
+        assert!(found("ERROR 1461 (42000): ...").statement.ends_with("= twice what it is"));
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod evidence;
 mod holders;
 mod meaning;
 mod pileup;
+mod printed;
 mod queue;
 mod remedies;
 #[cfg(test)]
@@ -39,7 +40,7 @@ pub const CAUSE: Cause = Cause {
                transaction that is not waiting and blocks the most; it is one holder when the same \
                connection is the root in half of the samples with waits, else the row is hot. The estimate is the \
                share of the sessions' working time spent waiting. Where the lock tables cannot be read, the \
-               counters show that there are waits, and no root is named.",
+               counters show that there are waits, and no root is named. Of errors that clients print: 1205.",
     looks_alike: "Waits for table metadata lock are another lock, above InnoDB: metadata-lock-pileup. Lock waits \
                   of a few milliseconds are normal traffic of a busy server. Statements that wait for a page \
                   latch or a mutex show no lock wait at all. A holder that itself waits for a commit to reach \
@@ -64,7 +65,7 @@ pub const CAUSE: Cause = Cause {
         "srv_suspend_mysql_thread", // before
         "lock_wait",                // MariaDB 10.6 and later
     ]),
-    rule: Rule::Readings(evaluate),
+    rule: Rule::ReadingsOrCapture(evaluate, printed::of_clients),
     #[cfg(test)]
     examples: crate::Examples { fires: tests::fires, near_miss: tests::near_miss, missing: tests::missing },
 };

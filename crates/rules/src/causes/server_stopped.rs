@@ -1,5 +1,7 @@
 //! `server-stopped`: a debugger, a signal or the freezer holds the server's threads.
 
+mod start;
+
 use spindoctor_model::host::ProcessStat;
 use spindoctor_model::{
     Evidence, Finding, NoSessionKind, Remedy, TimeClass, TroubleKind, Unavailable, Window, number,
@@ -29,7 +31,8 @@ pub const CAUSE: Cause = Cause {
                score is the share of samples in which it was held. A server that accepts a connection and does \
                not answer, while nothing of its process can be read, is reported too, and the finding says that \
                it may hang for another reason. Profilers that stop the process for a sample (gdb, pt-pmp, \
-               eu-stack) show as a part of the samples.",
+               eu-stack) show as a part of the samples. Of a captured error log: a crash, and a server that does \
+               not start, with the reason.",
     looks_alike: "A server under a tiny CPU quota answers late, not never: cpu-throttled. Threads in state D wait for storage: a full or \
                   failing disk. A server that refuses connections is down (connection refused) or full (connections-exhausted). One that \
                   has no file descriptor left lets nobody in: accept-bottleneck. A tracer that is attached and does not stop the process \
@@ -71,9 +74,12 @@ fn evaluate(window: &Window) -> Outcome {
     examine(window).into()
 }
 
-/// What an error log ends with: a crash, or a round of the page cleaner that took minutes and wrote nothing.
+/// What an error log ends with: a start that failed, a crash, or a round of the page cleaner that took minutes and wrote nothing.
 fn of_log(window: &Window) -> Option<Finding> {
-    crashed(window).or_else(|| did_not_run(window))
+    start::refused(window)
+        .or_else(|| crashed(window))
+        .or_else(|| start::ended(window))
+        .or_else(|| did_not_run(window))
 }
 
 /// A crash ends every session, and the recovery after it takes as long as the redo log is.

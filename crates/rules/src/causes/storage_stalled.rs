@@ -1,17 +1,16 @@
 //! `storage-stalled`: storage hardly answers: one I/O takes a second and more, and sessions are blocked behind it.
 
+mod kernel_log;
 mod measured;
 mod one_io;
 mod printed;
 #[cfg(test)]
 mod tests;
 
-use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, TroubleKind, Unavailable, Window};
+use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window};
 
 use super::{checkpoint_stall, commit_sync_bound, file_extension_stall, free_page_wait, index_lock};
 use crate::draft::Draft;
-use crate::logged;
-use crate::rank::WARNING_FROM;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 use measured::{Measured, measure};
@@ -33,7 +32,9 @@ pub const CAUSE: Cause = Cause {
                (Little's law), and the same of syncs alone, because writes end in the page cache. It fires at a second or \
                more, where fewer than ten I/Os a second end, and two or more sessions at work are blocked. The estimate is their share of the sessions at work. \
                Or one write or sync of a commit, of a binary log on storage of its own, stands in one thread for 3 s, and fewer changes ended \
-               than sessions are blocked. Without stacks, InnoDB's text: I/O is under way and none ended in the time of its averages, 3 s or more.",
+               than sessions are blocked. Without stacks, InnoDB's text: I/O is under way and none ended in the time of its averages, 3 s or more. \
+               Of a captured log of the kernel: threads that waited in it for minutes, disks that fail or do not answer, file systems that it \
+               stopped.",
     looks_alike: "A disk that is slow and answers takes milliseconds, not seconds: commit-sync-bound, checkpoint-stall, \
                   file-extension-stall. A process that a signal or the freezer holds does no I/O either: server-stopped. A \
                   full disk: the server waits for room and says so in its error log.",
@@ -60,7 +61,7 @@ pub const CAUSE: Cause = Cause {
         TimeClass::Other,
     ],
     stacks: Stacks::Nothing,
-    rule: Rule::ReadingsOrCapture(evaluate, of_log),
+    rule: Rule::ReadingsOrCapture(evaluate, kernel_log::of_log),
     #[cfg(test)]
     examples: crate::Examples { fires: tests::fires, near_miss: tests::near_miss, missing: tests::missing },
 };
@@ -117,22 +118,6 @@ fn let_a_replica_take_over() -> Remedy {
         risk: "The old source goes on writing when its disk comes back: fence it first.".into(),
         undo: "Let the old source follow as a replica.".into(),
     }
-}
-
-/// What the kernel's own log says of threads that waited in it.
-fn of_log(window: &Window) -> Option<Finding> {
-    let (trouble, times) = logged::at_the_end(window, TroubleKind::HungInKernel)?;
-    let who = trouble
-        .line
-        .split_once("INFO: task ")
-        .and_then(|(_, rest)| rest.split(':').next())
-        .unwrap_or("a program");
-    let why = "The kernel says so of a thread that has waited in it without a break, nearly always for a disk or a file system that \
-               does not answer. The functions below the line say for which.";
-    let draft =
-        Draft::new(&CAUSE, WARNING_FROM, format!("A thread of {who} stood in the kernel for minutes"));
-    let draft = draft.why(why).evidence_all(logged::evidence(trouble, times).into_iter());
-    Some(draft.remedy(look_at_the_device()).remedy(unfreeze()).remedy(let_a_replica_take_over()).finding())
 }
 
 fn evaluate(window: &Window) -> Outcome {

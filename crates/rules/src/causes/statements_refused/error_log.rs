@@ -1,16 +1,19 @@
-//! What an error log ends with when statements are refused.
+//! What an error log ends with when statements are refused, or the errors say that clients print.
 
 use spindoctor_model::{Finding, Remedy, TroubleKind, Window};
 
-use super::CAUSE;
+use super::{CAUSE, printed};
 use crate::draft::Draft;
 use crate::logged;
 use crate::open_files;
 use crate::rank::WARNING_FROM;
 
-/// What an error log ends with.
+/// What an error log ends with, or what clients printed last.
 pub(super) fn of_log(window: &Window) -> Option<Finding> {
-    damaged(window).or_else(|| without_files(window)).or_else(|| full_table(window))
+    damaged(window)
+        .or_else(|| without_files(window))
+        .or_else(|| full_table(window))
+        .or_else(|| printed::of_clients(window))
 }
 
 /// Pages whose check sums do not fit: each statement that reads one fails, and a server may end itself.

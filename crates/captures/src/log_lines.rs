@@ -1,0 +1,176 @@
+//! What a line of an error log looks like: its time, its level, and what of them may be lost or in JSON.
+
+use crate::client_errors::is_of_client;
+use crate::kernel_log::{is_disk_trouble, is_hung, is_kill_for_memory};
+use crate::{clock, start_errors};
+
+/// What lines of a log have behind their time and thread.
+const LEVELS: [&str; 6] = ["[Note]", "[Warning]", "[ERROR]", "[System]", "[Error]", "[Information]"];
+
+/// The farthest that a line's level stands from its beginning, bytes. By judgement: a time and a thread's number are shorter.
+const MOST_BEFORE_LEVEL: usize = 60;
+
+/// Where a line's level stands, and which it is.
+fn level(line: &str) -> Option<(usize, &'static str)> {
+    let levels = LEVELS.iter().filter_map(|level| Some((line.find(level)?, *level)));
+    levels.min().filter(|(at, _)| *at <= MOST_BEFORE_LEVEL)
+}
+
+/// What stands behind a line's level.
+pub(crate) fn behind_level(line: &str) -> Option<&str> {
+    level(line).map(|(at, level)| line[at + level.len()..].trim())
+}
+
+/// The words of a line of the level of an error.
+pub(crate) fn error(line: &str) -> Option<&str> {
+    const ERRORS: [&str; 2] = ["[ERROR]", "[Error]"];
+    let is_error = level(line).is_some_and(|(_, level)| ERRORS.contains(&level)) && is_of_log(line);
+    behind_level(line).filter(|words| is_error && !words.is_empty())
+}
+
+/// Where in a line of a log the server's own words begin: at the last time before the level. None where it is no such line.
+pub(crate) fn begins(line: &str) -> Option<usize> {
+    /// From the time to the level.
+    const FARTHEST: usize = 60;
+    /// What collects logs puts less before each line. By judgement.
+    const LONGEST_PREFIX: usize = 200;
+    let level = LEVELS.iter().filter_map(|level| line.find(level)).min()?;
+    let mut before = ' ';
+    let mut last = None;
+    for (at, letter) in line[..level].char_indices() {
+        if letter.is_ascii_digit()
+            && !before.is_alphanumeric()
+            && !"-:.".contains(before)
+            && level - at <= FARTHEST
+            && clock::time(&line[at..]).is_some()
+        {
+            last = Some(at);
+        }
+        before = letter;
+    }
+    last.filter(|at| *at <= LONGEST_PREFIX)
+}
+
+/// `[ERROR] [MY-013059] [InnoDB] Out of space ...`, `[Warning] mysqld: ...`: a line without its time.
+fn is_of_server(line: &str) -> bool {
+    const SERVERS: [&str; 5] = ["InnoDB: ", "mysqld: ", "mariadbd: ", "[MY-", "[InnoDB]"];
+    /// Behind the level stand the error's number and the part of the server. By judgement.
+    const NEAR: usize = 60;
+    let near = &line[..line.floor_char_boundary(NEAR)];
+    SERVERS.iter().any(|server| near.contains(server))
+}
+
+/// What stands before a level where the time was cut in front: `T10:11:12.123456Z 0 `, `:01.123Z 0 `.
+fn is_cut_time(before: &str) -> bool {
+    let Some((time, thread)) = before.trim_end().rsplit_once(' ') else { return false };
+    let time = time.trim_end();
+    let time = time.rsplit(' ').next().unwrap_or(time);
+    let is_clock = |c: char| c.is_ascii_digit() || "T:.-".contains(c);
+    let is_thread = !thread.is_empty() && thread.bytes().all(|byte| byte.is_ascii_digit());
+    is_thread
+        && time.strip_suffix('Z').is_some_and(|time| time.contains(['.', ':']) && time.chars().all(is_clock))
+}
+
+/// True for a line that an error log has and nothing else.
+pub(crate) fn is_of_log(line: &str) -> bool {
+    let level = level(line).map(|(at, _)| at);
+    (level.is_some() && line.starts_with(|c: char| c.is_ascii_digit()) && clock::time(line).is_some())
+        || is_kill_for_memory(line)
+        || is_hung(line)
+        || is_disk_trouble(line)
+        || line.contains("Kernel panic - not syncing")
+        || level == Some(0) && is_of_server(line)
+        || level.is_some_and(|at| is_cut_time(&line[..at]))
+        || is_of_client(line)
+        || start_errors::is_of_start(line)
+        || line.starts_with("InnoDB: ")
+        || line.starts_with("DEADLOCK of threads detected")
+        || line.starts_with("Version: '") && line.contains("socket:")
+        || line.contains("mysqld_safe Starting mysqld daemon")
+        || line.contains("ready for connections.")
+        || line.contains(" - mysqld got signal ")
+        || line.contains(" - mariadbd got signal ")
+        || line.len() > 13
+            && line.as_bytes()[..6].iter().all(u8::is_ascii_digit)
+            && line.contains("  InnoDB: ")
+        || line.starts_with("stack_bottom = ")
+        || line.starts_with("Attempting backtrace. ")
+}
+
+/// A line of MySQL 8's log in JSON as its other form has it; None for a line that is none.
+fn plain(line: &str) -> Option<String> {
+    let line = line.trim().strip_prefix('{').map(|_| line.trim())?;
+    let value: serde_json::Value = serde_json::from_str(line).ok()?;
+    let text = |name: &str| value.get(name).and_then(serde_json::Value::as_str).unwrap_or_default();
+    let number = |name: &str| value.get(name).and_then(serde_json::Value::as_u64).unwrap_or_default();
+    Some(format!(
+        "{} {} [{}] [MY-{:06}] [{}] {}",
+        text("time"),
+        number("thread"),
+        text("label"),
+        number("err_code"),
+        text("subsystem"),
+        text("msg")
+    ))
+    .filter(|_| value.get("err_code").is_some() && !text("msg").is_empty())
+}
+
+/// A log of which lines are in JSON as the log that its lines stand for.
+pub(crate) fn without_json(text: &str) -> Option<String> {
+    const SIGN: &str = "\"err_code\"";
+    if !text.trim_start().starts_with('{') || !text.contains(SIGN) {
+        return None;
+    }
+    let mut plain_text = String::with_capacity(text.len());
+    let mut read = 0_usize;
+    for line in text.lines() {
+        match plain(line) {
+            Some(line) => {
+                read += 1;
+                plain_text.push_str(&line);
+            }
+            None => plain_text.push_str(line),
+        }
+        plain_text.push('\n');
+    }
+    (read > 0).then_some(plain_text)
+}
+
+#[cfg(test)]
+mod tests {
+    use spindoctor_model::TroubleKind;
+
+    use super::*;
+    use crate::error_log::read;
+
+    #[test]
+    fn lines_without_a_time_or_with_half_of_one_are_lines_of_a_log() {
+        for line in [
+            "[ERROR] InnoDB: The log sequence number is in the future",
+            "[Warning] mysqld: Disk is full",
+            "[Note] mariadbd: ready",
+            ":01.123Z 0 [ERROR] [MY-010123] [Server] something",
+            "Warning: 5T00:24:04.043766Z 0 [Warning] [MY-014084] [InnoDB] Threads are unable",
+        ] {
+            assert!(is_of_log(line), "{line}");
+        }
+        for line in ["[ERROR] of my own program", "a 0 [ERROR] something", "see [Note] InnoDB: in the manual"]
+        {
+            assert!(!is_of_log(line), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_log_in_json_is_read_as_its_lines_are() {
+        let line = "{ \"prio\": 1, \"err_code\": 10907, \"msg\": \"Disk is full writing 'b' (OS errno 28)\", \
+                    \"time\": \"2025-06-01T03:40:02.901112Z\", \"thread\": 8, \"subsystem\": \"Server\", \"label\": \"Error\" }\n";
+        let plain = without_json(line).unwrap();
+        assert_eq!(
+            plain,
+            "2025-06-01T03:40:02.901112Z 8 [Error] [MY-010907] [Server] Disk is full writing 'b' (OS errno 28)\n"
+        );
+        assert!(is_of_log(plain.trim_end()));
+        assert_eq!(read(&plain).troubles[0].kind, TroubleKind::WaitsForSpace);
+        assert_eq!(without_json("{\"rows\": [1]}\n"), None);
+    }
+}

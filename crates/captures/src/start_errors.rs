@@ -1,0 +1,331 @@
+//! What a server says when it does not start: the beginnings of its messages, with a time and a level before them or without.
+
+use std::borrow::Cow;
+
+use spindoctor_model::TroubleKind;
+
+use crate::log_lines::behind_level;
+
+/// What these lines mean, each kind in a sentence.
+const OPTION: &str = "the server does not start: it does not know an option, or the value of one";
+const IN_USE: &str = "the server does not start: another server has its data files open";
+const ADDRESS: &str = "the server does not start: it cannot listen on its address";
+const FILE: &str = "the server could not open a file that it needs";
+const TABLES: &str = "the server does not start: the tables with its accounts are not in its data folder";
+const VERSION: &str = "the server does not start: another version wrote its data files";
+const LETTERS: &str =
+    "the server does not start: its data were made with another value of lower_case_table_names";
+const NOT_EMPTY: &str = "the server makes no new data: the folder for them is not empty";
+const NOT_STARTED: &str = "the server ended at its start";
+
+/// Stands for what a client program says of an option: no server is at fault.
+const OF_CLIENT: &str = "an option of a client program";
+const CLIENT: &str = "a client program did not start: it does not know an option of its command line, or of [client] or its own group in an \
+                      option file";
+
+/// The last word of a server that ends at its start. Other programs say it, too, without a level.
+const ABORTING: &str = "Aborting";
+
+/// How messages about an option begin (mysys/errors.cc, mysys/my_default.cc, mysys/my_getopt.cc).
+const OPTIONS: [&str; 7] = [
+    "unknown variable '",
+    "unknown option '",
+    "ambiguous option '",
+    "Unknown suffix '",
+    "Error while setting value '",
+    "Found option without preceding group in config file",
+    "Fatal error in defaults handling",
+];
+
+/// How a message begins, what else it has, what that means, and the trouble that causes rest on. The first that fits counts.
+type Start = (&'static str, &'static str, &'static str, Option<TroubleKind>);
+
+/// The messages, of sql/mysqld.cc, sql/dd, sql/bootstrap.cc and storage/innobase of MySQL and MariaDB, storage/maria of the latter.
+const STARTS: [Start; 41] = [
+    (OF_CLIENT, "", CLIENT, None),
+    (OPTIONS[0], "", OPTION, Some(TroubleKind::OptionRefused)),
+    (OPTIONS[1], "", OPTION, Some(TroubleKind::OptionRefused)),
+    (OPTIONS[2], "", OPTION, Some(TroubleKind::OptionRefused)),
+    (OPTIONS[3], " used for variable '", OPTION, Some(TroubleKind::OptionRefused)),
+    (OPTIONS[4], "", OPTION, Some(TroubleKind::OptionRefused)),
+    (OPTIONS[5], "", OPTION, Some(TroubleKind::OptionRefused)),
+    (OPTIONS[6], "", OPTION, Some(TroubleKind::OptionRefused)),
+    ("Unable to lock ./", "", IN_USE, Some(TroubleKind::FilesInUse)),
+    ("Unable to lock /", "rror: 11", IN_USE, Some(TroubleKind::FilesInUse)),
+    ("Check that you do not already have another ", "", IN_USE, Some(TroubleKind::FilesInUse)),
+    ("Can't lock aria control file ", "", IN_USE, Some(TroubleKind::FilesInUse)),
+    ("Can't start server: can't create PID file", "", FILE, Some(TroubleKind::FileRefused)),
+    ("Can't start server", "", ADDRESS, Some(TroubleKind::AddressRefused)),
+    // Of the X protocol, without which a server goes on, it is a warning in other words.
+    ("Do you already have another ", " server running on ", ADDRESS, Some(TroubleKind::AddressRefused)),
+    ("Another process with pid ", " is using unix socket file", ADDRESS, Some(TroubleKind::AddressRefused)),
+    ("Could not open file '", " for error logging", FILE, Some(TroubleKind::FileRefused)),
+    ("The innodb_system data file '", "must be writable", FILE, Some(TroubleKind::FileRefused)),
+    ("The system tablespace must be writable", "", FILE, Some(TroubleKind::FileRefused)),
+    ("Operating system error number 13 ", "", FILE, Some(TroubleKind::FileRefused)),
+    ("Can't change dir to '", "", FILE, Some(TroubleKind::FileRefused)),
+    ("File '", "rrcode: 13", FILE, Some(TroubleKind::FileRefused)),
+    ("File '", "errno 13", FILE, Some(TroubleKind::FileRefused)),
+    ("Can't create/write to file '", "rrcode: 13", FILE, Some(TroubleKind::FileRefused)),
+    ("Can't create/write to file '", "errno 13", FILE, Some(TroubleKind::FileRefused)),
+    ("Can't open and lock privilege tables", "", TABLES, Some(TroubleKind::SystemTablesMissing)),
+    ("Table 'mysql.", " doesn't exist", TABLES, Some(TroubleKind::SystemTablesMissing)),
+    ("Could not open the mysql.plugin table", "", TABLES, Some(TroubleKind::SystemTablesMissing)),
+    ("Failed to find valid data directory", "", TABLES, Some(TroubleKind::SystemTablesMissing)),
+    ("Unsupported redo log format", "", VERSION, Some(TroubleKind::OtherVersion)),
+    ("Cannot boot server version ", "", VERSION, Some(TroubleKind::OtherVersion)),
+    ("Upgrade after a crash is not supported", "", VERSION, Some(TroubleKind::OtherVersion)),
+    ("Invalid MySQL server ", "grade", VERSION, Some(TroubleKind::OtherVersion)),
+    ("Different lower_case_table_names settings", "", LETTERS, Some(TroubleKind::OtherLetterCase)),
+    ("--initialize specified but the data directory", "", NOT_EMPTY, Some(TroubleKind::FolderNotEmpty)),
+    ("Plugin 'InnoDB' init function returned error", "", NOT_STARTED, Some(TroubleKind::NotStarted)),
+    ("Plugin 'InnoDB' registration as a STORAGE ENGINE", "", NOT_STARTED, Some(TroubleKind::NotStarted)),
+    ("Failed to initialize DD Storage Engine", "", NOT_STARTED, Some(TroubleKind::NotStarted)),
+    ("Data Dictionary initialization failed", "", NOT_STARTED, Some(TroubleKind::NotStarted)),
+    ("Plugin initialization aborted", "", NOT_STARTED, Some(TroubleKind::NotStarted)),
+    (ABORTING, "", NOT_STARTED, Some(TroubleKind::NotStarted)),
+];
+
+/// How many messages there are.
+pub(crate) const COUNT: usize = STARTS.len();
+
+/// What each of them means, and the trouble that causes rest on, in order.
+pub(crate) fn meanings() -> impl Iterator<Item = (&'static str, Option<TroubleKind>)> {
+    STARTS.into_iter().map(|(.., meaning, kind)| (meaning, kind))
+}
+
+/// Which of them a line is.
+pub(crate) fn entry(line: &str) -> Option<usize> {
+    let words = words(line);
+    let is_option = OPTIONS.iter().any(|begin| words.starts_with(begin));
+    STARTS.iter().position(|(begin, then, ..)| match *begin {
+        OF_CLIENT => is_option && program(line).is_some_and(|(name, _)| !SERVERS.contains(&name)),
+        ABORTING => words == ABORTING && words.len() < line.len(),
+        begin => words.starts_with(begin) && words.contains(*then),
+    })
+}
+
+/// True for such a line, whether or not a time and a level stand before it.
+pub(crate) fn is_of_start(line: &str) -> bool {
+    entry(line).is_some_and(|at| STARTS[at].0 != ABORTING)
+}
+
+/// The programs that are a server.
+const SERVERS: [&str; 3] = ["mysqld", "mariadbd", "mysqld-debug"];
+
+/// What a person puts around a line.
+const AROUND: [char; 7] = [' ', '\t', '`', '"', '>', '|', '*'];
+
+/// The program that a line names first, and what it says: `mysqld` of `/usr/sbin/mysqld: Can't change dir to '/d/'`.
+fn program(line: &str) -> Option<(&str, &str)> {
+    let (path, rest) = line.trim_start_matches(AROUND).split_once(": ")?;
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let is_name = ["mysql", "mariadb"].iter().any(|begin| name.starts_with(begin))
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
+    is_name.then_some((name, rest))
+}
+
+/// What a line says, without the time, the level, the number, the part of the server and the program that stand before it.
+fn words(line: &str) -> &str {
+    const PARTS: [&str; 5] = ["[ERROR] ", "[Server] ", "[InnoDB] ", "InnoDB: ", "Fatal error: "];
+    /// `171010 12:00:00  InnoDB: `, as before MySQL 5.7.
+    const OLD: &str = "  InnoDB: ";
+    let old = || line.split_once(OLD).filter(|(time, _)| time.len() <= OLD_TIME).map(|(_, rest)| rest);
+    let mut words = behind_level(line).or_else(old).unwrap_or_else(|| line.trim_start_matches(AROUND));
+    loop {
+        let part = PARTS.iter().find_map(|part| words.strip_prefix(part));
+        let number = || words.strip_prefix("[MY-")?.split_once("] ").map(|(_, rest)| rest);
+        // `error: ` alone is of any program.
+        let option = || words.strip_prefix("error: ").filter(|rest| rest.starts_with(OPTIONS[5]));
+        match part.or_else(number).or_else(option).or_else(|| program(words).map(|(_, rest)| rest)) {
+            Some(rest) => words = rest.trim_start(),
+            None => return words,
+        }
+    }
+}
+
+/// `171010 12:00:00`, bytes.
+const OLD_TIME: usize = 15;
+
+/// A line without the value of the option that it quotes, which may be a password.
+pub(crate) fn without_value(line: &str) -> Cow<'_, str> {
+    let quoted = line.split_once(OPTIONS[0]).and_then(|(before, option)| Some((before, option.split_once('=')?.0)));
+    match quoted {
+        Some((before, name)) => Cow::Owned(format!("{before}{}{name}=...'", OPTIONS[0])),
+        None => Cow::Borrowed(line),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use spindoctor_model::{Finding, Severity};
+
+    use super::*;
+    use crate::part::Kind;
+    use crate::{recognise, window};
+
+    /// The findings of a text that is an error log and nothing else.
+    fn findings(text: &str) -> Vec<Finding> {
+        let parts = recognise("error.log", text);
+        assert!(parts.iter().all(|part| part.kind == Kind::ErrorLog) && !parts.is_empty(), "{text}: {parts:#?}");
+        spindoctor_rules::diagnose(&window(&parts)).findings
+    }
+
+    /// The one finding of a server that does not start: its severity, and the end of its headline.
+    fn reason(text: &str) -> (Severity, String) {
+        let mut all = findings(text);
+        assert_eq!(all.len(), 1, "{text}: {all:#?}");
+        let first = all.remove(0);
+        assert_eq!(first.cause, "server-stopped", "{text}");
+        let headline = first.headline.split_once("start: ").map_or(first.headline.as_str(), |(_, rest)| rest);
+        (first.severity, headline.to_owned())
+    }
+
+    /// The forms in which a message stands in texts: those of servers from 5.1 on, and without what stands before it.
+    fn forms(message: &str) -> Vec<String> {
+        vec![
+            format!("2024-03-04T10:11:12.123456Z 0 [ERROR] [MY-012345] [Server] {message}\n"),
+            format!("2024-03-04T10:11:12.123456Z 1 [ERROR] [MY-012345] [InnoDB] {message}\n"),
+            format!("2024-03-04 10:11:12 0 [ERROR] InnoDB: {message}\n"),
+            format!("2024-03-04 10:11:12 139812345678912 [ERROR] mysqld: {message}\n"),
+            format!("240304 10:11:12 [ERROR] /usr/sbin/mysqld: {message}\n"),
+            format!("240304 10:11:12 [ERROR] Fatal error: {message}\n"),
+            format!("240304 10:11:12  InnoDB: {message}\n"),
+            format!("Mar 04 10:11:12 db1 mariadbd[4711]: 2024-03-04 10:11:12 0 [ERROR] {message}\n"),
+            format!("[ERROR] [MY-012345] [Server] {message}\n"),
+            format!("mysqld: [ERROR] {message}\n"),
+            format!("InnoDB: {message}\n"),
+            format!("{message}\n"),
+            format!("Hello, what does this mean?\n\n    {message}\n\nThanks\n"),
+        ]
+    }
+
+    #[test]
+    fn each_reason_is_known_in_every_form() {
+        for (message, headline) in [
+            ("unknown variable 'innodb_foo=1'", "it does not know innodb_foo"),
+            ("unknown option '--innodb_foo'", "it does not know innodb_foo"),
+            ("Error while setting value 'NO_AUTO_CREATE_USER' to 'sql_mode'.", "it does not know sql_mode"),
+            (
+                "Unknown suffix ' ' used for variable 'innodb_buffer_pool_size' (value '16 M').",
+                "it does not know innodb_buffer_pool_size",
+            ),
+            ("Found option without preceding group in config file /etc/my.cnf at line 1.", "one of its options"),
+            ("Unable to lock ./ibdata1 error: 11", "another server has its data files open"),
+            (
+                "Check that you do not already have another mysqld process using the same InnoDB data or log files.",
+                "another server has its data files open",
+            ),
+            ("Can't start server: Bind on TCP/IP port: Address already in use", "it cannot listen on its address"),
+            (
+                "Can't start server : Bind on unix socket: Permission denied",
+                "it cannot listen on its address",
+            ),
+            ("Do you already have another mysqld server running on port: 3306 ?", "it cannot listen on its address"),
+            ("Could not open file '/var/log/mysql/error.log' for error logging: Permission denied", "it cannot open a file"),
+            ("The innodb_system data file 'ibdata1' must be writable", "it cannot open a file"),
+            ("Operating system error number 13 in a file operation.", "it cannot open a file"),
+            (
+                "Can't open and lock privilege tables: Table 'mysql.user' doesn't exist",
+                "the tables with its accounts are not in its data folder",
+            ),
+            ("Table 'mysql.plugin' doesn't exist", "the tables with its accounts are not in its data folder"),
+            ("Unsupported redo log format (v0). The redo log was created before MySQL 5.7.9", "another version wrote"),
+            (
+                "Cannot boot server version 80036 on data directory built by version 80402. Downgrade is not supported",
+                "another version wrote its data files",
+            ),
+            (
+                "Upgrade after a crash is not supported. The redo log was created with MariaDB 10.4.12.",
+                "another version wrote its data files",
+            ),
+            (
+                "Different lower_case_table_names settings for server ('1') and data dictionary ('0').",
+                "its data were made with another value of lower_case_table_names",
+            ),
+            ("--initialize specified but the data directory has files in it. Aborting.", "it was to make new data"),
+            ("Plugin 'InnoDB' init function returned error.", "it ended, and the lines that were given do not say why"),
+            ("Failed to initialize DD Storage Engine", "it ended, and the lines"),
+            ("Data Dictionary initialization failed.", "it ended, and the lines"),
+        ] {
+            for form in forms(message) {
+                let ended = format!("{form}2024-03-04T10:11:13.123456Z 0 [ERROR] [MY-010119] [Server] Aborting\n");
+                for text in [&form, &ended] {
+                    let parts = recognise("error.log", text);
+                    let log: Vec<_> = parts.into_iter().filter(|part| part.kind == Kind::ErrorLog).collect();
+                    let all = spindoctor_rules::diagnose(&window(&log)).findings;
+                    assert_eq!(all.len(), 1, "{text}: {all:#?}");
+                    assert_eq!(all[0].cause, "server-stopped", "{text}");
+                    assert!(all[0].headline.contains(headline), "{text}: {}", all[0].headline);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_second_server_on_the_same_folder_is_one_finding() {
+        let log = "2024-03-04T10:11:12.000001Z 0 [System] [MY-010116] [Server] /usr/sbin/mysqld (mysqld 8.0.36) starting as process 4711\n\
+                   2024-03-04T10:11:12.000002Z 1 [ERROR] [MY-012574] [InnoDB] Unable to lock ./ibdata1 error: 11\n\
+                   2024-03-04T10:11:12.000003Z 1 [ERROR] [MY-012592] [InnoDB] Operating system error number 11 in a file operation.\n\
+                   2024-03-04T10:11:12.000004Z 1 [ERROR] [MY-010334] [Server] Failed to initialize DD Storage Engine\n\
+                   2024-03-04T10:11:12.000005Z 0 [ERROR] [MY-010020] [Server] Data Dictionary initialization failed.\n\
+                   2024-03-04T10:11:12.000006Z 0 [ERROR] [MY-010119] [Server] Aborting\n";
+        assert_eq!(reason(log), (Severity::Critical, "another server has its data files open".to_owned()));
+        // Somebody ended the other one.
+        let started = "2024-03-04T10:12:12.000001Z 0 [System] [MY-010931] [Server] /usr/sbin/mysqld: ready for connections. Version: '8.0.36'  \
+                       socket: '/run/a.sock'  port: 3306  MySQL Community Server - GPL.\n";
+        assert_eq!(findings(&format!("{log}{started}")), []);
+        assert_eq!(reason(&format!("{log}{started}{log}")).0, Severity::Critical);
+    }
+
+    #[test]
+    fn no_memory_for_the_buffer_pool_and_a_damaged_page_are_why_a_server_ends() {
+        let ended = "2024-03-04 10:11:12 0 [ERROR] Plugin 'InnoDB' init function returned error.\n2024-03-04 10:11:12 0 [ERROR] Aborting\n";
+        let memory = format!("2024-03-04 10:11:12 0 [ERROR] InnoDB: Cannot allocate memory for the buffer pool\n{ended}");
+        let all = findings(&memory);
+        assert_eq!(all.len(), 1, "{all:#?}");
+        assert!(all[0].cause == "memory-pressure" && all[0].headline.contains("does not start"), "{all:#?}");
+        let damaged = format!(
+            "2024-03-04 10:11:12 0 [ERROR] InnoDB: Database page corruption on disk or a failed file read of page [page id: space=0, page number=7]\n\
+             {ended}"
+        );
+        let all = findings(&damaged);
+        assert_eq!(all[0].headline, "The server does not start: a page of its data files is damaged");
+    }
+
+    #[test]
+    fn a_client_that_does_not_know_an_option_is_no_server_that_does_not_start() {
+        for line in [
+            "mysql: [ERROR] unknown variable 'innodb_buffer_pool_size=1G'",
+            "mysqldump: unknown option '--foo'",
+            "/usr/bin/mysqladmin: unknown variable 'default-character-set=utf8'",
+        ] {
+            let parts = recognise("a.txt", &format!("{line}\n"));
+            assert_eq!(parts[0].says, [CLIENT], "{line}");
+            assert_eq!(findings(&format!("{line}\n")), [], "{line}");
+        }
+    }
+
+    #[test]
+    fn a_password_in_such_a_line_is_not_repeated() {
+        let text = "2024-03-04 10:11:12 0 [ERROR] unknown variable 'password=s3cret'\n";
+        let all = findings(text);
+        assert!(all[0].headline.contains("password") && !format!("{all:?}").contains("s3cret"), "{all:#?}");
+    }
+
+    #[test]
+    fn lines_of_other_programs_are_none_of_these() {
+        for text in [
+            "error: unknown option '--foo'\n",
+            "Aborting\n",
+            "E: Unable to lock directory /var/lib/apt/lists/\n",
+            "2024-03-04T10:11:12.1Z 9 [Note] Table 'mysql.user' was read\n",
+        ] {
+            assert!(!is_of_start(text.trim_end()), "{text}");
+        }
+        let x_plugin = "2024-03-04T10:11:12.000001Z 0 [Warning] [MY-011302] [Server] Plugin mysqlx reported: 'Setup of bind-address: '*' port: 33060 \
+                        failed, `bind()` failed with error: Address already in use (98). Do you already have another mysqld server running with \
+                        Mysqlx ?'\n";
+        assert_eq!(findings(x_plugin), []);
+    }
+}
