@@ -35,7 +35,8 @@ pub const CAUSE: Cause = Cause {
                Access_denied_errors, or Aborted_connects_preauth that does not grow (MariaDB 10.4). An account at its limit is one \
                that connects so and has connections open, or has as many as max_user_connections in the list of threads. The \
                estimate is the share of logins that were refused; where it is not known that clients of this server are \
-               kept out, and it has others at work, it is a warning at most.",
+               kept out, and it has others at work, it is a warning at most. Of errors that clients print: 1129, 1135, 1203 and \
+               1226; of an error log that no thread could be made.",
     looks_alike: "Every permitted connection taken (error 1040) is connections-exhausted. Logins that nobody accepts hang: \
                   accept-bottleneck. A scanner that tries passwords looks like an application with a wrong one: look from where it \
                   comes.",

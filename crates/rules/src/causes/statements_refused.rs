@@ -46,8 +46,8 @@ pub const CAUSE: Cause = Cause {
                so is in no Com_* (seen on MySQL 9.7 and MariaDB 10.11). It fires from one error a second, ten in the window and 1 % of \
                the statements on. Below ten a second it is a note, as a monitor or a forgotten job has errors, too, unless half of the \
                statements or writes fail because the server is read-only or full. Of a captured error log: no more open files, damaged \
-               pages, a table without room; of errors that clients print: 1030, 1226, 1290, 1836, 3024 and 1969. What an application expects (duplicate keys, values that do not fit, error 1062 and its \
-               like), and errors of unknown number, are nothing below 5 % of the statements, a note up to half of them, and a warning at \
+               pages, a table without room; of errors that clients print: 1030, 1226, 1290, 1836, 3024 and 1969. What an \
+               application expects (duplicate keys, values that do not fit, error 1062 and its like), and errors of unknown number, are nothing below 5 % of the statements, a note up to half of them, and a warning at \
                most; a warning from 5 % on where an INSERT never succeeds, or where clients poll for locked rows with NOWAIT: a hundred \
                a second that fail, and half of all such. Errors of files, and those of no number, are said to be for want of file \
                descriptors where the server is at its limit of them. The estimate is the share of the statements that fail; on a \

@@ -63,8 +63,8 @@ pub fn load(names: &[PathBuf]) -> anyhow::Result<Captured> {
     if !parts.iter().any(|part| part.kind != Kind::Unknown) {
         match parts.first() {
             Some(part) => bail!(
-                "nothing in {} was recognised; it begins with {:?} (known: InnoDB status, process lists, error and slow query logs, \
-                 global status and variables, option files, replica status, lists of locks, stacks, tools of the system)",
+                "nothing in {} was recognised; it begins with {:?} (known: InnoDB status, process lists, error and slow query logs, errors \
+                 of clients, global status and variables, option files, replica status, lists of locks, stacks, tools of the system)",
                 part.name,
                 safe(&part.begins)
             ),
