@@ -216,7 +216,7 @@ fn kind_of_run(fields: &[Option<(&str, &str)>]) -> Option<TableKind> {
     let is_list = || names.iter().all(|name| is_process_list(name)) && names.len() >= FEWEST_OF_LIST;
     match kind(&names) {
         Some(TableKind::ProcessList) => is_list().then_some(TableKind::ProcessList),
-        Some(TableKind::Named | TableKind::Status) => None,
+        Some(TableKind::Named | TableKind::Status | TableKind::SessionCounts) => None,
         Some(kind) => Some(kind),
         None => (known >= FEWEST && known * 2 > names.len()).then_some(TableKind::Named),
     }

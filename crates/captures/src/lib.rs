@@ -15,6 +15,7 @@ mod boxes;
 mod client_errors;
 mod cluster_status;
 mod collections;
+mod counted;
 mod cut_status;
 #[cfg(test)]
 mod damage;
@@ -35,6 +36,7 @@ mod lock_owners;
 mod locks;
 mod log_lines;
 mod log_troubles;
+mod markup;
 mod memory_left;
 mod named;
 mod one_line;
@@ -71,6 +73,7 @@ mod transactions;
 mod tuner;
 mod window;
 mod wrapped_rows;
+mod xml;
 
 use spindoctor_model::clock;
 

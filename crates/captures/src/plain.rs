@@ -7,7 +7,8 @@
 use std::borrow::Cow;
 
 use crate::{
-    boxes, exporter, heads, kernel_log, log_lines, one_line, printed, python, reshaped, slow_marks, tuner,
+    boxes, exporter, heads, kernel_log, log_lines, markup, one_line, printed, python, reshaped, slow_marks,
+    tuner, xml,
 };
 
 /// Beginnings of lines, as servers and their tools write them, that stand nowhere within a line of an error log.
@@ -42,7 +43,8 @@ pub(crate) fn undamaged(text: &str) -> String {
     let text = printed::as_python(&text);
     let text = python::with_tables(&text);
     let text = unescaped(&text);
-    let text = without_markup(&text);
+    let text = xml::as_tables(&text);
+    let text = markup::without_markup(&text);
     let text = without_markdown(&text);
     let text = one_line::in_lines(&text);
     let text = without_numbers(&text);
@@ -166,82 +168,6 @@ fn without_escapes(line: &str, plain: &mut String) {
     }
 }
 
-/// A page of a blog or a ticket: tags of text that is not wrapped, and the names of characters.
-fn without_markup(text: &str) -> Cow<'_, str> {
-    const TAGS: [(&str, &str); 24] = [
-        // `mysql -H`, which writes a table as one line.
-        ("<TR>", "\n| "),
-        ("<tr>", "\n| "),
-        ("<TH>", ""),
-        ("<th>", ""),
-        ("</TH>", " | "),
-        ("</th>", " | "),
-        ("<TD>", ""),
-        ("<td>", ""),
-        ("</TD>", " | "),
-        ("</td>", " | "),
-        ("<br>", "\n"),
-        ("<br/>", "\n"),
-        ("<br />", "\n"),
-        ("<pre>", ""),
-        ("</pre>", "\n"),
-        ("<code>", ""),
-        ("</code>", ""),
-        ("<p>", ""),
-        ("</p>", "\n"),
-        ("<div>", ""),
-        ("</div>", "\n"),
-        ("<span>", ""),
-        ("</span>", ""),
-        ("```", ""),
-    ];
-    const CHARACTERS: [(&str, &str); 9] = [
-        ("&lt;", "<"),
-        ("&gt;", ">"),
-        ("&quot;", "\""),
-        ("&apos;", "'"),
-        ("&nbsp;", " "),
-        ("&ndash;", "\u{2013}"),
-        ("&mdash;", "\u{2014}"),
-        ("&minus;", "-"),
-        ("&hellip;", "..."),
-    ];
-    let mut text = without_attributes(text);
-    // A table and its rows end where a line does.
-    if text.contains("</TR>") || text.contains("</tr>") {
-        let ends = ["</TR>", "</tr>", "</TABLE>", "</table>", "<TABLE>", "<table>"];
-        let groups = ["<thead>", "</thead>", "<tbody>", "</tbody>"];
-        let plain = ends.iter().fold(text.into_owned(), |text, end| text.replace(end, "\n"));
-        let plain = groups.iter().fold(plain, |text, group| text.replace(group, ""));
-        // An empty line would end the table.
-        let lines: Vec<&str> = plain.lines().filter(|line| !line.trim().is_empty()).collect();
-        text = Cow::Owned(lines.join("\n") + "\n");
-    }
-    if text.contains('<') || text.contains("```") {
-        for (tag, instead) in TAGS {
-            if text.contains(tag) {
-                text = Cow::Owned(text.replace(tag, instead));
-            }
-        }
-    }
-    if !text.contains('&') {
-        return text;
-    }
-    for (name, instead) in CHARACTERS {
-        if text.contains(name) {
-            text = Cow::Owned(text.replace(name, instead));
-        }
-    }
-    if text.contains("&#") {
-        text = Cow::Owned(by_number(&text));
-    }
-    // Last, so that nothing is decoded twice.
-    match text.contains("&amp;") {
-        true => Cow::Owned(text.replace("&amp;", "&")),
-        false => text,
-    }
-}
-
 /// Markdown of which an editor made plain text: a `\\` before what would be a mark, and a person's words in bold as a line of
 /// their own.
 fn without_markdown(text: &str) -> Cow<'_, str> {
@@ -319,74 +245,6 @@ fn without_what_collected_it(line: Cow<'_, str>) -> Cow<'_, str> {
         Some(at) if at > 0 => Cow::Owned(line[at..].to_owned()),
         _ => line,
     }
-}
-
-/// The tags of a page's tables without what else stands in them: `<td>` of `<td class="right">`. A cell ends where its line does.
-fn without_attributes(text: &str) -> Cow<'_, str> {
-    const NAMES: [&str; 14] = [
-        "table", "thead", "tbody", "tr", "th", "td", "TABLE", "THEAD", "TBODY", "TR", "TH", "TD", "pre",
-        "span",
-    ];
-    let is_table = ["<td", "<TD"].iter().any(|tag| text.contains(tag));
-    if !is_table {
-        return Cow::Borrowed(text);
-    }
-    let mut plain = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once('<') {
-        plain.push_str(before);
-        plain.push('<');
-        rest = after;
-        let name = NAMES
-            .iter()
-            .find(|name| after.strip_prefix(**name).is_some_and(|rest| rest.starts_with([' ', '\n', '\t'])));
-        if let Some(name) = name
-            && let Some(end) = after.find('>').filter(|end| *end <= 500)
-        {
-            plain.push_str(name);
-            rest = &after[end..];
-        }
-    }
-    plain.push_str(rest);
-    // Between the cells of a row a page may have line ends.
-    if plain.contains("</td>\n") || plain.contains("</th>\n") {
-        let mut joined = String::with_capacity(plain.len());
-        for line in plain.lines() {
-            let line = line.trim();
-            joined.push_str(line);
-            if !["</td>", "</th>", "<tr>"].iter().any(|tag| line.ends_with(tag)) {
-                joined.push('\n');
-            }
-        }
-        plain = joined;
-    }
-    Cow::Owned(plain)
-}
-
-/// `&#8211;`, `&#x2013;`
-fn by_number(text: &str) -> String {
-    let mut plain = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once("&#") {
-        plain.push_str(before);
-        let number = |digits: &str| match digits.strip_prefix(['x', 'X']) {
-            Some(digits) => u32::from_str_radix(digits, 16).ok(),
-            None => digits.parse().ok(),
-        };
-        let end = after.bytes().take(8).position(|byte| byte == b';');
-        match end.and_then(|end| Some((end, char::from_u32(number(&after[..end])?)?))) {
-            Some((end, character)) => {
-                plain.push(character);
-                rest = &after[end + 1..];
-            }
-            None => {
-                plain.push_str("&#");
-                rest = after;
-            }
-        }
-    }
-    plain.push_str(rest);
-    plain
 }
 
 /// Where the lines of a text begin behind something that was put before each: a quote mark, a log's time, an indentation.
@@ -622,24 +480,6 @@ mod tests {
             undamaged(&format!("<pre>{}</pre>", PLAIN.replace('<', "&lt;"))).trim_end(),
             PLAIN.trim_end()
         );
-    }
-
-    #[test]
-    fn a_table_in_html_is_one_with_a_frame() {
-        let table =
-            "<TABLE BORDER=1><TR><TH>Id</TH><TH>Info</TH></TR><TR><TD>7</TD><TD>a &lt; b</TD></TR></TABLE>";
-        let plain = undamaged(table);
-        let lines: Vec<&str> = plain.lines().filter(|line| !line.is_empty()).collect();
-        assert_eq!(lines, ["| Id | Info |", "| 7 | a < b |"]);
-    }
-
-    #[test]
-    fn a_page_s_table_is_one_with_a_frame_whatever_stands_in_its_tags() {
-        let page = "<html><body>\n<table class=\"data\" id=\"list\">\n<thead>\n<tr>\n <th>Id</th>\n <th>Info</th>\n</tr></thead>\n\
-                    <tbody><tr class=\"odd\">\n<td class=\"right\">7</td>\n<td>a &lt; b</td></tr></tbody></table></body></html>\n";
-        let plain = undamaged(page);
-        let rows: Vec<&str> = plain.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
-        assert_eq!(rows, ["<html><body>", "| Id | Info |", "| 7 | a < b |", "</body></html>"]);
     }
 
     #[test]

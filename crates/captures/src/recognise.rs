@@ -12,7 +12,7 @@ use crate::rows::{MOST_ROWS, Tables};
 use crate::stretch::{Look, Stretch, is_title, stretches};
 use crate::table_kind::{TableKind, kind};
 use crate::{
-    clock, cluster_status, cut_status, deadlock_rows, error_log, events, group_members, json, latches, locks,
+    clock, cluster_status, counted, cut_status, deadlock_rows, error_log, events, group_members, json, latches, locks,
     log_lines, named, option_remarks, plain, sampled, server_version, slow_log, stacks, statement_report, status, sysstat, system,
     thread_pool, threads, transactions, tuner,
 };
@@ -212,7 +212,7 @@ fn read(name: &str, stretch: &Stretch, below: Option<&Stretch>, is_alone: bool) 
         Look::Other => {
             if let Some(stacks) = stacks::read(&stretch.text) {
                 let mut says =
-                    vec![format!("written by {}: {}", stacks.form, counted(stacks.threads as u64, "thread"))];
+                    vec![format!("written by {}: {}", stacks.form, several(stacks.threads as u64, "thread"))];
                 says.extend(sampled::sentence(&stacks.profile));
                 if stacks.form == "gdb backtrace"
                     && stacks.threads > 1
@@ -262,7 +262,7 @@ fn read(name: &str, stretch: &Stretch, below: Option<&Stretch>, is_alone: bool) 
     }
 }
 
-fn counted(number: u64, one: &str) -> String {
+fn several(number: u64, one: &str) -> String {
     format!("{number} {one}{}", if number == 1 { "" } else { "s" })
 }
 
@@ -327,6 +327,15 @@ fn table_parts(
         let mut also = Vec::new();
         let (kind, said) = match kind {
             TableKind::ProcessList => (Kind::ProcessList, Said::Threads(threads::others(&rows))),
+            TableKind::SessionCounts => {
+                let Some(counted) = counted::read(&rows) else { continue };
+                says.push(counted.says);
+                let Some(threads) = counted.threads else {
+                    parts.push(Part { says, ..part(Kind::ProcessList, time) });
+                    continue;
+                };
+                (Kind::ProcessList, Said::Threads(threads))
+            }
             TableKind::Transactions => {
                 (Kind::Transactions, Said::Transactions(transactions::transactions(&rows)))
             }
@@ -384,7 +393,7 @@ fn table_parts(
                 let mut sample = ServerSample::default();
                 (xa_recover::SOURCE.parse)(&rows, Answer::default(), &mut sample);
                 let prepared = sample.prepared_xa.value().cloned().unwrap_or_default();
-                says.push(counted(rows.len() as u64, "prepared transaction"));
+                says.push(several(rows.len() as u64, "prepared transaction"));
                 (Kind::PreparedXa, Said::PreparedXa(prepared))
             }
             TableKind::Named => {
@@ -451,15 +460,15 @@ fn table_parts(
         });
         let looks = part.moments.len() as u64;
         if sessions.is_none() && looks > 1 {
-            part.says.push(counted(looks, "reading"));
+            part.says.push(several(looks, "reading"));
         }
         let killed = part.moments.iter().rev().find_map(|moment| match moment.said.first() {
             Some(Said::Threads(threads)) => Some(threads::killed_sentence(threads)),
             _ => None,
         });
         part.says.extend(sessions.map(|sessions| match looks {
-            1 => counted(sessions, "session"),
-            _ => format!("{}, {} in the last", counted(looks, "look"), counted(sessions, "session")),
+            1 => several(sessions, "session"),
+            _ => format!("{}, {} in the last", several(looks, "look"), several(sessions, "session")),
         }));
         part.says.extend(killed.flatten());
     }
@@ -496,7 +505,7 @@ fn named_part(part: Part, readings: Vec<spindoctor_model::mysql::NamedValues>) -
         true => Vec::new(),
         false => {
             let says =
-                (moments.len() > 1).then(|| counted(moments.len() as u64, "reading")).into_iter().collect();
+                (moments.len() > 1).then(|| several(moments.len() as u64, "reading")).into_iter().collect();
             vec![Part { kind, version, moments, says, ..part }]
         }
     }

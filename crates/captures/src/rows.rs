@@ -4,6 +4,7 @@
 
 use spindoctor_collect::mysql::Rows;
 
+use crate::counted;
 use crate::heads::is_number;
 use crate::table_kind::{TableKind, kind};
 
@@ -126,13 +127,14 @@ impl Tables {
             };
             match is_name(name) {
                 true => is_process_list(name) || is_of_locks(name) || is_in_place(),
-                false => is_of_locks_with_blanks(name) && is_in_place(),
+                false => (is_of_locks_with_blanks(name) || counted::is_aggregate(name)) && is_in_place(),
             }
         });
         match field {
             Some((name, value)) => {
                 let name = name.trim();
-                let name = joined_name(name).unwrap_or_else(|| name.to_ascii_lowercase());
+                let joined = joined_name(name).filter(|_| !counted::is_aggregate(name));
+                let name = joined.unwrap_or_else(|| name.to_ascii_lowercase());
                 let at = match self.columns.iter().position(|column| *column == name) {
                     Some(at) => at,
                     None if self.columns.len() < MOST_COLUMNS => {
@@ -385,6 +387,7 @@ fn header(line: &str) -> Option<(Form, Vec<String>)> {
         let names: Vec<String> = cells.into_iter().enumerate().map(named).collect();
         match names.iter().all(|name| is_name(name)) {
             true => kind(&names).is_some().then_some(names),
+            false if counted::is_list(&names) => Some(names),
             false => without_blanks(&names),
         }
     };

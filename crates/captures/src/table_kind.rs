@@ -1,5 +1,6 @@
 //! What a result set is, by the names of its columns.
 
+use crate::counted;
 use crate::group_members;
 use crate::locks;
 use crate::thread_pool::{self, ThreadPoolTable};
@@ -33,6 +34,8 @@ const OF_ROW_LOCKS: [&str; 8] = [
 pub(crate) enum TableKind {
     /// Who is connected.
     ProcessList,
+    /// How many sessions are in each state, or of each user.
+    SessionCounts,
     /// Names and values.
     Named,
     /// `SHOW REPLICA STATUS`
@@ -112,6 +115,8 @@ pub(crate) fn kind(columns: &[String]) -> Option<TableKind> {
         Some(TableKind::MetadataLocks)
     } else if has("type") && has("name") && has("status") && columns.len() == 3 {
         Some(TableKind::Status)
+    } else if counted::is_list(columns) {
+        Some(TableKind::SessionCounts)
     } else if any(&["id", "processlist_id"])
         && any(&["info", "state", "command", "processlist_command", "processlist_state"])
         || has("time") && any(&["user", "state", "info", "command"])

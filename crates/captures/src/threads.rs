@@ -76,7 +76,7 @@ pub(crate) fn killed_sentence(threads: &[ServerThread]) -> Option<String> {
 
 /// Beginnings of states of threads that rest, in lower case, of which a list without users and commands says nothing else: the event
 /// scheduler (sql/event_queue.cc), replication (sql/rpl_replica.cc, sql/rpl_rli_pdb.cc) and who sends a binary log (sql/rpl_source.cc).
-const RESTING: [&str; 11] = [
+const RESTING: [&str; 12] = [
     "waiting on empty queue",
     "waiting for next activation",
     "waiting for master to send event",
@@ -88,7 +88,11 @@ const RESTING: [&str; 11] = [
     "master has sent all binlog",
     "source has sent all binlog",
     "has sent all binlog",
+    "has read all relay log",
 ];
+
+/// Fewer letters of a state that was cut may be the beginning of another: `Waiting for master to` is none.
+const LEAST_OF_STATE: usize = 20;
 
 /// The threads of one list, without the session that made it.
 pub(crate) fn others(rows: &Rows) -> Vec<ServerThread> {
@@ -141,7 +145,9 @@ pub fn threads(rows: &Rows) -> Vec<ServerThread> {
         if thread.command.is_empty() && thread.is_connection {
             // A list made shorter: who has a state or a statement is at work.
             let state = thread.state.to_ascii_lowercase();
-            let rests = RESTING.iter().any(|begins| state.starts_with(begins));
+            // A tool may have cut the state.
+            let is_cut = |whole: &str| state.len() >= LEAST_OF_STATE && whole.starts_with(state.as_str());
+            let rests = RESTING.iter().any(|begins| state.starts_with(begins) || is_cut(begins));
             let works = thread.statement.is_some() || !state.is_empty();
             thread.command = match () {
                 () if rests => "Daemon",

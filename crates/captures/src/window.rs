@@ -143,6 +143,16 @@ fn readings<'p>(parts: &[&'p Part], start: Option<DateTime>) -> BTreeMap<&'stati
             // A process list has more than the status's list of transactions, variables more than an option file.
             "threads" if has(|said| matches!(said, Said::Threads(_))) => {
                 all.retain(|(_, said)| matches!(said, Said::Threads(_)));
+                // Sessions that a query counted are those of a list, without their connections.
+                let are_named = |said: &Said| match said {
+                    Said::Threads(threads) => {
+                        threads.is_empty() || threads.iter().any(|thread| thread.connection_id.is_some())
+                    }
+                    _ => false,
+                };
+                if all.iter().any(|(_, said)| are_named(said)) {
+                    all.retain(|(_, said)| are_named(said));
+                }
             }
             "row_lock_waits" => lock_owners::without_the_same_waits(all),
             "variables" => {
