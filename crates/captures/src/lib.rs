@@ -63,6 +63,7 @@ mod start_errors;
 mod statement_report;
 mod status;
 mod stretch;
+mod sys_session;
 mod sysstat;
 mod system;
 mod table_kind;

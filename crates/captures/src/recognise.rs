@@ -13,7 +13,8 @@ use crate::stretch::{Look, Stretch, is_title, stretches};
 use crate::table_kind::{TableKind, kind};
 use crate::{
     clock, cluster_status, counted, cut_status, deadlock_rows, error_log, events, group_members, json, latches, locks,
-    log_lines, named, option_remarks, plain, sampled, server_version, slow_log, stacks, statement_report, status, sysstat, system,
+    log_lines, named, option_remarks, plain, sampled, server_version, slow_log, stacks,
+    statement_report, status, sys_session, sysstat, system,
     thread_pool, threads, transactions, tuner,
 };
 
@@ -326,7 +327,12 @@ fn table_parts(
         let mut says = Vec::new();
         let mut also = Vec::new();
         let (kind, said) = match kind {
-            TableKind::ProcessList => (Kind::ProcessList, Said::Threads(threads::others(&rows))),
+            TableKind::ProcessList => {
+                says.extend(sys_session::sentences(&rows));
+                let open = sys_session::transactions(&rows);
+                also.extend((!open.is_empty()).then_some(Said::Transactions(open)));
+                (Kind::ProcessList, Said::Threads(threads::others(&rows)))
+            }
             TableKind::SessionCounts => {
                 let Some(counted) = counted::read(&rows) else { continue };
                 says.push(counted.says);

@@ -117,8 +117,8 @@ pub(crate) fn kind(columns: &[String]) -> Option<TableKind> {
         Some(TableKind::Status)
     } else if counted::is_list(columns) {
         Some(TableKind::SessionCounts)
-    } else if any(&["id", "processlist_id"])
-        && any(&["info", "state", "command", "processlist_command", "processlist_state"])
+    } else if any(&["id", "processlist_id", "conn_id"])
+        && any(&["info", "state", "command", "current_statement", "processlist_command", "processlist_state"])
         || has("time") && any(&["user", "state", "info", "command"])
     {
         Some(TableKind::ProcessList)

@@ -7,7 +7,7 @@ use spindoctor_collect::source::Answer;
 use spindoctor_model::ServerSample;
 use spindoctor_model::mysql::ServerThread;
 
-use crate::locks;
+use crate::{locks, sys_session};
 
 /// Characters of a statement that are kept: as many as of a live server's.
 const LONGEST: usize = 1_280;
@@ -38,7 +38,8 @@ const STATEMENT_NAMES: [&str; 8] = [
     "digest_text",
     "query_signature_text",
 ];
-const TIME_NAMES: [&str; 6] = ["time_s", "time_seconds", "duration_s", "duration", "elapsed", "seconds"];
+const TIME_NAMES: [&str; 7] =
+    ["time_s", "time_seconds", "duration_s", "duration", "elapsed", "seconds", "statement_latency"];
 
 /// Gives the first of these columns that there is a name that no column has.
 fn rename_first(names: &mut [String], others: &[&str], plain: &str) {
@@ -115,6 +116,10 @@ pub fn threads(rows: &Rows) -> Vec<ServerThread> {
     if !has_id {
         names.push("id".to_owned());
     }
+    let has_accounts = sys_session::is_of_sys(columns) && !names.iter().any(|name| name == "host");
+    if has_accounts {
+        names.push("host".to_owned());
+    }
     let cells = |(at, row): (usize, spindoctor_collect::mysql::rows::Row<'_>)| {
         let mut cells: Vec<Option<String>> = columns
             .iter()
@@ -122,7 +127,12 @@ pub fn threads(rows: &Rows) -> Vec<ServerThread> {
             .map(|(column, name)| {
                 let cell = row.text(column)?;
                 // innotop writes a clock: `01:12`.
-                let seconds = locks::clock(cell).filter(|_| name == "time" && cell.contains(':'));
+                let seconds = match (name.as_str(), column.as_str()) {
+                    ("time", "statement_latency") => sys_session::latency(cell),
+                    ("time", _) => locks::clock(cell).filter(|_| cell.contains(':')),
+                    ("user", _) if has_accounts => return Some(sys_session::account(cell).0.to_owned()),
+                    _ => None,
+                };
                 Some(seconds.map_or_else(|| cell.to_owned(), |seconds| format!("{seconds:.0}")))
             })
             .collect();
@@ -130,9 +140,13 @@ pub fn threads(rows: &Rows) -> Vec<ServerThread> {
             // Nobody is killed by it: a list without ids is one that somebody made shorter.
             cells.push(Some((at + 1).to_string()));
         }
+        if has_accounts {
+            cells.push(row.text("user").map(|user| sys_session::account(user).1.to_owned()));
+        }
         cells
     };
     let internal_ids = internal_ids(rows);
+    let last_statements: BTreeMap<u64, String> = sys_session::last_statements(rows).collect();
     let cells = rows.iter().enumerate().map(cells).collect();
     let rows = Rows::new(names, cells);
     let mut sample = ServerSample::default();
@@ -158,6 +172,7 @@ pub fn threads(rows: &Rows) -> Vec<ServerThread> {
         }
         let internal_id = thread.connection_id.and_then(|id| internal_ids.get(&id).copied());
         thread.internal_id = thread.internal_id.or(internal_id);
+        thread.last_statement = thread.connection_id.and_then(|id| last_statements.get(&id).cloned());
         if thread.command == "Killed" && thread.state.is_empty() && thread.statement.is_none() {
             // It runs nothing: it is on its way out.
             "killed".clone_into(&mut thread.state);
@@ -234,13 +249,14 @@ fn is_applier_held_up(thread: &ServerThread) -> bool {
 
 /// True for the session that made the list.
 fn is_own(thread: &ServerThread) -> bool {
-    let statement =
-        thread.statement.as_deref().unwrap_or_default().trim_end_matches([';', ' ']).to_ascii_lowercase();
+    let statement = thread.statement.as_deref().unwrap_or_default();
+    let statement = statement.trim_end_matches([';', ' ']).replace('`', "").to_ascii_lowercase();
+    let of_sys = ["sys.session", "sys.processlist", "sys.x$"];
     let asks = matches!(statement.as_str(), "show processlist" | "show full processlist")
         || statement.starts_with("show engine innodb status")
         || statement.starts_with("select")
-            && statement.contains("processlist")
-            && statement.contains("_schema");
+            && (statement.contains("processlist") && statement.contains("_schema")
+                || of_sys.iter().any(|list| statement.contains(list)));
     asks && thread.time_s < 1.0
 }
 

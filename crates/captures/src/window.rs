@@ -106,9 +106,10 @@ fn readings<'p>(parts: &[&'p Part], start: Option<DateTime>) -> BTreeMap<&'stati
     let mut readings: BTreeMap<&'static str, Vec<Timed<'p>>> = BTreeMap::new();
     // In order of time, where the names give none: innodbstatus1 stands before innodbstatus2.
     let mut first_uptime = None;
-    // Sessions and transactions that a list of locks names are few of those that other documents have.
+    // Sessions and transactions that a list of locks names are few of those that other documents have, and of transactions that stand
+    // in a list of sessions less is known.
     let is_second = |part: &Part, said: &Said| {
-        matches!(part.kind, Kind::LockWaits | Kind::MetadataLocks)
+        matches!(part.kind, Kind::LockWaits | Kind::MetadataLocks | Kind::ProcessList)
             && matches!(said, Said::SomeThreads(_) | Said::Transactions(_))
     };
     let all = |part: &'p Part| part.moments.iter().flat_map(|moment| &moment.said);

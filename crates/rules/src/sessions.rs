@@ -178,7 +178,9 @@ pub(crate) fn transaction(sample: &ServerSample, connection_id: u64) -> Option<&
 
 /// Ending that connection, with what rolling its transaction back means; whether that frees anybody [`crate::killing`] says.
 pub(crate) fn ending(sample: &ServerSample, connection_id: u64, why: &str) -> Remedy {
-    let modified = transaction(sample, connection_id).map(|t| t.rows_modified);
+    let open = transaction(sample, connection_id);
+    // performance_schema has neither the id of a transaction nor what it has changed.
+    let modified = open.filter(|open| !open.id.is_empty() || open.rows_modified > 0).map(|open| open.rows_modified);
     let is_scheduled =
         session(sample, connection_id).is_some_and(|thread| killing::is_scheduled(&thread.user));
     let again = if is_scheduled {
@@ -195,7 +197,7 @@ pub(crate) fn ending(sample: &ServerSample, connection_id: u64, why: &str) -> Re
             "Its transaction is rolled back: {}. That takes about as long as the changes did; its locks are kept until it ends.",
             number::counted(rows, "changed row", "changed rows")
         ),
-        None if sample.transactions.value().is_some() => {
+        None if open.is_none() && sample.transactions.value().is_some() => {
             "Nothing is rolled back: it has no open transaction in InnoDB.".into()
         }
         None => "Its open transaction is rolled back, which takes about as long as its changes took.".into(),
