@@ -28,6 +28,7 @@ mod headless;
 mod heads;
 mod hints;
 mod innotop;
+mod intervals;
 mod json;
 mod kernel_log;
 mod labelled;

@@ -1,6 +1,5 @@
 //! `SHOW GLOBAL STATUS`, `SHOW GLOBAL VARIABLES` and option files: names with values.
 
-use spindoctor_collect::mysql::Rows;
 use spindoctor_collect::mysql::option_file::{Line, parse};
 use spindoctor_model::ServerVersion;
 use spindoctor_model::mysql::NamedValues;
@@ -118,16 +117,6 @@ pub(crate) fn kind(values: &NamedValues) -> NamedKind {
     }
 }
 
-/// The values of a result set.
-pub(crate) fn of_rows(rows: &Rows) -> NamedValues {
-    rows.iter()
-        .filter_map(|row| {
-            let value = row.text("value").or_else(|| row.text("variable_value")).unwrap_or_default();
-            Some((row.text("variable_name")?.to_owned(), value.to_owned()))
-        })
-        .collect()
-}
-
 /// A name and its values, parted by tabs or blanks: `Uptime  4711`, and with `--defer` of pt-summary `Uptime 4711 4721`.
 pub(crate) fn pair(line: &str) -> Option<(&str, Vec<&str>)> {
     let name_end = line.find(['\t', ' ']).unwrap_or(line.len());
@@ -155,98 +144,6 @@ pub(crate) fn pair(line: &str) -> Option<(&str, Vec<&str>)> {
             let is_value = |value: &&str| value.len() <= 80 && !value.ends_with([',', '.', ':']);
             (values.len() <= 40 && values.iter().all(is_value)).then_some((name, values))
         }
-    }
-}
-
-/// Lists of one or more readings, of lines without a head: a name that comes again begins another reading, and further
-/// columns are further readings.
-pub(crate) fn of_pairs(text: &str) -> Vec<NamedValues> {
-    let mut readings: Vec<Vec<NamedValues>> = vec![Vec::new()];
-    for line in text.lines() {
-        let Some((name, values)) = pair(line) else { continue };
-        let again = readings
-            .last()
-            .and_then(|columns| columns.first())
-            .is_some_and(|first| first.text(name).is_some());
-        if again {
-            readings.push(Vec::new());
-        }
-        let Some(columns) = readings.last_mut() else { continue };
-        let is_number = |value: &&str| value.parse::<f64>().is_ok();
-        // A value of several words is one value, or the same in each of two readings.
-        let halves = values.split_at(values.len() / 2);
-        let values: Vec<String> = match values.len() {
-            0 | 1 => values.iter().map(|value| (*value).to_owned()).collect(),
-            _ if values.iter().all(is_number) => values.iter().map(|value| (*value).to_owned()).collect(),
-            count if count % 2 == 0 && halves.0 == halves.1 => vec![halves.0.join(" "); 2],
-            _ => vec![values.join(" ")],
-        };
-        for (at, value) in values.iter().enumerate() {
-            if columns.len() <= at {
-                columns.push(NamedValues::default());
-            }
-            columns[at].insert(name, value.as_str());
-        }
-        if values.is_empty() {
-            if columns.is_empty() {
-                columns.push(NamedValues::default());
-            }
-            columns[0].insert(name, "");
-        }
-    }
-    let mut all: Vec<NamedValues> = readings.into_iter().flat_map(absolute).collect();
-    all.retain(|values| values.len() > 1);
-    all
-}
-
-/// Further columns are readings, or what was added since the one before (`mysqladmin --relative`, pt-mext): then `Uptime`
-/// gets smaller.
-fn absolute(mut columns: Vec<NamedValues>) -> Vec<NamedValues> {
-    let uptime = |values: &NamedValues| values.number("uptime");
-    let is_relative = match (columns.first().and_then(uptime), columns.get(1).and_then(uptime)) {
-        (Some(first), Some(second)) => second < first,
-        _ => columns.len() > 2,
-    };
-    if is_relative {
-        sum_up(&mut columns.iter_mut().collect::<Vec<_>>());
-    }
-    columns
-}
-
-/// Each reading as the sum of those before and itself.
-fn sum_up(readings: &mut [&mut NamedValues]) {
-    for at in 1..readings.len() {
-        let sums: NamedValues = readings[at]
-            .iter()
-            .filter_map(|(name, _)| {
-                let sum = readings[at - 1].number(name)? + readings[at].number(name)?;
-                Some((name.to_owned(), format!("{sum}")))
-            })
-            .collect();
-        *readings[at] = sums;
-    }
-}
-
-/// Readings one below the other of which those behind the first are differences (`mysqladmin extended-status -r -i 10`), as the readings
-/// that they are differences of.
-pub(crate) fn without_differences(readings: &mut [&mut NamedValues]) {
-    let [first, behind @ ..] = &readings[..] else { return };
-    let intervals: Vec<Option<f64>> = behind.iter().map(|values| values.number("uptime")).collect();
-    let are_short = intervals.iter().all(|s| {
-        s.zip(first.number("uptime"))
-            .is_some_and(|(s, first)| s > 0.0 && s <= LONGEST_INTERVAL_S && s < first)
-    });
-    // A server that was started again counts from nothing, too: but no count of its is below nothing, it has had a connection, and its
-    // second reading is older than its first.
-    let is_no_start = || {
-        intervals.len() > 1 && intervals.windows(2).all(|two| two[0] == two[1])
-            || behind.iter().any(|values| {
-                values.number("max_used_connections") == Some(0.0)
-                    || values.iter().any(|(_, value)| value.starts_with('-') && value.parse::<f64>().is_ok())
-            })
-    };
-    if !behind.is_empty() && are_short && is_no_start() {
-        sum_up(readings);
     }
 }
 
@@ -432,12 +329,10 @@ pub(crate) fn sized(value: &str) -> String {
 /// `GiB`, letters.
 const LONGEST_UNIT: usize = 3;
 
-/// The most seconds between two readings that somebody has printed as differences. By judgement.
-const LONGEST_INTERVAL_S: f64 = 600.0;
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::intervals::of_pairs;
 
     #[test]
     fn a_size_ends_in_any_character() {
@@ -456,20 +351,6 @@ mod tests {
         let variables = of_pairs("autocommit\tON\nback_log\t50\nversion\t5.5.20-log\n");
         assert_eq!(kind(&variables[0]), NamedKind::Variables);
         assert_eq!(version(&variables[0]).map(|v| v.to_string()).as_deref(), Some("MySQL 5.5.20"));
-    }
-
-    #[test]
-    fn readings_that_follow_each_other_are_several() {
-        let two = of_pairs("Com_select 7 9\nUptime 100 110\n");
-        assert_eq!(two.len(), 2);
-        assert_eq!(two[1].number("uptime"), Some(110.0));
-        let relative = of_pairs("Com_select 7 2 1\nUptime 100 10 10\n");
-        assert_eq!(
-            (relative[2].number("com_select"), relative[2].number("uptime")),
-            (Some(10.0), Some(120.0))
-        );
-        let again = of_pairs("Com_select\t7\nUptime\t100\nCom_select\t8\nUptime\t101\n");
-        assert_eq!(again.len(), 2);
     }
 
     #[test]

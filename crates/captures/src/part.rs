@@ -119,6 +119,8 @@ pub struct Part {
 pub struct Moment {
     /// When, by the server's clock, where the text says so.
     pub time: Option<DateTime>,
+    /// Seconds since the first moment of its document, where that says so and no time.
+    pub after_s: Option<f64>,
     /// What it says.
     pub said: Vec<Said>,
 }

@@ -12,9 +12,9 @@ use crate::rows::{MOST_ROWS, Tables};
 use crate::stretch::{Look, Stretch, is_title, stretches};
 use crate::table_kind::{TableKind, kind};
 use crate::{
-    clock, cluster_status, counted, cut_status, deadlock_rows, error_log, events, group_members, json, latches, locks,
-    log_lines, named, option_remarks, plain, sampled, server_version, slow_log, stacks,
-    statement_report, status, sys_session, sysstat, system,
+    clock, cluster_status, counted, cut_status, deadlock_rows, error_log, events, group_members,
+    intervals, json, latches, locks, log_lines, named, option_remarks, plain, sampled, server_version,
+    slow_log, stacks, statement_report, status, sys_session, sysstat, system,
     thread_pool, threads, transactions, tuner,
 };
 
@@ -40,9 +40,10 @@ pub fn recognise(name: &str, text: &str) -> Vec<Part> {
 /// The documents of a text that is none of sysstat's in JSON and has no cluster's status in it.
 fn documents(name: &str, text: &str) -> Vec<Part> {
     if let Some(sets) = json::json(text) {
-        let parts =
+        let mut parts =
             table_parts(name, 1, text.lines().count(), sets.into_iter().map(|rows| (None, rows)).collect());
         if !parts.is_empty() {
+            intervals::settle(&mut parts, "");
             return parts;
         }
     }
@@ -70,6 +71,7 @@ fn documents(name: &str, text: &str) -> Vec<Part> {
     parts.retain(|part| part.kind != Kind::Unknown || !known || part.lines > ASIDE);
     parts.truncate(MOST_PARTS);
     cut_status::with_waits_of_log(&mut parts);
+    intervals::settle(&mut parts, &text);
     for part in &mut parts {
         part.version = part.version.or(version);
     }
@@ -88,7 +90,7 @@ fn with_cluster(name: &str, cluster: cluster_status::ClusterStatus) -> Vec<Part>
         time: None,
         version: None,
         says: cluster.says,
-        moments: vec![Moment { time: None, said }],
+        moments: vec![Moment { said, ..Moment::default() }],
         begins: String::new(),
     };
     let others = match cluster.rest.trim() {
@@ -163,14 +165,14 @@ fn read(name: &str, stretch: &Stretch, below: Option<&Stretch>, is_alone: bool) 
             }
             parts
         }
-        Look::Pairs => named_part(part(Kind::GlobalStatus), named::of_pairs(&stretch.text)),
+        Look::Pairs => named_part(part(Kind::GlobalStatus), intervals::of_pairs(&stretch.text)),
         Look::Options => {
             let options = named::options(&stretch.text);
             let mut says = Vec::new();
             if !options.includes.is_empty() {
                 says.push(format!("it includes what was not given: {}", options.includes.join(", ")));
             }
-            let moment = Moment { time: None, said: vec![Said::Options(options.values)] };
+            let moment = Moment { said: vec![Said::Options(options.values)], ..Moment::default() };
             vec![Part { says, moments: vec![moment], ..part(Kind::OptionFile) }]
         }
         Look::Log => {
@@ -182,7 +184,7 @@ fn read(name: &str, stretch: &Stretch, below: Option<&Stretch>, is_alone: bool) 
                 says.extend(events::sentences(status));
             }
             let troubles = (!log.troubles.is_empty())
-                .then(|| Moment { time: None, said: vec![Said::Troubles(log.troubles)] });
+                .then(|| Moment { said: vec![Said::Troubles(log.troubles)], ..Moment::default() });
             let moments = waits.into_iter().chain(troubles).collect();
             vec![Part { time: log.time, version: log.version, says, moments, ..part(Kind::ErrorLog) }]
         }
@@ -199,7 +201,7 @@ fn read(name: &str, stretch: &Stretch, below: Option<&Stretch>, is_alone: bool) 
         Look::Tuner => vec![Part { says: tuner::read(&stretch.text), ..part(Kind::Tuner) }],
         Look::Deadlocks => match deadlock_rows::read(&stretch.text) {
             Some(deadlock_rows::Deadlocks { says, trouble }) => {
-                let moment = Moment { time: None, said: vec![Said::Troubles(vec![trouble])] };
+                let moment = Moment { said: vec![Said::Troubles(vec![trouble])], ..Moment::default() };
                 vec![Part { says: vec![says], moments: vec![moment], ..part(Kind::Deadlocks) }]
             }
             None => unknown(part(Kind::Unknown), &stretch.text),
@@ -207,7 +209,7 @@ fn read(name: &str, stretch: &Stretch, below: Option<&Stretch>, is_alone: bool) 
         Look::System => {
             let system::SystemText { says, troubles } = system::read(&stretch.text);
             let moment =
-                (!troubles.is_empty()).then(|| Moment { time: None, said: vec![Said::Troubles(troubles)] });
+                (!troubles.is_empty()).then(|| Moment { said: vec![Said::Troubles(troubles)], ..Moment::default() });
             vec![Part { says, moments: moment.into_iter().collect(), ..part(Kind::System) }]
         }
         Look::Other => {
@@ -240,11 +242,11 @@ fn read(name: &str, stretch: &Stretch, below: Option<&Stretch>, is_alone: bool) 
                     let said = vec![Said::Troubles(vec![trouble]), Said::Stacks(Box::new(stacks))];
                     return vec![Part {
                         says,
-                        moments: vec![Moment { time: None, said }],
+                        moments: vec![Moment { said, ..Moment::default() }],
                         ..part(Kind::Stacks)
                     }];
                 }
-                let moment = Moment { time: None, said: vec![Said::Stacks(Box::new(stacks))] };
+                let moment = Moment { said: vec![Said::Stacks(Box::new(stacks))], ..Moment::default() };
                 return vec![Part { says, moments: vec![moment], ..part(Kind::Stacks) }];
             }
             let is_aside = |line: &str| {
@@ -290,7 +292,7 @@ fn status_moment(text: &str, time: Option<DateTime>) -> Option<Moment> {
     if !read.waits.is_empty() {
         said.push(Said::LockWaits(read.waits));
     }
-    Some(Moment { time, said })
+    Some(Moment { time, said, ..Moment::default() })
 }
 
 /// Result sets of the same kind that follow each other are one document with several readings.
@@ -326,6 +328,7 @@ fn table_parts(
         let mut version = None;
         let mut says = Vec::new();
         let mut also = Vec::new();
+        let mut earlier: Vec<Moment> = Vec::new();
         let (kind, said) = match kind {
             TableKind::ProcessList => {
                 says.extend(sys_session::sentences(&rows));
@@ -362,7 +365,7 @@ fn table_parts(
                 let said = vec![Said::LockWaits(waits), Said::Transactions(transactions)];
                 parts.push(Part {
                     says,
-                    moments: vec![Moment { time, said }],
+                    moments: vec![Moment { time, said, ..Moment::default() }],
                     ..part(Kind::LockWaits, time)
                 });
                 continue;
@@ -370,7 +373,7 @@ fn table_parts(
             TableKind::TableLockWaits => {
                 let (locks, threads) = locks::table_lock_waits(&rows);
                 let said = vec![Said::MetadataLocks(locks), Said::SomeThreads(threads)];
-                parts.push(Part { moments: vec![Moment { time, said }], ..part(Kind::MetadataLocks, time) });
+                parts.push(Part { moments: vec![Moment { time, said, ..Moment::default() }], ..part(Kind::MetadataLocks, time) });
                 continue;
             }
             TableKind::MetadataLocks => {
@@ -403,7 +406,8 @@ fn table_parts(
                 (Kind::PreparedXa, Said::PreparedXa(prepared))
             }
             TableKind::Named => {
-                let values = named::of_rows(&rows);
+                let mut readings = intervals::of_rows(&rows);
+                let Some(values) = readings.pop() else { continue };
                 if values.number("proxysql_uptime").is_some() {
                     let says =
                         vec!["it is of ProxySQL, not of a server: nothing is diagnosed by it".to_owned()];
@@ -412,7 +416,11 @@ fn table_parts(
                 }
                 version = named::version(&values);
                 match named::kind(&values) {
-                    named::NamedKind::Status => (Kind::GlobalStatus, Said::Status(values)),
+                    named::NamedKind::Status => {
+                        let said = readings.into_iter().map(|values| vec![Said::Status(values)]);
+                        earlier = said.map(|said| Moment { time, said, ..Moment::default() }).collect();
+                        (Kind::GlobalStatus, Said::Status(values))
+                    }
                     named::NamedKind::Variables => (Kind::GlobalVariables, Said::Variables(values)),
                 }
             }
@@ -446,18 +454,15 @@ fn table_parts(
             },
         };
         also.insert(0, said);
-        let moment = Moment { time, said: also };
+        earlier.push(Moment { time, said: also, ..Moment::default() });
         match parts.last_mut().filter(|part| part.kind == kind) {
             Some(part) => {
-                part.moments.push(moment);
+                part.moments.extend(earlier);
                 says.retain(|sentence| !part.says.contains(sentence));
                 part.says.extend(says);
             }
-            None => parts.push(Part { version, says, moments: vec![moment], ..part(kind, time) }),
+            None => parts.push(Part { version, says, moments: earlier, ..part(kind, time) }),
         }
-    }
-    for part in parts.iter_mut().filter(|part| part.kind == Kind::GlobalStatus) {
-        absolute(&mut part.moments);
     }
     for part in &mut parts {
         let sessions = part.moments.iter().rev().find_map(|moment| match moment.said.first() {
@@ -481,18 +486,10 @@ fn table_parts(
     parts
 }
 
-/// Readings of the status that are differences as what they are differences of.
-fn absolute(moments: &mut [Moment]) {
-    let said = moments.iter_mut().flat_map(|moment| &mut moment.said);
-    let mut readings: Vec<_> =
-        said.filter_map(|said| if let Said::Status(values) = said { Some(values) } else { None }).collect();
-    named::without_differences(&mut readings);
-}
-
 fn named_part(part: Part, readings: Vec<spindoctor_model::mysql::NamedValues>) -> Vec<Part> {
     let mut version: Option<ServerVersion> = None;
     let mut kind = Kind::GlobalStatus;
-    let mut moments: Vec<Moment> = readings
+    let moments: Vec<Moment> = readings
         .into_iter()
         .map(|values| {
             version = version.or_else(|| named::version(&values));
@@ -503,10 +500,9 @@ fn named_part(part: Part, readings: Vec<spindoctor_model::mysql::NamedValues>) -
                     Said::Variables(values)
                 }
             };
-            Moment { time: None, said: vec![said] }
+            Moment { said: vec![said], ..Moment::default() }
         })
         .collect();
-    absolute(&mut moments);
     match moments.is_empty() {
         true => Vec::new(),
         false => {

@@ -120,6 +120,7 @@ fn readings<'p>(parts: &[&'p Part], start: Option<DateTime>) -> BTreeMap<&'stati
     for part in parts {
         for moment in &part.moments {
             let at_s = moment.time.or(part.time).zip(start).map(|(time, start)| clock::seconds(start, time));
+            let at_s = at_s.or(moment.after_s);
             for said in &moment.said {
                 let Some(place) =
                     place(said).filter(|place| !(is_second(part, said) && first.contains(place)))
