@@ -12,6 +12,7 @@
 
 mod blanks;
 mod boxes;
+mod busy_threads;
 mod client_errors;
 mod cluster_status;
 mod collections;

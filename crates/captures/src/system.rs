@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use spindoctor_model::{LoggedTrouble, TroubleKind};
 
-use crate::{memory_left, sysstat};
+use crate::{busy_threads, memory_left, sysstat};
 
 /// Swapped in from this on sessions wait for it: 25 pages a second, KiB/s (vmstat's unit). By judgement.
 const SWAPS_IN_KIB_PER_S: f64 = 100.0;
@@ -223,8 +223,10 @@ fn top(text: &str, found: &mut SystemText) {
             *used.entry(name).or_default() += percent;
         }
     }
+    let is_of_threads = busy_threads::is_list(text, &rows);
     let is_server = |name: &str| {
         ["mysqld", "mariadbd"].iter().any(|server| name.trim_start_matches('/').ends_with(server))
+            || is_of_threads && busy_threads::is_of_server(name)
     };
     let server: f64 = used.iter().filter(|(name, _)| is_server(name)).map(|(_, percent)| percent).sum();
     let other = used.iter().filter(|(name, _)| !is_server(name)).max_by(|a, b| a.1.total_cmp(b.1));
