@@ -67,6 +67,7 @@ pub(crate) fn read(text: &str) -> SystemText {
     cpu_stat(text, &mut found);
     sysstat::read(text, &mut found);
     memory_left::read(text, &mut found);
+    busy_threads::read(text, &mut found);
     found
 }
 
@@ -203,6 +204,14 @@ fn idle_percent(line: &str) -> Option<(f64, f64)> {
     Some((of("id")?, of("wa").unwrap_or(0.0)))
 }
 
+/// The processes or threads of the last list of `top`, or of `ps`, by the names of its columns.
+pub(crate) fn processes(text: &str) -> Option<Vec<BTreeMap<&str, &str>>> {
+    let is_head = |words: &[&str]| {
+        words.first() == Some(&"PID") && words.contains(&"%CPU") && words.contains(&"COMMAND")
+    };
+    tables(text, is_head).pop()
+}
+
 /// `top - 14:02:11 up ...`, `%Cpu(s): 94.2 us,  4.9 sy, ..., 0.6 id, ...`, and a row a process.
 fn top(text: &str, found: &mut SystemText) {
     let cpus = text.lines().filter_map(idle_percent).next_back();
@@ -211,10 +220,7 @@ fn top(text: &str, found: &mut SystemText) {
             format!("Threads wait for a disk, and the CPUs do nothing else in {waiting:.0} % of the time");
         found.add("top", None, sentence);
     }
-    let is_head = |words: &[&str]| {
-        words.first() == Some(&"PID") && words.contains(&"%CPU") && words.contains(&"COMMAND")
-    };
-    let Some(rows) = tables(text, is_head).pop() else { return };
+    let Some(rows) = processes(text) else { return };
     let mut used: BTreeMap<&str, f64> = BTreeMap::new();
     for row in &rows {
         let is_process = row.get("COMMAND").is_some_and(|name| name.parse::<f64>().is_err());

@@ -16,6 +16,9 @@ mod tables;
 
 use spindoctor_model::stack::Profile;
 
+pub(crate) use perf::is_server_thread;
+pub(crate) use tables::is_server as is_server_program;
+
 /// Stacks as a text has them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CapturedStacks {

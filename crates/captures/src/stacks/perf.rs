@@ -80,7 +80,7 @@ fn is_of_server(who: &Who, places: &[Place]) -> bool {
 }
 
 /// The names of the servers' threads, as the kernel knows them (MySQL since 8.0.26 names all).
-pub(super) fn is_server_thread(name: &str) -> bool {
+pub(crate) fn is_server_thread(name: &str) -> bool {
     let begins = [
         "ib_",
         "xpl_",

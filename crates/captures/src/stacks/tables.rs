@@ -269,6 +269,6 @@ pub(super) fn base_name(path: &str) -> &str {
 }
 
 /// The program of a server.
-pub(super) fn is_server(program: &str) -> bool {
+pub(crate) fn is_server(program: &str) -> bool {
     ["mysqld", "mariadbd", "mysqld-debug", "mysqld_debug", "mysqld.bin"].contains(&program)
 }
