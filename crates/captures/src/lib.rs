@@ -34,6 +34,7 @@ mod json;
 mod kernel_log;
 mod labelled;
 mod latches;
+mod localised;
 mod lock_owners;
 mod locks;
 mod log_lines;

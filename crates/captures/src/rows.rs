@@ -6,6 +6,7 @@ use spindoctor_collect::mysql::Rows;
 
 use crate::counted;
 use crate::heads::is_number;
+use crate::localised;
 use crate::table_kind::{TableKind, kind};
 
 /// Rows of one result set that are kept.
@@ -373,6 +374,9 @@ fn header(line: &str) -> Option<(Form, Vec<String>)> {
         }
         if cells.len() < 2 || cells.len() > MOST_COLUMNS {
             return None;
+        }
+        if let Some(names) = localised::names(&cells) {
+            return Some(names);
         }
         let is_page = cells.iter().any(|cell| cell.trim() == "SQL query");
         let plain = |cell: &str| match PHPMYADMIN.iter().find(|(name, _)| is_page && *name == bare(cell)) {

@@ -128,6 +128,9 @@ impl Numbers {
     }
 }
 
+/// From a time to a time.
+type Span = (DateTime, DateTime);
+
 #[derive(Default)]
 struct Reader {
     shapes: HashMap<String, Numbers>,
@@ -135,8 +138,12 @@ struct Reader {
     open: Option<Numbers>,
     statement: String,
     /// The first and the last `# Time:`; where there is none, those of `SET timestamp`.
-    times: Option<(DateTime, DateTime)>,
+    times: Option<Span>,
     has_times: bool,
+    /// The last of these: a statement is logged when it has ended.
+    now: Option<DateTime>,
+    /// When the first of the statements began, and the last one ended.
+    ran: Option<Span>,
     version: Option<ServerVersion>,
 }
 
@@ -176,6 +183,7 @@ impl Reader {
                 None => Some((time, time)),
             };
             self.has_times = true;
+            self.now = Some(time);
         } else if line.starts_with("# User@Host: ") {
             self.end();
         } else {
@@ -192,6 +200,7 @@ impl Reader {
         let digits = rest.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
         let time = digits.parse().ok().and_then(|seconds| Timestamp::from_second(seconds).ok());
         let Some(time) = time.map(|time| time.to_zoned(TimeZone::UTC).datetime()) else { return };
+        self.now = Some(time);
         self.times = match self.times {
             Some((first, last)) => Some((first.min(time), last.max(time))),
             None => Some((time, time)),
@@ -202,6 +211,16 @@ impl Reader {
         let statement = std::mem::take(&mut self.statement);
         let Some(numbers) = self.open.take() else { return };
         self.all.add(numbers);
+        let began = |ended: DateTime| {
+            let took = SignedDuration::try_from_secs_f64(numbers.time_s).ok()?;
+            Some((ended.checked_sub(took).ok()?, ended))
+        };
+        if let Some((began, ended)) = self.now.and_then(began) {
+            self.ran = match self.ran {
+                Some((first, last)) => Some((first.min(began), last.max(ended))),
+                None => Some((began, ended)),
+            };
+        }
         let shape = spindoctor_sql::digest(statement.trim_end().trim_end_matches(';'));
         if self.shapes.len() < MOST_SHAPES || self.shapes.contains_key(&shape) {
             self.shapes.entry(shape).or_default().add(numbers);
@@ -214,13 +233,13 @@ pub(crate) fn read(text: &str) -> Option<SlowLog> {
     let mut reader = Reader::default();
     text.lines().for_each(|line| reader.line(line));
     reader.end();
-    let Reader { shapes, all, times, version, .. } = reader;
+    let Reader { shapes, all, times, ran, version, .. } = reader;
     if all.calls == 0 {
         return None;
     }
     let mut shapes: Vec<(String, Numbers)> = shapes.into_iter().collect();
     shapes.sort_by(|one, other| other.1.time_s.total_cmp(&one.1.time_s).then_with(|| one.0.cmp(&other.0)));
-    let mut says = vec![summary(&all, shapes.len() as u64, times)];
+    let mut says = vec![summary(&all, shapes.len() as u64, times, ran)];
     let share = |numbers: &Numbers| if all.time_s > 0.0 { numbers.time_s / all.time_s } else { 0.0 };
     let named = shapes.iter().enumerate().take(NAMED);
     let named = named.filter(|(at, (_, numbers))| *at == 0 || share(numbers) >= LEAST_SHARE);
@@ -229,24 +248,23 @@ pub(crate) fn read(text: &str) -> Option<SlowLog> {
 }
 
 /// `3 statements of 2 shapes took 95.9 s in all, from 2023-03-04 10:11:12 to 10:11:14; they waited 82.8 s (86 %) of that for locks`
-fn summary(all: &Numbers, shapes: u64, times: Option<(DateTime, DateTime)>) -> String {
+fn summary(all: &Numbers, shapes: u64, times: Option<Span>, ran: Option<Span>) -> String {
     let shown = |time: DateTime| time.strftime("%Y-%m-%d %H:%M:%S").to_string();
-    let when = times.map_or_else(String::new, |(first, last)| {
-        let apart = last.duration_since(first);
-        match apart >= SignedDuration::from_secs(1) {
-            true => format!(
-                ", logged from {} to {}: {:.1} of them at once on average",
-                shown(first),
-                shown(last),
-                all.time_s / apart.as_secs_f64()
-            ),
-            false => format!(", logged at {}", shown(last)),
-        }
+    let is_apart = |(first, last): &Span| last.duration_since(*first) >= SignedDuration::from_secs(1);
+    let when = times.map_or_else(String::new, |span| match is_apart(&span) {
+        true => format!(", logged from {} to {}", shown(span.0), shown(span.1)),
+        false => format!(", logged at {}", shown(span.1)),
+    });
+    // The first of them began before the first time in the log: it has the times at which they ended.
+    let ran = ran.filter(|span| all.calls > 1 && is_apart(span));
+    let at_once = ran.map_or_else(String::new, |(began, ended)| {
+        let at_once = all.time_s / ended.duration_since(began).as_secs_f64();
+        format!(": {at_once:.1} of them at once on average")
     });
     let statements = number::counted(all.calls, "statement", "statements");
     let kinds = number::counted(shapes, "shape", "shapes");
     let took = number::duration(all.time_s);
-    format!("{statements} of {kinds} took {took} in all{when}{}", locks(all, "they"))
+    format!("{statements} of {kinds} took {took} in all{when}{at_once}{}", locks(all, "they"))
 }
 
 fn locks(numbers: &Numbers, who: &str) -> String {
@@ -325,7 +343,7 @@ mod tests {
         assert_eq!(
             read.says,
             [
-                "3 statements of 2 shapes took 95 s in all, logged from 2023-03-04 10:11:12 to 2023-03-04 10:12:02: 1.9 of them at \
+                "3 statements of 2 shapes took 95 s in all, logged from 2023-03-04 10:11:12 to 2023-03-04 10:12:02: 1.0 of them at \
                  once on average; they waited 81.5 s (86 %) of that for locks",
                 "87 % of the time: UPDATE stock SET n = n - ? WHERE id = ?, 2 times, 41.5 s each; it waited 81.5 s (98 %) of that for locks",
                 "13 % of the time: SELECT * FROM orders WHERE note LIKE ?, 1 time, 12 s each; it reads 98,123,456 rows each time for \
@@ -365,6 +383,23 @@ mod tests {
         let says = read(&extra).unwrap().says;
         assert!(says[1].contains("it waited 1 s (50 %) of that for locks"), "{says:?}");
         assert!(!says[1].contains("on disk"), "{says:?}");
+    }
+
+    #[test]
+    fn no_more_run_at_once_than_their_own_times_allow() {
+        let of = |ends: &[u32]| {
+            let logged = |second: &u32| {
+                let head = "# Query_time: 49.5  Lock_time: 0.0  Rows_sent: 1  Rows_examined: 3\n";
+                format!("# Time: 2023-03-04T10:11:{second:02}Z\n{}", entry(head, "SELECT 1;"))
+            };
+            read(&ends.iter().map(logged).collect::<String>()).unwrap().says.swap_remove(0)
+        };
+        // Three that took 49.5 s and ended within two seconds ran side by side.
+        let said = of(&[10, 11, 12]);
+        assert!(said.ends_with("to 2023-03-04 10:11:12: 2.9 of them at once on average"), "{said}");
+        // And so they did where the log has one time for all.
+        assert!(of(&[10, 10, 10]).ends_with(": 3.0 of them at once on average"), "{}", of(&[10, 10, 10]));
+        assert!(of(&[10]).ends_with("logged at 2023-03-04 10:11:10"), "{}", of(&[10]));
     }
 
     #[test]

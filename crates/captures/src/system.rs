@@ -196,12 +196,24 @@ fn iostat(text: &str, found: &mut SystemText) {
 /// CPUs do nothing, and the percent in which they do nothing but wait for a disk.
 fn idle_percent(line: &str) -> Option<(f64, f64)> {
     let (_, shares) = line.split_once("Cpu(s):")?;
+    let shares = with_points(shares);
     let words: Vec<&str> = shares.split([',', ' ', '%']).filter(|word| !word.is_empty()).collect();
     let of = |name: &str| -> Option<f64> {
         let at = words.iter().position(|word| *word == name)?;
         words.get(at.checked_sub(1)?)?.parse().ok()
     };
     Some((of("id")?, of("wa").unwrap_or(0.0)))
+}
+
+/// A text with points in its numbers where they have decimal commas: `54,2 us,  4,9 sy`.
+fn with_points(text: &str) -> String {
+    let mut letters = text.chars().peekable();
+    let mut plain = String::with_capacity(text.len());
+    while let Some(letter) = letters.next() {
+        let is_within = plain.ends_with(|c: char| c.is_ascii_digit()) && letters.peek().is_some_and(char::is_ascii_digit);
+        plain.push(if letter == ',' && is_within { '.' } else { letter });
+    }
+    plain
 }
 
 /// The processes or threads of the last list of `top`, or of `ps`, by the names of its columns.
@@ -369,6 +381,9 @@ procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu-----
         );
         assert_eq!(kinds(&top("1402.0", "0.6")), [TroubleKind::CpusTaken]);
         assert_eq!(kinds(&top("1402.0", "40.0")), []);
+        // In a language that writes a comma in its numbers.
+        let comma = |text: String| text.replace(" 94.2 us,  4.9 sy", " 94,2 us,  4,9 sy").replace("0.6 id", "0,6 id").replace("152.0", "152,0");
+        assert_eq!(read(&comma(top("3,2", "0.6"))).says, ["The server uses 1.5 CPUs, and 0.6 % of the CPUs are idle"]);
     }
 
     #[test]

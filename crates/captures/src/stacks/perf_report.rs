@@ -146,10 +146,10 @@ fn entry(line: &str, columns: Columns) -> Option<Entry<'_>> {
     })
 }
 
-/// `84.97%` at the beginning of a text, from 0 to 100.
+/// `84.97%` at the beginning of a text, from 0 to 100; many languages have a comma in it: `84,97%`.
 fn percent(text: &str) -> Option<(f64, &str)> {
     let end = text.find('%').filter(|&at| at > 0 && at <= 6)?;
-    let percent: f64 = text[..end].parse().ok()?;
+    let percent: f64 = text[..end].replace(',', ".").parse().ok()?;
     (0.0..=100.0).contains(&percent).then_some((percent, &text[end + 1..]))
 }
 
@@ -349,6 +349,15 @@ mod tests {
         );
         assert_eq!(read.profile.notes, ["4.0 % of the samples are of other programs"]);
         assert_eq!(read.profile.samples().iter().filter(|one| one.spin == Some(Spin::Kernel)).count(), 6500);
+    }
+
+    #[test]
+    fn shares_with_a_decimal_comma_are_shares() {
+        let text = "# Overhead  Command  Shared Object      Symbol\n    84,50%  mysqld   [kernel.kallsyms]  [k] osq_lock\n            |\n            \
+                    ---osq_lock\n               |--60,25%--down_read\n               |          do_syscall_64\n               |\n                \
+                    --24,25%--down_write\n\n    15,50%  mysqld   mysqld             [.] ut_delay\n";
+        assert_eq!(shares(text), shares(&text.replace("84,50", "84.50").replace("0,25", "0.25").replace("4,25", "4.25").replace("5,50", "5.50")));
+        assert_eq!(shares("  30,00%  [kernel]  [k] osq_lock\n 70,00%  mysqld  [.] ut_delay\n")[1], ("ut_delay".into(), 7000));
     }
 
     #[test]
