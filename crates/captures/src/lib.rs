@@ -66,6 +66,7 @@ mod start_errors;
 mod statement_report;
 mod status;
 mod stretch;
+mod summary;
 mod sys_session;
 mod sysstat;
 mod system;

@@ -8,8 +8,7 @@ use std::borrow::Cow;
 
 use crate::{
     boxes, exporter, heads, intervals, kernel_log, log_lines, markup, one_line, printed,
-    python, reshaped, slow_marks,
-    tuner, xml,
+    python, reshaped, slow_marks, summary, tuner, xml,
 };
 
 /// Beginnings of lines, as servers and their tools write them, that stand nowhere within a line of an error log.
@@ -48,6 +47,7 @@ pub(crate) fn undamaged(text: &str) -> String {
     let text = markup::without_markup(&text);
     let text = without_markdown(&text);
     let text = one_line::in_lines(&text);
+    let text = summary::as_lists(&text);
     let text = without_numbers(&text);
     let text = without_prefix(&text);
     let text = without_container(&text);

@@ -340,7 +340,10 @@ fn table_parts(
                 let Some(counted) = counted::read(&rows) else { continue };
                 says.push(counted.says);
                 let Some(threads) = counted.threads else {
-                    parts.push(Part { says, ..part(Kind::ProcessList, time) });
+                    match parts.last_mut().filter(|part| part.kind == Kind::ProcessList) {
+                        Some(part) => part.says.extend(says),
+                        None => parts.push(Part { says, ..part(Kind::ProcessList, time) }),
+                    }
                     continue;
                 };
                 (Kind::ProcessList, Said::Threads(threads))

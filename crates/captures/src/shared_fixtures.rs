@@ -50,10 +50,8 @@ fn every_process_list_is_recognised() {
     each("fixtures/processlist", |name, parts| {
         let kinds = kinds(&parts);
         match name {
-            // A tool's report, and four lines of which nobody can say what they are.
-            "pt-processlist-001.expected.txt" | "pmp-copy-processlist-1.txt" => {
-                assert_eq!(kinds, [Kind::Unknown], "{name}");
-            }
+            // Four lines of which nobody can say what they are.
+            "pmp-copy-processlist-1.txt" => assert_eq!(kinds, [Kind::Unknown], "{name}"),
             _ => assert_eq!(kinds, [Kind::ProcessList], "{name}"),
         }
     });
