@@ -47,6 +47,8 @@ mod option_remarks;
 pub mod part;
 #[cfg(test)]
 mod pasted;
+#[cfg(test)]
+mod pasted_lists;
 mod plain;
 mod printed;
 mod python;

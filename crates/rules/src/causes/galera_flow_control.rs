@@ -3,11 +3,12 @@
 mod group;
 
 use spindoctor_model::mysql::ServerThread;
-use spindoctor_model::{Evidence, Finding, Remedy, SessionTime, TimeClass, Window};
+use spindoctor_model::{Evidence, Finding, Remedy, Root, SessionTime, TimeClass, Window, number};
 
 use super::{commit_sync_bound, monitoring_overload};
 use crate::draft::Draft;
-use crate::time_model::InClasses;
+use crate::sessions::shortened;
+use crate::time_model::{InClasses, wait_class};
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 /// The catalogue entry.
@@ -26,7 +27,8 @@ pub const CAUSE: Cause = Cause {
                on a server with wsrep_on, from 5 % of the session time and half a session on. wsrep_flow_control_paused_ns says for \
                which part of the window the cluster paused; wsrep_flow_control_sent whether this node asked for it, \
                wsrep_local_recv_queue how much it has to apply. Of a captured list without variables: it names wsrep, and a session has \
-               been in its commit for ten seconds. Of a single status, wsrep_flow_control_paused: a mean since the last FLUSH STATUS. \
+               been in its commit for ten seconds. A DDL that has been at work for ten seconds in total order isolation is named. Of a \
+               single status, wsrep_flow_control_paused: a mean since the last FLUSH STATUS. \
                Group Replication: as many sessions in Flow_control_module::do_wait by their stacks. Where only the list or a plugin \
                without names is seen, in their commit, while a queue of replication_group_member_stats is longer than its threshold \
                and group_replication_flow_control_mode is not DISABLED.",
@@ -87,6 +89,35 @@ fn is_node_by_its_list(window: &Window) -> bool {
         && threads.iter().filter(is_in_commit).any(|thread| thread.time_s >= LONG_COMMIT_S)
 }
 
+/// The DDL that is executed on all nodes at once (TOI), as a list shows it: at work for long, by a client of this node or by an applier.
+fn in_isolation(window: &Window) -> Option<&ServerThread> {
+    let is_ddl = |thread: &&ServerThread| {
+        let statement = thread.statement.as_deref().unwrap_or_default();
+        // These lock tables of this node alone.
+        let is_local = ["LOCK", "FLUSH"].contains(&spindoctor_sql::kind(statement).as_str());
+        spindoctor_sql::wants_a_table(statement) && !is_local
+    };
+    // The list of MariaDB says of appliers that they sleep.
+    let is_there = |thread: &&ServerThread| thread.is_at_work() || thread.user == "system user";
+    let threads = window.latest(|sample| &sample.server.threads)?.iter().filter(is_ddl).filter(is_there);
+    threads
+        .filter(|thread| wait_class(&thread.state, &[]).is_none() && thread.time_s >= LONG_COMMIT_S)
+        .max_by(|one, other| one.time_s.total_cmp(&other.time_s))
+}
+
+/// Whose DDL it is, for a headline.
+fn isolated(ddl: &ServerThread) -> String {
+    let whose = match ddl.connection_id.filter(|_| ddl.user != "system user") {
+        Some(id) => format!("connection {id} runs"),
+        None => "an applier runs".to_owned(),
+    };
+    format!(
+        "{whose} {} on all nodes at once (TOI) for {}, and nothing else commits meanwhile",
+        shortened(ddl.statement.as_deref().unwrap_or_default()),
+        number::duration(ddl.time_s)
+    )
+}
+
 /// What a single status says: for which part of the time since the last FLUSH STATUS the cluster paused.
 fn of_status(window: &Window) -> Option<Finding> {
     if window.status_growth("wsrep_flow_control_paused_ns").is_some() {
@@ -133,6 +164,19 @@ fn slow_node(first: &str) -> Remedy {
         why: "The slowest node sets the pace of every commit. KILL does not end a commit.".into(),
         dynamic: true,
         ..Remedy::default()
+    }
+}
+
+/// What to do about a DDL that keeps all nodes.
+fn slow_ddl() -> Remedy {
+    Remedy {
+        statement: "Let the DDL end; the next one with pt-online-schema-change or gh-ost, or with wsrep_OSU_method = RSU, node by node".into(),
+        why: "In total order isolation each node executes it at the same place of the order: what comes behind it waits on every node \
+              until it has ended there."
+            .into(),
+        dynamic: true,
+        risk: "With RSU the node is apart from the cluster meanwhile, and the change must get along with the old form of the table.".into(),
+        undo: String::new(),
     }
 }
 
@@ -186,7 +230,11 @@ fn of_galera(window: &Window, time: &SessionTime) -> Outcome {
             "Look at what the first of them waits for: its stack, and the sync of this node's logs",
         ),
         (false, _) if is_seen(time, "flow control") => ("they say that flow control holds them", OTHER_NODE),
-        (false, _) if is_seen(time, "toi ddl") || is_seen(time, "in isolation") => (
+        (false, _)
+            if ["toi ddl", "in isolation", "initiating toi", "total order isolation"]
+                .iter()
+                .any(|words| is_seen(time, words)) =>
+        (
             "a DDL is executed on all nodes at once (TOI), and nothing else commits meanwhile",
             "Let the DDL end: the list shows it. The next one at a quiet time, or with wsrep_OSU_method = RSU, node by node",
         ),
@@ -194,6 +242,11 @@ fn of_galera(window: &Window, time: &SessionTime) -> Outcome {
             "write sets are certified by the cluster",
             "Look at the network between the nodes and at the slowest of them: SHOW GLOBAL STATUS LIKE 'wsrep_evs_repl_latency'",
         ),
+    };
+    let ddl = in_isolation(window).filter(|_| !is_paused);
+    let (why_so, first) = match ddl {
+        Some(ddl) => (isolated(ddl), slow_ddl()),
+        None => (why_so.to_owned(), slow_node(first)),
     };
     Outcome::Fired(
         waits
@@ -219,7 +272,7 @@ fn of_galera(window: &Window, time: &SessionTime) -> Outcome {
                     .status_per_s("wsrep_flow_control_recv")
                     .map(|per_s| Evidence::new("pauses received", per_s, "1/s", status)),
             )
-            .remedy(slow_node(first))
+            .remedy(first)
             .remedy_if(is_paused.then(|| Remedy {
                 statement: "SET GLOBAL wsrep_provider_options = 'gcs.fc_limit=256' on the slow node".into(),
                 why: "It then asks for a pause only when 256 transactions wait for it.".into(),
@@ -228,6 +281,12 @@ fn of_galera(window: &Window, time: &SessionTime) -> Outcome {
                 undo: "SET GLOBAL wsrep_provider_options with the gcs.fc_limit that SHOW VARIABLES LIKE 'wsrep_provider_options' \
                        shows before."
                     .into(),
+            }))
+            .root(ddl.map(|ddl| Root {
+                connection_id: ddl.connection_id,
+                user: ddl.user.clone(),
+                statement: ddl.statement.clone().unwrap_or_default(),
+                ..Root::default()
             }))
             .explains(&[commit_sync_bound::CAUSE.name, monitoring_overload::CAUSE.name])
             .finding(),
@@ -295,6 +354,38 @@ pub(crate) mod examples {
         ] {
             let window = node(state, 0.0).window();
             assert!(headline(&window).contains(said), "{state}: {}", headline(&window));
+        }
+    }
+
+    #[test]
+    fn a_ddl_at_work_for_long_is_who_keeps_all_nodes() {
+        let with = |user: &'static str, command: &'static str, state: &'static str, since_s: f64| {
+            let ddl = move |_| {
+                let mut threads: Vec<ServerThread> = (20..32)
+                    .map(|id| session(id, "Query", "wsrep: preparing to commit write set(4711)", "COMMIT"))
+                    .collect();
+                let ddl = session(71, command, state, "ALTER TABLE orders ADD COLUMN note TEXT");
+                threads.push(ServerThread {
+                    user: user.into(),
+                    is_connection: user != "system user",
+                    time_s: since_s,
+                    ..ddl
+                });
+                threads
+            };
+            node("Commit", 0.0).sessions(ddl).window()
+        };
+        let window = with("app", "Query", "altering table", 7_300.0);
+        let said = headline(&window);
+        assert!(said.contains("connection 71 runs ALTER TABLE orders ADD COLUMN note TEXT on all nodes at once"), "{said}");
+        let finding = &crate::diagnose(&window).findings[0];
+        assert_eq!(finding.root.as_ref().and_then(|root| root.connection_id), Some(71));
+        assert!(finding.remedies[0].statement.starts_with("Let the DDL end"), "{finding:#?}");
+        let applied = headline(&with("system user", "Sleep", "copy to tmp table", 7_300.0));
+        assert!(applied.contains("an applier runs ALTER TABLE orders"), "{applied}");
+        for (state, since_s) in [("wsrep: initiating TOI for write set (4712)", 7_300.0), ("altering table", 0.5)] {
+            let said = headline(&with("app", "Query", state, since_s));
+            assert!(!said.contains("connection 71"), "{said}");
         }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use spindoctor_model::mysql::ServerThread;
-use spindoctor_model::{Evidence, Remedy, Root, SessionTime, TimeClass, Window};
+use spindoctor_model::{Evidence, Finding, Remedy, Root, SessionTime, TimeClass, Unavailable, Window};
 
 use super::commit_sync_bound::{self, is_in_commit};
 use super::disk_full;
@@ -26,7 +26,8 @@ pub const CAUSE: Cause = Cause {
     evidence: "Sessions in commit, from 5 % of the session time and half a session on, and a thread in MYSQL_BIN_LOG::write_cache \
                for a tenth of the time or more, by its stacks and CPU samples. The transaction is the one in commit that changed \
                the most rows, or is the oldest, in most of the samples: on MySQL another session may copy its cache for it. \
-               Binlog_cache_disk_use counts caches that did not fit into memory.",
+               Binlog_cache_disk_use counts caches that did not fit into memory. Of a list and a status that somebody captured: four \
+               sessions in commit or more, and one of them is ACTIVE (PREPARED) with 100,000 undo log entries or more.",
     looks_alike: "Commits that wait for the sync of small groups are commit-sync-bound. A disk that hardly answers is \
                   storage-stalled. Many transactions whose caches go to temporary files because binlog_cache_size is small are \
                   log-cache-pressure.",
@@ -43,7 +44,7 @@ pub const CAUSE: Cause = Cause {
     costs: Costs::Waits(&[]),
     explains_time: &[TimeClass::Commit, TimeClass::CommitOrder, TimeClass::Mutex],
     stacks: Stacks::Standing(COPIES),
-    rule: Rule::Time(evaluate),
+    rule: Rule::TimeOrCapture(evaluate, of_status),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,
@@ -63,6 +64,79 @@ const COPYING: f64 = 0.1;
 /// Share of the samples with a commit in which one transaction must be the largest, before it is named.
 const MOSTLY: f64 = 0.5;
 
+/// Undo log entries of a transaction whose cache is large: of a hundred bytes each, ten megabytes of binary log. By judgement.
+const LARGE: u64 = 100_000;
+
+/// Sessions in commit, from which on a list that somebody captured shows more than a few that happen to commit. By judgement.
+const CROWD: f64 = 4.0;
+
+/// What a process list and InnoDB's status of one moment say without stacks: many stand in their commit, and the transaction of one of
+/// them, which is prepared, has changed far more rows than a commit's group is made for.
+fn of_status(window: &Window) -> Option<Finding> {
+    let sample = window.samples.iter().rev().find(|sample| sample.server.innodb_status.value().is_some())?;
+    let status = sample.server.innodb_status.value().filter(|_| window.is_given())?;
+    let prepared = status.transactions.transactions.iter().filter(|one| one.is_prepared);
+    let largest = prepared.max_by_key(|one| one.undo_entries.unwrap_or(0))?;
+    let changed = largest.undo_entries.filter(|&entries| entries >= LARGE)?;
+    let id = largest.connection_id?;
+    // One that XA prepared rests until its coordinator decides.
+    let threads = window.latest(|sample| &sample.server.threads)?;
+    let thread = at_work(threads).find(|thread| thread.connection_id == Some(id))?;
+    let time = crate::session_time(window)?;
+    let waits = InClasses::from_time(&time, &[TimeClass::Commit, TimeClass::CommitOrder])?;
+    if waits.sessions < CROWD || disk_full::is_seen(window) {
+        return None;
+    }
+    let headline = format!("{:.1} sessions wait in commit while {}", waits.sessions, whose(Some(thread)));
+    Some(
+        waits
+            .draft(&CAUSE, headline)
+            .why(
+                "InnoDB has prepared it, and what it changed is now copied into the binary log in one piece: no other commit can go on \
+                 meanwhile. One look does not say how far that is.",
+            )
+            .evidence(Evidence::new("its undo log entries", changed as f64, "", "SHOW ENGINE INNODB STATUS").expected(format!("< {LARGE}")))
+            .remedy(split())
+            .remedy_if(threshold(window))
+            .remedy_if(smaller_images(window))
+            .root(Some(root(thread)))
+            .explains(&[commit_sync_bound::CAUSE.name, storage_stalled::CAUSE.name])
+            .finding(),
+    )
+}
+
+/// `connection 20 commits a large transaction (INSERT INTO big SELECT ...)`
+fn whose(thread: Option<&ServerThread>) -> String {
+    match thread {
+        Some(thread) => format!(
+            "connection {} commits a large transaction ({})",
+            thread.connection_id.unwrap_or(0),
+            shortened(thread.statement.as_deref().unwrap_or("its statement is not listed"))
+        ),
+        None => "a large transaction commits".to_owned(),
+    }
+}
+
+fn root(thread: &ServerThread) -> Root {
+    Root {
+        thread_os_id: thread.thread_os_id,
+        connection_id: thread.connection_id,
+        user: thread.user.clone(),
+        statement: thread.statement.clone().unwrap_or_default(),
+        stack: Vec::new(),
+    }
+}
+
+fn split() -> Remedy {
+    Remedy {
+        statement: "Split the statement into transactions of a few thousand rows".into(),
+        why: "Each then has a cache of some megabytes, and the others commit in between.".into(),
+        dynamic: true,
+        risk: "A change of the job; others see its parts one by one.".into(),
+        undo: String::new(),
+    }
+}
+
 fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
     let Some(waits) = InClasses::from_time(time, &[TimeClass::Commit, TimeClass::CommitOrder]) else {
         return Outcome::Clear;
@@ -80,14 +154,7 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
         return Outcome::Clear;
     }
     let culprit = largest(window);
-    let whose = match &culprit {
-        Some(thread) => format!(
-            "connection {} commits a large transaction ({})",
-            thread.connection_id.unwrap_or(0),
-            shortened(thread.statement.as_deref().unwrap_or("its statement is not listed"))
-        ),
-        None => "a large transaction commits".to_owned(),
-    };
+    let whose = whose(culprit);
     let of_disk = window.status_growth("Binlog_cache_disk_use").filter(|&caches| caches > 0.0);
     let status = "SHOW GLOBAL STATUS Binlog_cache_disk_use";
     Outcome::Fired(
@@ -103,22 +170,10 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
                     .expected(format!("< {COPYING}")),
             )
             .evidence_if(of_disk.map(|caches| Evidence::new("caches that went to a file", caches, "", status)))
-            .remedy(Remedy {
-                statement: "Split the statement into transactions of a few thousand rows".into(),
-                why: "Each then has a cache of some megabytes, and the others commit in between.".into(),
-                dynamic: true,
-                risk: "A change of the job; others see its parts one by one.".into(),
-                undo: String::new(),
-            })
+            .remedy(split())
             .remedy_if(threshold(window))
             .remedy_if(smaller_images(window))
-            .root(culprit.map(|thread| Root {
-                thread_os_id: thread.thread_os_id,
-                connection_id: thread.connection_id,
-                user: thread.user.clone(),
-                statement: thread.statement.clone().unwrap_or_default(),
-                stack: Vec::new(),
-            }))
+            .root(culprit.map(root))
             .explains(&[commit_sync_bound::CAUSE.name, storage_stalled::CAUSE.name])
             .finding(),
     )
@@ -257,6 +312,45 @@ pub(crate) mod examples {
         profile.frames.push(Frame { name: "wait_for_free_space".into(), ..Frame::default() });
         let time = crate::session_time(&window).unwrap();
         assert_eq!(evaluate(&window, &time), Outcome::Clear);
+    }
+
+    /// A list and a status of one moment that somebody gave: nine sessions in commit, one of them with so many undo log entries.
+    fn given(undo_entries: u64) -> Window {
+        use spindoctor_model::innodb_status::{InnodbStatus, ListedTransaction};
+        let mut window = copies(0.4)
+            .without_profile()
+            .each(move |at_s, server, _| {
+                let mut status = InnodbStatus::default();
+                status.transactions.transactions = vec![ListedTransaction {
+                    id: "9020".into(),
+                    active: true,
+                    is_prepared: true,
+                    active_s: Some(50.0),
+                    connection_id: Some(20),
+                    undo_entries: Some(undo_entries),
+                    ..ListedTransaction::default()
+                }];
+                server.innodb_status = answer(at_s, status);
+            })
+            .window();
+        window.server.no_pid = Some(Unavailable::because(spindoctor_model::window::NOT_GIVEN));
+        window.profile = Reading::Unavailable(Unavailable::because(spindoctor_model::window::NOT_GIVEN));
+        window
+    }
+
+    #[test]
+    fn a_prepared_transaction_with_many_rows_is_what_a_captured_queue_of_commits_waits_for() {
+        let time = |window: &Window| crate::session_time(window);
+        let window = given(800_000);
+        let Outcome::Fired(finding) = CAUSE.evaluate(&window, time(&window).as_ref()) else { panic!() };
+        assert!(finding.headline.contains("while connection 20 commits a large transaction"), "{}", finding.headline);
+        assert_eq!(finding.root.and_then(|root| root.connection_id), Some(20));
+        let few = given(900);
+        assert!(!matches!(CAUSE.evaluate(&few, time(&few).as_ref()), Outcome::Fired(_)));
+        // A live server is asked for its stacks.
+        let mut live = given(800_000);
+        live.server.no_pid = None;
+        assert!(!matches!(CAUSE.evaluate(&live, time(&live).as_ref()), Outcome::Fired(_)));
     }
 
     #[test]

@@ -77,8 +77,17 @@ fn class(thread: &ServerThread, locks: &InnodbLocks) -> TimeClass {
         // InnoDB's waits have no state: the server says `updating`, or what it did before.
         (None | Some(TimeClass::TableCache), Some(of_innodb)) => of_innodb,
         (Some(class), _) => class,
+        // Before 8.0 a commit keeps the state in which its statement begins.
+        (None, None) if commits(thread) => TimeClass::Commit,
         (None, None) => TimeClass::Running,
     }
+}
+
+/// True for a statement that does nothing but commit, in a state that says nothing.
+fn commits(thread: &ServerThread) -> bool {
+    const STATES: [&str; 3] = ["", "starting", "init"];
+    STATES.iter().any(|state| thread.state.eq_ignore_ascii_case(state))
+        && thread.statement.as_deref().is_some_and(|statement| spindoctor_sql::begins_with(statement, &["COMMIT"]))
 }
 
 /// True for a statement that changes a table's definition or lists what tables there are.
