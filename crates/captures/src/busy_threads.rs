@@ -41,7 +41,10 @@ const ALONE: [(&str, &str); 6] = [
     ("ib_log_writer", "it alone writes the redo log, and commits go no faster than it does"),
     ("ib_log_flush", "it alone syncs the redo log, and commits go no faster than it does"),
     ("ib_log_checkpt", "it alone writes checkpoints"),
-    ("ib_pg_flush_co", "it coordinates the page cleaners, and flushes pages of one buffer pool instance itself"),
+    (
+        "ib_pg_flush_co",
+        "it coordinates the page cleaners, and flushes pages of one buffer pool instance itself",
+    ),
     ("page_cleaner", "it alone flushes pages"),
     ("ib_srv_purge", "it coordinates purge, and hands old row versions to the workers"),
 ];
@@ -52,7 +55,9 @@ type Row<'t> = BTreeMap<&'t str, &'t str>;
 /// True for a list of threads: `top -H` counts them above it, or threads have names that no program has.
 pub(crate) fn is_list(text: &str, rows: &[Row<'_>]) -> bool {
     let is_count = |line: &str| {
-        line.trim_start().strip_prefix("Threads:").is_some_and(|rest| rest.contains("total") && rest.contains("running"))
+        line.trim_start()
+            .strip_prefix("Threads:")
+            .is_some_and(|rest| rest.contains("total") && rest.contains("running"))
     };
     rows.iter().any(|row| row.get("COMMAND").is_some_and(|name| name.starts_with("ib_")))
         || text.lines().any(is_count)
@@ -103,7 +108,9 @@ fn full_connections(threads: &[(&str, f64, &Row<'_>)], found: &mut SystemText) {
     let serves = |name: &str| GROUPS[0].1.contains(&name) || is_server_program(name);
     let full = threads.iter().filter(|(name, percent, _)| *percent >= FULL_PERCENT && serves(*name));
     // In a list of ps the number of the process stands beside that of the thread.
-    let id = |row: &Row<'_>| ["LWP", "SPID", "TID", "PID"].iter().find_map(|column| row.get(column)?.parse::<u64>().ok());
+    let id = |row: &Row<'_>| {
+        ["LWP", "SPID", "TID", "PID"].iter().find_map(|column| row.get(column)?.parse::<u64>().ok())
+    };
     let ids: Vec<String> =
         full.filter_map(|(_, _, row)| id(*row)).take(MOST).map(|id| id.to_string()).collect();
     if ids.is_empty() {
@@ -112,7 +119,9 @@ fn full_connections(threads: &[(&str, f64, &Row<'_>)], found: &mut SystemText) {
     let is_mariadb = threads.iter().any(|(name, ..)| *name == "mariadbd");
     let statement = match is_mariadb {
         true => "SELECT ID, INFO FROM information_schema.PROCESSLIST WHERE TID",
-        false => "SELECT NAME, PROCESSLIST_ID, PROCESSLIST_INFO FROM performance_schema.threads WHERE THREAD_OS_ID",
+        false => {
+            "SELECT NAME, PROCESSLIST_ID, PROCESSLIST_INFO FROM performance_schema.threads WHERE THREAD_OS_ID"
+        }
     };
     let all = ids.join(", ");
     let which = match ids.len() {
@@ -134,7 +143,9 @@ mod tests {
         let rows: String = rows
             .iter()
             .map(|(id, percent, name)| {
-                format!("{id:>7} mysql     20   0   70.1g  55.2g  11232 R {percent:>5}  88.0 123:12.11 {name}\n")
+                format!(
+                    "{id:>7} mysql     20   0   70.1g  55.2g  11232 R {percent:>5}  88.0 123:12.11 {name}\n"
+                )
             })
             .collect();
         format!(
@@ -172,12 +183,17 @@ mod tests {
         assert_eq!(parts.iter().map(|part| part.kind).collect::<Vec<_>>(), [Kind::System]);
         assert!(spindoctor_rules::diagnose(&window(&parts)).findings.is_empty());
         let full = read(&text.replace("40.6 id", " 0.4 id"));
-        assert_eq!(full.troubles.iter().map(|trouble| trouble.kind).collect::<Vec<_>>(), [TroubleKind::CpusFull]);
+        assert_eq!(
+            full.troubles.iter().map(|trouble| trouble.kind).collect::<Vec<_>>(),
+            [TroubleKind::CpusFull]
+        );
     }
 
     #[test]
     fn threads_without_names_of_their_own_are_said_by_their_numbers() {
-        let of = |name: &str| read(&top("40.6", &[(2390, "99.0", name), (2391, "97.0", name), (2392, "3.0", name)])).says;
+        let of = |name: &str| {
+            read(&top("40.6", &[(2390, "99.0", name), (2391, "97.0", name), (2392, "3.0", name)])).says
+        };
         assert_eq!(
             of("mariadbd"),
             [

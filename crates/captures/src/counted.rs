@@ -223,7 +223,9 @@ pub(crate) fn is_list(columns: &[String]) -> bool {
         true => says_what || is_of_sessions,
         // A query may give more than that names of its own.
         false => {
-            is_function && says_what && columns.iter().zip(&kinds).all(|(name, kind)| kind.is_some() || is_name(name))
+            is_function
+                && says_what
+                && columns.iter().zip(&kinds).all(|(name, kind)| kind.is_some() || is_name(name))
         }
     }
 }
@@ -259,7 +261,9 @@ impl Counts {
         for &(at, column) in columns {
             match column {
                 Column::Count => counts.sessions = usize::try_from(number(at)?).ok()?.min(MOST_ROWS),
-                Column::Working => counts.working = number(at).and_then(|number| usize::try_from(number).ok()),
+                Column::Working => {
+                    counts.working = number(at).and_then(|number| usize::try_from(number).ok())
+                }
                 Column::Longest => counts.longest = number(at),
                 Column::Mean => counts.mean = number(at),
                 Column::Sum => counts.sum = number(at),
@@ -273,7 +277,7 @@ impl Counts {
         (counts.sessions > 0).then_some(counts)
     }
 
-    fn of(&self, wanted: &str) -> Option<&str> {
+    fn group_text(&self, wanted: &str) -> Option<&str> {
         self.groups.iter().find(|(group, _)| *group == wanted)?.1.as_deref()
     }
 
@@ -299,7 +303,7 @@ impl Counts {
 
     /// The rows of a process list that these sessions are.
     fn sessions(&self) -> impl Iterator<Item = Vec<Option<String>>> {
-        let text = |group: &str| self.of(group).map(str::to_owned);
+        let text = |group: &str| self.group_text(group).map(str::to_owned);
         (0..self.sessions).map(move |at| match self.working {
             // The others of them rest, whatever they did last.
             Some(working) if at >= working => {
@@ -326,8 +330,8 @@ pub(crate) fn read(rows: &Rows) -> Option<Counted> {
     let mut all: Vec<Counts> = rows.iter().filter_map(|row| Counts::from_row(row, &columns)).collect();
     let has = |wanted: &'static str| columns.iter().any(|(_, column)| *column == Column::Group(wanted));
     let is_of_server = match (has("state"), has("command")) {
-        (true, _) => are_known(all.iter().filter_map(|counts| counts.of("state")), is_state),
-        (_, true) => are_known(all.iter().filter_map(|counts| counts.of("command")), is_command),
+        (true, _) => are_known(all.iter().filter_map(|counts| counts.group_text("state")), is_state),
+        (_, true) => are_known(all.iter().filter_map(|counts| counts.group_text("command")), is_command),
         (false, false) => true,
     };
     if !is_of_server || all.is_empty() {
@@ -437,7 +441,8 @@ fn group_of(run: &[(u64, &str)]) -> Option<&'static str> {
     if texts.iter().any(|(other, _)| *other != label) {
         return None;
     }
-    let is_head = |text: &str| ["state", "command", "null", ""].iter().any(|head| text.eq_ignore_ascii_case(head));
+    let is_head =
+        |text: &str| ["state", "command", "null", ""].iter().any(|head| text.eq_ignore_ascii_case(head));
     let named: Vec<&str> = texts.iter().map(|(_, text)| *text).filter(|text| !is_head(text)).collect();
     let states = named.iter().filter(|text| is_state(text)).count();
     let commands = named.iter().filter(|text| is_command(text)).count();
@@ -456,7 +461,11 @@ fn group_of(run: &[(u64, &str)]) -> Option<&'static str> {
 fn is_spaced_head(line: &str) -> bool {
     let names: Vec<String> = line.split_whitespace().take(3).map(str::to_ascii_lowercase).collect();
     let is_state_first = names.first().is_some_and(|name| group(name) == Some("state"));
-    !line.contains(['\t', '|']) && names.len() == 2 && is_state_first && names[1].ends_with(')') && is_list(&names)
+    !line.contains(['\t', '|'])
+        && names.len() == 2
+        && is_state_first
+        && names[1].ends_with(')')
+        && is_list(&names)
 }
 
 /// `Waiting for table metadata lock 312`
@@ -479,7 +488,8 @@ mod tests {
         let mut all = std::collections::BTreeMap::new();
         let parts = recognise("x", text);
         let said = parts.iter().flat_map(|part| &part.moments).flat_map(|moment| &moment.said);
-        let threads = said.filter_map(|said| if let Said::Threads(threads) = said { Some(threads) } else { None });
+        let threads =
+            said.filter_map(|said| if let Said::Threads(threads) = said { Some(threads) } else { None });
         for thread in threads.flatten() {
             *all.entry((thread.command.clone(), thread.state.clone())).or_insert(0) += 1;
         }
@@ -512,13 +522,14 @@ mod tests {
     #[test]
     fn sessions_that_are_counted_by_their_state_are_so_many_in_that_state_in_every_form() {
         let row = |number: u32, state: &str, count: u32| {
-            format!("{} {number}. row {}\n   state: {state}\nCOUNT(*): {count}\n", crate::rows::STARS, crate::rows::STARS)
+            format!(
+                "{} {number}. row {}\n   state: {state}\nCOUNT(*): {count}\n",
+                crate::rows::STARS,
+                crate::rows::STARS
+            )
         };
-        let vertical = [
-            row(1, "Waiting for table metadata lock", 312),
-            row(2, "", 40),
-            row(3, "Sending data", 14),
-        ];
+        let vertical =
+            [row(1, "Waiting for table metadata lock", 312), row(2, "", 40), row(3, "Sending data", 14)];
         let json = r#"[{"state": "Waiting for table metadata lock", "COUNT(*)": 312}, {"state": "", "COUNT(*)": 40},
                       {"state": "Sending data", "COUNT(*)": 14}]"#;
         let query = "mysql> SELECT state, COUNT(*) FROM information_schema.processlist GROUP BY state ORDER BY 2 DESC;\n";
@@ -540,7 +551,8 @@ mod tests {
         }
         assert!(
             says(FRAMED).contains(
-                &"sessions by state: Waiting for table metadata lock 312, no state 40, Sending data 14".to_owned()
+                &"sessions by state: Waiting for table metadata lock 312, no state 40, Sending data 14"
+                    .to_owned()
             ),
             "{:?}",
             says(FRAMED)
@@ -566,7 +578,10 @@ mod tests {
                 "| substring_index(host, ':', 1) | count(*) |\n| 10.0.0.7 | 412 |\n",
                 "sessions by host: 10.0.0.7 412",
             ),
-            ("| command | COUNT(1) |\n| Sleep | 412 |\n| Query | 9 |\n", "sessions by command: Sleep 412, Query 9"),
+            (
+                "| command | COUNT(1) |\n| Sleep | 412 |\n| Query | 9 |\n",
+                "sessions by command: Sleep 412, Query 9",
+            ),
             ("    412 Sleep\n      9 Query\n      1 Command\n", "sessions by command: Sleep 412, Query 9"),
         ] {
             let parts = recognise("x", list);

@@ -174,12 +174,19 @@ fn are_differences(readings: &[&mut NamedValues]) -> bool {
         }
         (None, None) => {
             let is_counter = |name: &str| {
-                COUNTERS.iter().any(|begins| name.starts_with(begins)) && !name.ends_with("_avg") && !name.ends_with("_max")
+                COUNTERS.iter().any(|begins| name.starts_with(begins))
+                    && !name.ends_with("_avg")
+                    && !name.ends_with("_max")
             };
             let counters = first.iter().filter(|(name, _)| is_counter(name));
-            let totals: Vec<(&str, f64)> =
-                counters.filter_map(|(name, _)| Some((name, first.number(name).filter(|total| *total > 0.0)?))).collect();
-            let later = || behind.iter().flat_map(|values| totals.iter().map(move |(name, total)| (values.number(name), *total)));
+            let totals: Vec<(&str, f64)> = counters
+                .filter_map(|(name, _)| Some((name, first.number(name).filter(|total| *total > 0.0)?)))
+                .collect();
+            let later = || {
+                behind
+                    .iter()
+                    .flat_map(|values| totals.iter().map(move |(name, total)| (values.number(name), *total)))
+            };
             let smaller = later().filter(|(value, total)| value.is_some_and(|value| value < *total)).count();
             // Counters that began again, as FLUSH STATUS makes them, are as few as those that it resets.
             smaller > 0 && smaller * 2 >= later().count() || has_signs()
@@ -230,7 +237,9 @@ pub(crate) fn settle(parts: &mut [Part], text: &str) {
                 // No rate rests on readings of which nobody knows how far apart they are.
                 let last = part.moments.pop();
                 part.moments = last.into_iter().collect();
-                part.says.push("neither Uptime nor the command says how far apart they are: no rate is known".to_owned());
+                part.says.push(
+                    "neither Uptime nor the command says how far apart they are: no rate is known".to_owned(),
+                );
             }
         }
     }
@@ -239,13 +248,15 @@ pub(crate) fn settle(parts: &mut [Part], text: &str) {
 /// How many sessions were at work in the readings.
 fn range(part: &mut Part) -> Option<String> {
     let running: Vec<f64> = statuses(part).filter_map(|values| values.number("threads_running")).collect();
-    let [least, most] = [running.iter().copied().reduce(f64::min)?, running.iter().copied().reduce(f64::max)?];
+    let [least, most] =
+        [running.iter().copied().reduce(f64::min)?, running.iter().copied().reduce(f64::max)?];
     (running.len() > 1).then(|| format!("Threads_running from {least:.0} to {most:.0}"))
 }
 
 /// The seconds between two readings, of the command that somebody pasted: `mysqladmin -uroot extended-status -ri 10`.
 fn interval_s(text: &str) -> Option<f64> {
-    let is_command = |line: &&str| ["mysqladmin", "mariadb-admin"].iter().any(|command| line.contains(command));
+    let is_command =
+        |line: &&str| ["mysqladmin", "mariadb-admin"].iter().any(|command| line.contains(command));
     text.lines().filter(is_command).find_map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
         words.iter().enumerate().find_map(|(at, word)| {
@@ -328,7 +339,12 @@ mod tests {
     }
 
     const DIFFERENCES: [&[(&str, i64)]; 4] = [
-        &[("Com_select", 90_000), ("Handler_read_rnd_next", 700_000), ("Threads_running", 12), ("Uptime", 4_000)],
+        &[
+            ("Com_select", 90_000),
+            ("Handler_read_rnd_next", 700_000),
+            ("Threads_running", 12),
+            ("Uptime", 4_000),
+        ],
         &[("Com_select", 500), ("Handler_read_rnd_next", 9_000), ("Threads_running", 3), ("Uptime", 10)],
         &[("Com_select", 700), ("Handler_read_rnd_next", 7_000), ("Threads_running", -5), ("Uptime", 11)],
         &[("Com_select", 300), ("Handler_read_rnd_next", 8_000), ("Threads_running", 2), ("Uptime", 10)],
@@ -373,14 +389,19 @@ mod tests {
 
     #[test]
     fn readings_without_uptime_are_as_far_apart_as_the_command_says() {
-        for (options, interval_s) in [("-r -i 10", 10.0), ("-ri10 -c 4", 10.0), ("-pmi9 --relative --sleep=5", 5.0)] {
-            let text =
-                format!("$ mysqladmin -uroot ext {options} | grep -v Uptime\n{}", without_uptime(&DIFFERENCES));
+        for (options, interval_s) in
+            [("-r -i 10", 10.0), ("-ri10 -c 4", 10.0), ("-pmi9 --relative --sleep=5", 5.0)]
+        {
+            let text = format!(
+                "$ mysqladmin -uroot ext {options} | grep -v Uptime\n{}",
+                without_uptime(&DIFFERENCES)
+            );
             let window = window(&recognise("x", &text));
             assert_eq!(window.status("Com_select"), Some(91_500.0), "{text}");
             assert_eq!(window.status_per_s("Com_select"), Some(1_500.0 / (3.0 * interval_s)), "{text}");
         }
-        let totals = format!("$ mysqladmin ext -i1 | grep -E 'Com_select|running'\n{}", without_uptime(&TOTALS));
+        let totals =
+            format!("$ mysqladmin ext -i1 | grep -E 'Com_select|running'\n{}", without_uptime(&TOTALS));
         assert_eq!(window(&recognise("x", &totals)).status_per_s("Com_select"), Some(750.0));
     }
 
@@ -397,7 +418,8 @@ mod tests {
 
     #[test]
     fn a_name_that_stands_twice_in_a_list_begins_no_reading() {
-        let text = "Variable_name\tValue\nCom_select\t7\nQuestions\t9\nQueries\t9\nCom_select\t8\nUptime\t4000\n";
+        let text =
+            "Variable_name\tValue\nCom_select\t7\nQuestions\t9\nQueries\t9\nCom_select\t8\nUptime\t4000\n";
         let window = window(&recognise("x", text));
         assert_eq!((window.status("Com_select"), window.status("Questions")), (Some(8.0), Some(9.0)));
     }

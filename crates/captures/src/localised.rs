@@ -133,15 +133,25 @@ mod tests {
                 "{head}\nX \t71 \twp \tlocalhost \twp \tQuery \t95 \tWaiting for table metadata lock \t--- \tALTER TABLE a ADD b INT\n\
                  X \t72 \twp \tlocalhost \twp \tSleep \t94 \t--- \t--- \t---\n"
             );
-            let tables = page.lines().map(|line| format!("| {} |\n", line.replace('\t', "|"))).collect::<String>();
+            let tables =
+                page.lines().map(|line| format!("| {} |\n", line.replace('\t', "|"))).collect::<String>();
             for text in [page, tables] {
                 let parts = recognise("x", &text);
-                let Some(Said::Threads(threads)) = parts[0].moments.first().and_then(|moment| moment.said.first()) else {
+                let Some(Said::Threads(threads)) =
+                    parts[0].moments.first().and_then(|moment| moment.said.first())
+                else {
                     panic!("{text}: {parts:?}")
                 };
                 let seen: Vec<_> = threads
                     .iter()
-                    .map(|thread| (thread.connection_id, thread.time_s, thread.state.as_str(), thread.statement.as_deref()))
+                    .map(|thread| {
+                        (
+                            thread.connection_id,
+                            thread.time_s,
+                            thread.state.as_str(),
+                            thread.statement.as_deref(),
+                        )
+                    })
                     .collect();
                 assert_eq!(
                     seen,

@@ -208,7 +208,10 @@ mod tests {
         let page = "<TABLE>\n <TR>\n  <TH><A HREF=\"?sort=1\">Id</A></TH>\n  <TH>\n   Info\n  </TH>\n </TR>\n <TR>\n  <TD ALIGN=right>\n   7\n  \
                     </TD>\n  <TD><code class=\"sql\"><pre>\nSELECT a\nFROM b WHERE c &lt; 5\n</pre></code></TD>\n </TR>\n</TABLE>\n";
         assert_eq!(rows(&without_markup(page)), ["| Id | Info |", "| 7 | SELECT a", "FROM b WHERE c < 5 |"]);
-        let read = crate::recognise("x", &page.replace("Info", "State").replace("SELECT a\nFROM b WHERE c &lt; 5", "init"));
+        let read = crate::recognise(
+            "x",
+            &page.replace("Info", "State").replace("SELECT a\nFROM b WHERE c &lt; 5", "init"),
+        );
         assert_eq!(read[0].kind, crate::part::Kind::ProcessList, "{read:?}");
         // What a debugger prints between angle brackets is no tag.
         let frame = format!("{page}#1  <signal handler called>\n");

@@ -12,7 +12,9 @@ fn findings(text: &str) -> Vec<Finding> {
 fn list(rows: &[(u64, u64, &str, &str)]) -> String {
     let mut text = "| Id | User | Host | db | Command | Time | State | Info |\n".to_owned();
     for (id, time, state, statement) in rows {
-        text.push_str(&format!("| {id} | app | 10.0.0.1:5 | shop | Query | {time} | {state} | {statement} |\n"));
+        text.push_str(&format!(
+            "| {id} | app | 10.0.0.1:5 | shop | Query | {time} | {state} | {statement} |\n"
+        ));
     }
     text
 }

@@ -179,7 +179,9 @@ fn of_host(section: &str, line: &str) -> String {
             format!("r b swpd {}", words[2..].join(" ").replace(" ir ", " in ").replace(" il ", " id "))
         }
         ["procs", ..] if section.starts_with("Simplified") => String::new(),
-        [r, b, ref others @ ..] if section.starts_with("Simplified") && words.iter().all(|word| is_number(word)) => {
+        [r, b, ref others @ ..]
+            if section.starts_with("Simplified") && words.iter().all(|word| is_number(word)) =>
+        {
             format!("{r} {b} 0 {}", others.join(" "))
         }
         [device, size, used, _, .., mount] if section.starts_with("Mounted") && used.ends_with('%') => {
@@ -208,7 +210,9 @@ struct Report {
 impl Report {
     /// A section begins.
     fn begin(&mut self, section: &str) {
-        if let Some(port) = section.strip_prefix("Report On Port ").map(str::trim).filter(|port| is_number(port)) {
+        if let Some(port) =
+            section.strip_prefix("Report On Port ").map(str::trim).filter(|port| is_number(port))
+        {
             self.variables.push(("port".to_owned(), port.to_owned()));
         }
         self.ends.clear();
@@ -222,7 +226,9 @@ impl Report {
         if !READ.iter().any(|known| section.starts_with(known)) || section.starts_with("Processlist") {
             return false;
         }
-        let Some((name, value)) = line.split_once(" | ").or_else(|| line.split_once(" |")) else { return false };
+        let Some((name, value)) = line.split_once(" | ").or_else(|| line.split_once(" |")) else {
+            return false;
+        };
         let (name, value) = (name.trim(), value.trim());
         // A row of a table in a frame is none of a report.
         if !name.starts_with(|c: char| c.is_ascii_alphabetic()) {
@@ -398,7 +404,9 @@ impl Report {
             printed.push_str(&format!("--------------\nROW OPERATIONS\n--------------\n{}\n", self.queries));
         }
         if !printed.is_empty() {
-            printed.push_str("----------------------------\nEND OF INNODB MONITOR OUTPUT\n============================\n");
+            printed.push_str(
+                "----------------------------\nEND OF INNODB MONITOR OUTPUT\n============================\n",
+            );
         }
         printed
     }
@@ -509,7 +517,10 @@ max_connections                     = 400
             assert!(kinds.contains(&kind), "{kind:?} is not in {kinds:?}\n{}", as_lists(REPORT));
         }
         let window = window(&parts);
-        assert_eq!(window.server.version.map(|version| version.to_string()).as_deref(), Some("Percona Server 8.0.36"));
+        assert_eq!(
+            window.server.version.map(|version| version.to_string()).as_deref(),
+            Some("Percona Server 8.0.36")
+        );
         assert_eq!(window.server.uptime_s, Some(90_010));
         assert_eq!(window.variable_number("innodb_buffer_pool_size"), Some(17_179_869_184.0));
         assert_eq!(window.variable_number("innodb_log_file_size"), Some(50_331_648.0));
@@ -533,11 +544,14 @@ max_connections                     = 400
         let parts = recognise("x", section("Processlist"));
         assert_eq!(parts.iter().map(|part| part.kind).collect::<Vec<_>>(), [Kind::ProcessList], "{parts:#?}");
         let said = parts.iter().flat_map(|part| &part.moments).flat_map(|moment| &moment.said);
-        let threads = said.filter_map(|said| if let Said::Threads(threads) = said { Some(threads) } else { None });
+        let threads =
+            said.filter_map(|said| if let Said::Threads(threads) = said { Some(threads) } else { None });
         let working = threads.flatten().filter(|thread| thread.is_at_work()).count();
         assert_eq!(working, 30);
         let innodb = recognise("x", section("InnoDB"));
-        let history = window(&innodb).latest(|s| &s.server.innodb_status).and_then(|s| s.transactions.history_list_length);
+        let history = window(&innodb)
+            .latest(|s| &s.server.innodb_status)
+            .and_then(|s| s.transactions.history_list_length);
         assert_eq!(history, Some(2_100_000));
         let indented: String = REPORT.lines().map(|line| format!("    {line}\n")).collect();
         assert_eq!(window(&recognise("x", &indented)).status_per_s("Com_select"), Some(700.0));
@@ -562,7 +576,11 @@ max_connections                     = 400
                     # The End ####################################################\n";
         let says: Vec<String> = recognise("x", text).into_iter().flat_map(|part| part.says).collect();
         assert!(says.contains(&"/var/lib/mysql is 100% full".to_owned()), "{says:?}\n{}", as_lists(text));
-        assert!(says.iter().any(|said| said.starts_with("The host swaps: 900 KiB/s in")), "{says:?}\n{}", as_lists(text));
+        assert!(
+            says.iter().any(|said| said.starts_with("The host swaps: 900 KiB/s in")),
+            "{says:?}\n{}",
+            as_lists(text)
+        );
     }
 
     #[test]

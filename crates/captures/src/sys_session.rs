@@ -84,7 +84,8 @@ struct Open<'r> {
 }
 
 fn open(rows: &Rows) -> impl Iterator<Item = Open<'_>> {
-    let is_active = |row: &Row<'_>| row.text("trx_state").is_some_and(|state| state.eq_ignore_ascii_case("ACTIVE"));
+    let is_active =
+        |row: &Row<'_>| row.text("trx_state").is_some_and(|state| state.eq_ignore_ascii_case("ACTIVE"));
     rows.iter().filter(is_active).filter_map(|row| {
         let age_s = row.text("trx_latency").and_then(latency).unwrap_or(0.0);
         let rests = row.text("command").is_some_and(|command| command.eq_ignore_ascii_case("Sleep"));
@@ -204,13 +205,19 @@ mod tests {
 
     #[test]
     fn a_session_that_rests_in_its_transaction_is_named_with_its_age() {
-        let says: Vec<String> = recognise("x", &list()).into_iter().flat_map(|part: Part| part.says).collect();
+        let says: Vec<String> =
+            recognise("x", &list()).into_iter().flat_map(|part: Part| part.says).collect();
         let forgotten = "connection 52 (report@10.0.0.9) rests in a transaction that has been open for 72 min 0 s: its locks are kept until \
                          COMMIT, ROLLBACK or KILL 52, and so are all old versions of rows since then; its last statement: SELECT n FROM stock \
                          WHERE id = ?";
         assert!(says.contains(&forgotten.to_owned()), "{says:#?}");
         assert!(!says.concat().contains("connection 53"), "its transaction is over: {says:#?}");
-        assert!(says.contains(&"connection 71 has waited 3 min 25 s for locks: ALTER TABLE stock ADD c INT".to_owned()), "{says:#?}");
+        assert!(
+            says.contains(
+                &"connection 71 has waited 3 min 25 s for locks: ALTER TABLE stock ADD c INT".to_owned()
+            ),
+            "{says:#?}"
+        );
     }
 
     #[test]
@@ -221,7 +228,10 @@ mod tests {
         let root = findings[0].root.as_ref().and_then(|root| root.connection_id);
         assert_eq!(root, Some(52), "{findings:#?}");
         // What it has changed is not known.
-        assert!(findings[0].remedies.iter().all(|remedy| !remedy.risk.contains("changed no row")), "{findings:#?}");
+        assert!(
+            findings[0].remedies.iter().all(|remedy| !remedy.risk.contains("changed no row")),
+            "{findings:#?}"
+        );
     }
 
     #[test]
@@ -250,7 +260,10 @@ mod tests {
             ("1 fortnight", None),
         ] {
             let found = latency(text);
-            assert!(found.zip(wanted).is_none_or(|(found, wanted)| (found - wanted).abs() < 1e-6), "{text}: {found:?}");
+            assert!(
+                found.zip(wanted).is_none_or(|(found, wanted)| (found - wanted).abs() < 1e-6),
+                "{text}: {found:?}"
+            );
             assert_eq!(found.is_some(), wanted.is_some(), "{text}");
         }
     }

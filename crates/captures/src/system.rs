@@ -210,7 +210,8 @@ fn with_points(text: &str) -> String {
     let mut letters = text.chars().peekable();
     let mut plain = String::with_capacity(text.len());
     while let Some(letter) = letters.next() {
-        let is_within = plain.ends_with(|c: char| c.is_ascii_digit()) && letters.peek().is_some_and(char::is_ascii_digit);
+        let is_within =
+            plain.ends_with(|c: char| c.is_ascii_digit()) && letters.peek().is_some_and(char::is_ascii_digit);
         plain.push(if letter == ',' && is_within { '.' } else { letter });
     }
     plain
@@ -382,8 +383,15 @@ procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu-----
         assert_eq!(kinds(&top("1402.0", "0.6")), [TroubleKind::CpusTaken]);
         assert_eq!(kinds(&top("1402.0", "40.0")), []);
         // In a language that writes a comma in its numbers.
-        let comma = |text: String| text.replace(" 94.2 us,  4.9 sy", " 94,2 us,  4,9 sy").replace("0.6 id", "0,6 id").replace("152.0", "152,0");
-        assert_eq!(read(&comma(top("3,2", "0.6"))).says, ["The server uses 1.5 CPUs, and 0.6 % of the CPUs are idle"]);
+        let comma = |text: String| {
+            text.replace(" 94.2 us,  4.9 sy", " 94,2 us,  4,9 sy")
+                .replace("0.6 id", "0,6 id")
+                .replace("152.0", "152,0")
+        };
+        assert_eq!(
+            read(&comma(top("3,2", "0.6"))).says,
+            ["The server uses 1.5 CPUs, and 0.6 % of the CPUs are idle"]
+        );
     }
 
     #[test]

@@ -43,7 +43,9 @@ type Cell<'t> = (&'t str, Option<&'t str>);
 /// The text with its rows in XML as tables with tabs between the cells.
 pub(crate) fn as_tables(text: &str) -> Cow<'_, str> {
     let first = next_row(text).and_then(|at| row(&text[at..]));
-    if !first.is_some_and(|(cells, _)| cells.len() > 1 && cells.iter().all(|(name, _)| is_name_of_column(name))) {
+    if !first
+        .is_some_and(|(cells, _)| cells.len() > 1 && cells.iter().all(|(name, _)| is_name_of_column(name)))
+    {
         return Cow::Borrowed(text);
     }
     let mut plain = String::with_capacity(text.len());
@@ -97,7 +99,9 @@ fn cell(text: &str) -> Option<(Cell<'_>, &str)> {
     let (tag, behind) = (&inside[..end], &inside[end + 1..]);
     let (tag, is_empty) = tag.strip_suffix('/').map_or((tag, false), |tag| (tag, true));
     let name = tag.split([' ', '\t', '\n']).next().filter(|name| is_name(name))?;
-    let attribute = |wanted: &str| tag.split_once(wanted).and_then(|(_, rest)| rest.split_once('"')).map(|(value, _)| value);
+    let attribute = |wanted: &str| {
+        tag.split_once(wanted).and_then(|(_, rest)| rest.split_once('"')).map(|(value, _)| value)
+    };
     let column = attribute(" name=\"").unwrap_or(name);
     let is_null = attribute("nil=\"") == Some("true");
     if is_empty {
@@ -197,7 +201,8 @@ mod tests {
     fn sessions(text: &str) -> Vec<(Option<u64>, String, String)> {
         let parts = recognise("x", text);
         let said = parts.iter().flat_map(|part| &part.moments).flat_map(|moment| &moment.said);
-        let threads = said.filter_map(|said| if let Said::Threads(threads) = said { Some(threads) } else { None });
+        let threads =
+            said.filter_map(|said| if let Said::Threads(threads) = said { Some(threads) } else { None });
         threads
             .flatten()
             .map(|thread| {
@@ -216,12 +221,14 @@ mod tests {
             ),
             (Some(72), String::new(), String::new()),
         ];
-        let elements =
-            list(|name| [format!("<{name}>"), format!("</{name}>")], |name| format!("<{name}/>"));
+        let elements = list(|name| [format!("<{name}>"), format!("</{name}>")], |name| format!("<{name}/>"));
         let client = of_client();
-        for text in
-            [client.clone(), format!("Hello,\n\n{client}\nAny idea?\n"), elements, client.replace("field", "column")]
-        {
+        for text in [
+            client.clone(),
+            format!("Hello,\n\n{client}\nAny idea?\n"),
+            elements,
+            client.replace("field", "column"),
+        ] {
             assert_eq!(sessions(&text), wanted, "{text}\n{}", as_tables(&text));
         }
         // Cut within its last row.

@@ -180,7 +180,8 @@ pub(crate) fn transaction(sample: &ServerSample, connection_id: u64) -> Option<&
 pub(crate) fn ending(sample: &ServerSample, connection_id: u64, why: &str) -> Remedy {
     let open = transaction(sample, connection_id);
     // performance_schema has neither the id of a transaction nor what it has changed.
-    let modified = open.filter(|open| !open.id.is_empty() || open.rows_modified > 0).map(|open| open.rows_modified);
+    let modified =
+        open.filter(|open| !open.id.is_empty() || open.rows_modified > 0).map(|open| open.rows_modified);
     let is_scheduled =
         session(sample, connection_id).is_some_and(|thread| killing::is_scheduled(&thread.user));
     let again = if is_scheduled {

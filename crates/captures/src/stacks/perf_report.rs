@@ -356,8 +356,20 @@ mod tests {
         let text = "# Overhead  Command  Shared Object      Symbol\n    84,50%  mysqld   [kernel.kallsyms]  [k] osq_lock\n            |\n            \
                     ---osq_lock\n               |--60,25%--down_read\n               |          do_syscall_64\n               |\n                \
                     --24,25%--down_write\n\n    15,50%  mysqld   mysqld             [.] ut_delay\n";
-        assert_eq!(shares(text), shares(&text.replace("84,50", "84.50").replace("0,25", "0.25").replace("4,25", "4.25").replace("5,50", "5.50")));
-        assert_eq!(shares("  30,00%  [kernel]  [k] osq_lock\n 70,00%  mysqld  [.] ut_delay\n")[1], ("ut_delay".into(), 7000));
+        assert_eq!(
+            shares(text),
+            shares(
+                &text
+                    .replace("84,50", "84.50")
+                    .replace("0,25", "0.25")
+                    .replace("4,25", "4.25")
+                    .replace("5,50", "5.50")
+            )
+        );
+        assert_eq!(
+            shares("  30,00%  [kernel]  [k] osq_lock\n 70,00%  mysqld  [.] ut_delay\n")[1],
+            ("ut_delay".into(), 7000)
+        );
     }
 
     #[test]

@@ -234,10 +234,12 @@ fn of_galera(window: &Window, time: &SessionTime) -> Outcome {
             if ["toi ddl", "in isolation", "initiating toi", "total order isolation"]
                 .iter()
                 .any(|words| is_seen(time, words)) =>
-        (
-            "a DDL is executed on all nodes at once (TOI), and nothing else commits meanwhile",
-            "Let the DDL end: the list shows it. The next one at a quiet time, or with wsrep_OSU_method = RSU, node by node",
-        ),
+        {
+            (
+                "a DDL is executed on all nodes at once (TOI), and nothing else commits meanwhile",
+                "Let the DDL end: the list shows it. The next one at a quiet time, or with wsrep_OSU_method = RSU, node by node",
+            )
+        }
         (false, _) => (
             "write sets are certified by the cluster",
             "Look at the network between the nodes and at the slowest of them: SHOW GLOBAL STATUS LIKE 'wsrep_evs_repl_latency'",
@@ -377,13 +379,18 @@ pub(crate) mod examples {
         };
         let window = with("app", "Query", "altering table", 7_300.0);
         let said = headline(&window);
-        assert!(said.contains("connection 71 runs ALTER TABLE orders ADD COLUMN note TEXT on all nodes at once"), "{said}");
+        assert!(
+            said.contains("connection 71 runs ALTER TABLE orders ADD COLUMN note TEXT on all nodes at once"),
+            "{said}"
+        );
         let finding = &crate::diagnose(&window).findings[0];
         assert_eq!(finding.root.as_ref().and_then(|root| root.connection_id), Some(71));
         assert!(finding.remedies[0].statement.starts_with("Let the DDL end"), "{finding:#?}");
         let applied = headline(&with("system user", "Sleep", "copy to tmp table", 7_300.0));
         assert!(applied.contains("an applier runs ALTER TABLE orders"), "{applied}");
-        for (state, since_s) in [("wsrep: initiating TOI for write set (4712)", 7_300.0), ("altering table", 0.5)] {
+        for (state, since_s) in
+            [("wsrep: initiating TOI for write set (4712)", 7_300.0), ("altering table", 0.5)]
+        {
             let said = headline(&with("app", "Query", state, since_s));
             assert!(!said.contains("connection 71"), "{said}");
         }

@@ -343,7 +343,11 @@ pub(crate) mod examples {
         let time = |window: &Window| crate::session_time(window);
         let window = given(800_000);
         let Outcome::Fired(finding) = CAUSE.evaluate(&window, time(&window).as_ref()) else { panic!() };
-        assert!(finding.headline.contains("while connection 20 commits a large transaction"), "{}", finding.headline);
+        assert!(
+            finding.headline.contains("while connection 20 commits a large transaction"),
+            "{}",
+            finding.headline
+        );
         assert_eq!(finding.root.and_then(|root| root.connection_id), Some(20));
         let few = given(900);
         assert!(!matches!(CAUSE.evaluate(&few, time(&few).as_ref()), Outcome::Fired(_)));

@@ -87,7 +87,10 @@ fn class(thread: &ServerThread, locks: &InnodbLocks) -> TimeClass {
 fn commits(thread: &ServerThread) -> bool {
     const STATES: [&str; 3] = ["", "starting", "init"];
     STATES.iter().any(|state| thread.state.eq_ignore_ascii_case(state))
-        && thread.statement.as_deref().is_some_and(|statement| spindoctor_sql::begins_with(statement, &["COMMIT"]))
+        && thread
+            .statement
+            .as_deref()
+            .is_some_and(|statement| spindoctor_sql::begins_with(statement, &["COMMIT"]))
 }
 
 /// True for a statement that changes a table's definition or lists what tables there are.
