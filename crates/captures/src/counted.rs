@@ -1,12 +1,12 @@
 //! Sessions that a query or a shell counted: so many are in each state, of each command, user or host.
 //!
 //! ```text
-//! | state                           | COUNT(*) |        312 Waiting for table metadata lock
-//! | Waiting for table metadata lock |      312 |         14 Sending data
+//! | state                           | COUNT(*) |
+//! | Waiting for table metadata lock |      312 |
 //! | Sending data                    |       14 |
 //! ```
 //!
-//! On the right what `sort | uniq -c` prints. Sessions that are counted by their state are so many sessions in that state; what else is
+//! Sessions that are counted by their state are so many sessions in that state; what else is
 //! counted is said in a sentence.
 
 use spindoctor_collect::mysql::Rows;
@@ -104,7 +104,7 @@ const STATES: [&str; 56] = [
     "has sent all",
 ];
 
-fn is_state(text: &str) -> bool {
+pub(crate) fn is_state(text: &str) -> bool {
     let text = text.trim().to_ascii_lowercase();
     WHOLE_STATES.contains(&text.as_str())
         || STATES.iter().any(|begins| text.starts_with(begins))
@@ -166,7 +166,8 @@ const COUNTS: [&str; 13] = [
 ];
 const OF_SESSIONS: usize = 5;
 
-fn group(name: &str) -> Option<&'static str> {
+/// The column of a process list that a name stands for.
+pub(crate) fn group(name: &str) -> Option<&'static str> {
     GROUPS.iter().find(|(known, _)| *known == name).map(|(_, group)| *group)
 }
 
@@ -353,7 +354,7 @@ fn are_known<'t>(texts: impl Iterator<Item = &'t str>, is_known: impl Fn(&str) -
     known > 0 && known * 2 >= all
 }
 
-fn is_command(text: &str) -> bool {
+pub(crate) fn is_command(text: &str) -> bool {
     COMMANDS.iter().any(|command| command.eq_ignore_ascii_case(text))
 }
 
@@ -365,114 +366,6 @@ fn sentence(all: &[Counts]) -> String {
     let left: usize = all.iter().skip(NAMED).map(|counts| counts.sessions).sum();
     let rest = (left > 0).then(|| format!("others {left}"));
     format!("sessions by {}: {}", groups.join(", "), named.chain(rest).collect::<Vec<_>>().join(", "))
-}
-
-/// The lines of a text, with what `sort | uniq -c` printed of states or commands, and lists of states whose tabs a page made blanks, as a
-/// client prints them in batch mode.
-pub(crate) fn with_heads(lines: Vec<String>) -> Vec<String> {
-    if !lines.iter().any(|line| counted_line(line).is_some() || is_spaced_head(line)) {
-        return lines;
-    }
-    let mut all = Vec::with_capacity(lines.len() + 2);
-    let mut at = 0;
-    while at < lines.len() {
-        let spaced: Vec<(u64, &str)> = match is_spaced_head(&lines[at]) {
-            true => lines[at + 1..].iter().map_while(|line| spaced_row(line)).collect(),
-            false => Vec::new(),
-        };
-        let run: Vec<(u64, &str)> = match spaced.is_empty() {
-            true => lines[at..].iter().map_while(|line| counted_line(line)).collect(),
-            false => Vec::new(),
-        };
-        let (rows, group, taken) = match (group_of(&run), spaced.is_empty()) {
-            (_, false) => (&spaced, "state", spaced.len() + 1),
-            (Some(group), true) => (&run, group, run.len()),
-            (None, true) => {
-                let taken = run.len().max(1);
-                all.extend_from_slice(&lines[at..at + taken]);
-                at += taken;
-                continue;
-            }
-        };
-        all.push(format!("{group}\tCOUNT(*)"));
-        for (count, text) in rows {
-            let text = labelled(text).1;
-            // The head of the column was counted, too.
-            if !text.eq_ignore_ascii_case(group) {
-                let text = if text.is_empty() { "NULL" } else { text };
-                all.push(format!("{text}\t{count}"));
-            }
-        }
-        // Where the list ends.
-        all.push(String::new());
-        at += taken;
-    }
-    all
-}
-
-/// `    312 Waiting for table metadata lock`: a number, and what there is so often.
-fn counted_line(line: &str) -> Option<(u64, &str)> {
-    /// No state is as long.
-    const LONGEST: usize = 120;
-    let line = line.trim();
-    let digits = line.bytes().take_while(u8::is_ascii_digit).count();
-    let rest = &line[digits..];
-    if line.len() > LONGEST || digits > 7 || !(rest.is_empty() || rest.starts_with([' ', '\t'])) {
-        return None;
-    }
-    Some((line[..digits].parse().ok()?, rest.trim()))
-}
-
-/// The column that a line of `\G` is of, where such lines were counted: `State: Sending data`.
-fn labelled(text: &str) -> (Option<&'static str>, &str) {
-    let label = text.split_once(':').map(|(name, value)| (name.trim(), value.trim()));
-    match label.and_then(|(name, value)| Some((group(&name.to_ascii_lowercase())?, value))) {
-        Some((group, value)) => (Some(group), value),
-        None => (None, text),
-    }
-}
-
-/// What lines that are counted are: states or commands, or what their labels say.
-fn group_of(run: &[(u64, &str)]) -> Option<&'static str> {
-    /// Fewer words alone may be anything.
-    const FEW: usize = 2;
-    let texts: Vec<(Option<&'static str>, &str)> = run.iter().map(|(_, text)| labelled(text)).collect();
-    let label = texts.first().and_then(|(label, _)| *label);
-    if texts.iter().any(|(other, _)| *other != label) {
-        return None;
-    }
-    let is_head =
-        |text: &str| ["state", "command", "null", ""].iter().any(|head| text.eq_ignore_ascii_case(head));
-    let named: Vec<&str> = texts.iter().map(|(_, text)| *text).filter(|text| !is_head(text)).collect();
-    let states = named.iter().filter(|text| is_state(text)).count();
-    let commands = named.iter().filter(|text| is_command(text)).count();
-    let has_words = named.iter().any(|text| is_state(text) && text.contains(' '));
-    match label {
-        Some("state") if states * 2 >= named.len() && states > 0 => label,
-        Some("command" | "user" | "host" | "db") => label,
-        Some(_) => None,
-        None if states * 2 >= named.len() && (has_words || states >= FEW) => Some("state"),
-        None if commands * 2 >= named.len() && commands >= FEW => Some("command"),
-        None => None,
-    }
-}
-
-/// `state COUNT(*)`, with blanks alone between the two.
-fn is_spaced_head(line: &str) -> bool {
-    let names: Vec<String> = line.split_whitespace().take(3).map(str::to_ascii_lowercase).collect();
-    let is_state_first = names.first().is_some_and(|name| group(name) == Some("state"));
-    !line.contains(['\t', '|'])
-        && names.len() == 2
-        && is_state_first
-        && names[1].ends_with(')')
-        && is_list(&names)
-}
-
-/// `Waiting for table metadata lock 312`
-fn spaced_row(line: &str) -> Option<(u64, &str)> {
-    let line = line.trim();
-    let (text, count) = line.rsplit_once(' ').unwrap_or(("", line));
-    Some((count.parse().ok().filter(|_| is_number(count))?, text.trim()))
 }
 
 #[cfg(test)]

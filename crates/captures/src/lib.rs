@@ -78,6 +78,7 @@ mod thread_pool;
 mod threads;
 mod transactions;
 mod tuner;
+mod uniq;
 mod window;
 mod wrapped_rows;
 mod xml;

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use crate::heads::{COMMANDS, STATEMENTS, is_number};
-use crate::{blanks, counted, headless, innotop, labelled, quoted_lines, spaced, wrapped_rows};
+use crate::{blanks, headless, innotop, labelled, quoted_lines, spaced, uniq, wrapped_rows};
 
 /// A terminal's text without what steers the terminal (ECMA-48, section 5.4): colours, cursor movements.
 pub(crate) fn without_colours(text: &str) -> Cow<'_, str> {
@@ -27,7 +27,7 @@ pub(crate) fn without_colours(text: &str) -> Cow<'_, str> {
 
 /// The lines of a text, where some stand for others.
 pub(crate) fn reshaped(lines: Vec<String>) -> Vec<String> {
-    let lines = counted::with_heads(unwrapped(innotop::with_transactions(lines)));
+    let lines = uniq::with_heads(unwrapped(innotop::with_transactions(lines)));
     let lines = quoted_lines::in_one_line(blanks::with_tabs(labelled::with_tabs(wrapped_rows::whole(lines))));
     sessions_of_mytop(spaced::with_tabs(headless::with_head(headless::with_head_of_transactions(
         backtraces(lines),
