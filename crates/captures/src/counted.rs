@@ -285,7 +285,7 @@ impl Counts {
     /// What they have in common, in words.
     fn label(&self) -> String {
         let shown = |(group, text): &(&str, Option<String>)| match text {
-            // A statement's literals are nobody's business.
+            // A statement is shown without its literals.
             Some(text) if *group == "info" => spindoctor_sql::digest(text),
             Some(text) => text.clone(),
             None => format!("no {group}"),
