@@ -24,9 +24,8 @@ pub(crate) const IS_KILLED: &str = "KILL was sent to it already: it ends once it
 
 /// What the end of a FLUSH TABLES or an ANALYZE TABLE does not undo: the tables are old from its beginning on (sql/sql_base.cc,
 /// close_cached_tables; MySQL bug 44884).
-pub(crate) const FLUSH_STAYS: &str =
-    "KILL of a FLUSH or ANALYZE frees nobody else who waits for a table's flush: the copy of the table that a statement uses stays old, \
-     and a session that opens the table waits until that statement ends (MySQL bug 44884).";
+pub(crate) const FLUSH_STAYS: &str = "KILL of a FLUSH or ANALYZE frees nobody else who waits for a table's flush: the copy of the table \
+    that a statement uses stays old, and a session that opens the table waits until that statement ends (MySQL bug 44884).";
 
 /// The user that the process list gives to threads of the server itself.
 const OF_THE_SERVER: &str = "system user";

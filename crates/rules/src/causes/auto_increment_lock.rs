@@ -173,7 +173,8 @@ pub(crate) mod examples {
             .sessions(|_| {
                 let mut sessions = vec![session(7, "Sleep", "", "")];
                 sessions.push(session(8, "Query", "executing", "INSERT INTO t SELECT * FROM s FOR UPDATE"));
-                sessions.extend((20..32).map(|id| session(id, "Query", "executing", "INSERT INTO t VALUES (1)")));
+                sessions
+                    .extend((20..32).map(|id| session(id, "Query", "executing", "INSERT INTO t VALUES (1)")));
                 sessions
             })
             .each(move |at_s, server, _| {

@@ -38,9 +38,10 @@ pub const CAUSE: Cause = Cause {
                sessions wait in about half of the samples, or where the stacks see them wait for 5 % of the session time and \
                half a session on average. The root is the owner of a granted lock on the \
                wanted table that is not waiting, in the most of the samples; where the owner waits for another lock, who \
-               has that. Without a list of locks it is, as most likely, a DDL at work on the table, a statement at work that names it, or the one open transaction that is \
-               older than the wait of the DDL; where it may be one of several, none is named. The estimate is the share of the sessions' \
-               working time spent waiting; a DDL that waits alone is a warning, because the pile-up is only a \
+               has that. Without a list of locks it is, as most likely, a DDL at work on the table, a statement at work that \
+               names it, or the one open transaction that is older than the wait of the DDL; where it may be one of several, \
+               none is named. The estimate is the share of the sessions' working time spent waiting; a DDL that waits alone is \
+               a warning, because the pile-up is only a \
                statement away.",
     looks_alike: "Waits for rows inside InnoDB are row-lock-pileup. `Waiting for table flush`, `Waiting for \
                   global read lock` and backup locks are global-lock-pileup. `Waiting for table level lock` is \

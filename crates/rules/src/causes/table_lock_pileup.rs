@@ -221,20 +221,21 @@ pub(crate) mod examples {
             all.push(ServerThread { time_s: 30.0, ..session(8, "Query", "updating", change) });
             all
         };
-        let window = Build::busy("8.0.36").sessions(sessions).remote().without_profile().each(|at_s, server, _| {
-            let wait = RowLockWait {
-                waiting_connection_id: Some(8),
-                blocking_connection_id: Some(7),
-                waiting_transaction: "9008".into(),
-                blocking_transaction: "9007".into(),
-                table: "shop.orders".into(),
-                waited_s: 30.0,
-                ..RowLockWait::default()
-            };
-            server.row_lock_waits = answer(at_s, vec![wait]);
-            server.transactions =
-                answer(at_s, vec![transaction(7, "RUNNING", 61.0), transaction(8, "LOCK WAIT", 30.0)]);
-        });
+        let window =
+            Build::busy("8.0.36").sessions(sessions).remote().without_profile().each(|at_s, server, _| {
+                let wait = RowLockWait {
+                    waiting_connection_id: Some(8),
+                    blocking_connection_id: Some(7),
+                    waiting_transaction: "9008".into(),
+                    blocking_transaction: "9007".into(),
+                    table: "shop.orders".into(),
+                    waited_s: 30.0,
+                    ..RowLockWait::default()
+                };
+                server.row_lock_waits = answer(at_s, vec![wait]);
+                server.transactions =
+                    answer(at_s, vec![transaction(7, "RUNNING", 61.0), transaction(8, "LOCK WAIT", 30.0)]);
+            });
         let findings = crate::diagnose(&window.window()).findings;
         let finding = findings.iter().find(|finding| finding.cause == CAUSE.name).unwrap();
         assert_eq!(

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use spindoctor_model::{Finding, KnownBy, SessionTime, Severity, TimeClass, TimeShare};
 
 use crate::causes::{purge_lag, temporary_table_spill};
-use crate::rank::WARNING_FROM;
+use crate::rank::{NOTE, WARNING_FROM};
 use crate::{Costs, costs_of};
 
 /// What the session time of a server at its best goes into.
@@ -86,7 +86,9 @@ pub(crate) fn explained(time: &SessionTime, findings: &[Finding]) -> BTreeSet<Ti
         of_class().any(|finding| !is_bounded(finding, *class) || costs(finding, *class))
             || of_class().fold(0.0, |sum, finding| sum + finding.score) >= WORTH * share(*class)
     });
-    let by_design = findings.iter().filter(|finding| finding.severity == Severity::Note).flat_map(|finding| {
+    // `set_scores` has lowered them to what a note scores.
+    let lowered = |finding: &&Finding| finding.severity == Severity::Note && finding.score <= NOTE;
+    let by_design = findings.iter().filter(lowered).flat_map(|finding| {
         of(finding).iter().filter(move |class| costs(finding, **class) && share(**class) >= WARNING_FROM)
     });
     explained.extend(by_design);

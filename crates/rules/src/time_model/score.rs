@@ -194,7 +194,8 @@ mod tests {
 
     #[test]
     fn what_a_rule_calls_a_note_stays_one_and_weighs_as_one() {
-        let time = time(&[(TimeClass::UserLock, 0.8, KnownBy::Stack), (TimeClass::Cpu, 0.2, KnownBy::Counter)]);
+        let time =
+            time(&[(TimeClass::UserLock, 0.8, KnownBy::Stack), (TimeClass::Cpu, 0.2, KnownBy::Counter)]);
         let of = |severity| {
             let draft = Draft::new(&user_lock_pileup::CAUSE, 0.8, "").severity(severity);
             let mut findings = [draft.finding()];

@@ -158,8 +158,7 @@ fn steps_behind(graph: &WaitGraph, root: u32) -> HashMap<u32, Step<'_>> {
 /// kind is taken to be one.
 fn is_one_queue(before: &WaitEdge, behind: &WaitEdge) -> bool {
     let is_unnamed = |edge: &WaitEdge| edge.object == A_ROW || names_no_object(&edge.object);
-    before.kind == behind.kind
-        && (before.object == behind.object || is_unnamed(before) || is_unnamed(behind))
+    before.kind == behind.kind && (before.object == behind.object || is_unnamed(before) || is_unnamed(behind))
 }
 
 /// The way from who has what most want to the root.
@@ -187,11 +186,7 @@ fn through(
         waits_for: Lock::from_edge(own.edge),
         next: next.map(|thread| (named(thread), between.len() == 1)),
     };
-    Some(Reach {
-        held: Lock::from_edge(last.edge),
-        is_inferred: last.edge.is_inferred,
-        chain: Some(chain),
-    })
+    Some(Reach { held: Lock::from_edge(last.edge), is_inferred: last.edge.is_inferred, chain: Some(chain) })
 }
 
 /// `connection 8`
@@ -330,10 +325,7 @@ mod tests {
         let row = (2, 1, LockKind::Row, "shop.s PRIMARY record 5");
         let one = [row, (3, 2, LockKind::Metadata, "shop.t")];
         let held = "a row lock on shop.s".to_owned();
-        assert_eq!(
-            of(&one, LockKind::Metadata),
-            (held.clone(), Some(("connection 2".to_owned(), 1, None)))
-        );
+        assert_eq!(of(&one, LockKind::Metadata), (held.clone(), Some(("connection 2".to_owned(), 1, None))));
         assert_eq!(of(&one, LockKind::Row), (held, None), "who waits for the row waits for the root");
         let names =
             [(2, 1, LockKind::User, "user lock 'outer'"), (3, 2, LockKind::User, "user lock 'inner'")];

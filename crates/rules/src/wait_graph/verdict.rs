@@ -42,7 +42,9 @@ impl<'a> Verdict<'a> {
         let graph = graph(window, sample);
         let such = waiters(&graph, kinds);
         let roots = roots_behind(&graph, kinds).into_iter();
-        roots.filter_map(|(behind, root)| Some((behind, Self::from_root(&graph, sample, root, &such)?))).collect()
+        roots
+            .filter_map(|(behind, root)| Some((behind, Self::from_root(&graph, sample, root, &such)?)))
+            .collect()
     }
 
     /// The session, no such thread itself, behind which most of such threads wait for what it holds of these kinds.
@@ -65,7 +67,8 @@ impl<'a> Verdict<'a> {
         };
         let roots = roots_before(&graph, &waiting).into_iter();
         // Of a chain of such threads the first is as good as the others.
-        let is_one_of_them = |chain: &Chain| chain.holder_id.and_then(|id| listed(Some(id))).is_some_and(&such);
+        let is_one_of_them =
+            |chain: &Chain| chain.holder_id.and_then(|id| listed(Some(id))).is_some_and(&such);
         let apart = |verdict: Self| Self {
             chain: verdict.chain.clone().filter(|chain| !is_one_of_them(chain)),
             ..verdict

@@ -21,8 +21,7 @@ impl Pileup<'_> {
 
     fn behind(&self, culprit: &Verdict<'_>) -> String {
         let root = culprit.described();
-        let (id, blocked) =
-            (culprit.connection_id, number::counted(self.waiters, "session", "sessions"));
+        let (id, blocked) = (culprit.connection_id, number::counted(self.waiters, "session", "sessions"));
         let chained = culprit.chained(true).filter(|_| !self.through_flush);
         if let Some(chained) = chained {
             let (likely, wanted) = (culprit.likely(), culprit.wanted().words());

@@ -88,8 +88,10 @@ impl Pileup<'_> {
     /// Ending all statements that want to lock the whole server and wait: of each that stays the next statements wait.
     fn end_flushers(&self) -> Option<Remedy> {
         let server = &self.sample.server;
-        let waiting = || server.threads.value().into_iter().flatten().filter(|thread| wants_to_lock_all(thread));
-        let ids = waiting().filter_map(|thread| thread.connection_id).filter(|id| killing::frees(server, *id));
+        let waiting =
+            || server.threads.value().into_iter().flatten().filter(|thread| wants_to_lock_all(thread));
+        let ids =
+            waiting().filter_map(|thread| thread.connection_id).filter(|id| killing::frees(server, *id));
         let kills: Vec<String> = ids.take(ENDED).map(|id| format!("KILL {id}")).collect();
         // Tables are old from then on, whatever becomes of the FLUSH.
         let has_flushed = waiting().any(waits_for_flush);
@@ -160,11 +162,5 @@ fn unlock(is_locked: bool) -> Remedy {
             "That statement is lost; what the table was locked for is no longer protected.",
         )
     };
-    Remedy {
-        statement: statement.into(),
-        why,
-        dynamic: true,
-        risk: risk.into(),
-        undo: String::new(),
-    }
+    Remedy { statement: statement.into(), why, dynamic: true, risk: risk.into(), undo: String::new() }
 }

@@ -54,7 +54,9 @@ impl<'w> Blocked<'w> {
         match self {
             Self::By(verdict) => {
                 let holds = match verdict.why_of_chain() {
-                    Some(chain) => format!("it waits for a lock, and all that the source sends queues behind it. {chain}"),
+                    Some(chain) => format!(
+                        "it waits for a lock, and all that the source sends queues behind it. {chain}"
+                    ),
                     None => format!(
                         "it waits for what this session holds ({}), and all that the source sends queues behind it.",
                         what(verdict)
@@ -259,8 +261,7 @@ mod tests {
             server.row_lock_waits = answer(at_s, vec![row]);
         });
         let finding = found(&window.window());
-        let headline =
-            "the applier waits for connection 66, which waits for connection 65, which is idle in transaction";
+        let headline = "the applier waits for connection 66, which waits for connection 65, which is idle in transaction";
         assert!(finding.headline.ends_with(headline), "{}", finding.headline);
         assert!(finding.why.contains("connection 65 holds a row lock on shop.s"), "{}", finding.why);
         assert!(!finding.why.contains("what this session holds"), "{}", finding.why);

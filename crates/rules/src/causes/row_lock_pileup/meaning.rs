@@ -13,7 +13,9 @@ impl Pileup<'_> {
         let on = self.on();
         let (mean_waiters, longest_s) = (self.queue.mean, self.queue.longest_s);
         match self.holders.one() {
-            Some(verdict) => behind(verdict, self.holders.held_up(verdict), &on) + &beside(&self.holders.others()),
+            Some(verdict) => {
+                behind(verdict, self.holders.held_up(verdict), &on) + &beside(&self.holders.others())
+            }
             None if self.ring.as_ref().is_some_and(Ring::is_undetected) => format!(
                 "{}{on}, and {mean_waiters:.0} in all are blocked: innodb_deadlock_detect is OFF",
                 self.ring.as_ref().map(Ring::headline).unwrap_or_default()

@@ -142,8 +142,7 @@ impl Look<'_> {
     fn shows_an_election(&self, sample: &Sample) -> bool {
         let server = &sample.server;
         let asking = || self.candidates.iter().filter_map(|id| sessions::session(server, *id));
-        let leads =
-            sessions::session(server, self.leader).is_some_and(|leader| does_no_work(server, leader));
+        let leads = sessions::session(server, self.leader).is_some_and(|leader| does_no_work(server, leader));
         leads
             && server.cut.is_empty()
             && waiting(server).is_subset(self.candidates)
@@ -171,11 +170,8 @@ impl Look<'_> {
 
 /// Copies of one program: each from another host, or all with one statement.
 fn are_candidates(asking: &[&ServerThread]) -> bool {
-    let digests: BTreeSet<String> = asking
-        .iter()
-        .filter_map(|thread| thread.statement.as_deref())
-        .map(spindoctor_sql::digest)
-        .collect();
+    let digests: BTreeSet<String> =
+        asking.iter().filter_map(|thread| thread.statement.as_deref()).map(spindoctor_sql::digest).collect();
     let hosts: BTreeSet<&str> = asking.iter().map(|thread| thread.host.as_str()).collect();
     let names: BTreeSet<String> = asking
         .iter()

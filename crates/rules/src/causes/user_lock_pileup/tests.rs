@@ -67,7 +67,10 @@ fn a_leader_that_few_wait_for_by_design_is_a_note_and_the_application_is_asked_f
         assert_eq!((finding.severity, finding.score), (Severity::Note, crate::rank::NOTE), "{finding:#?}");
         assert!(finding.headline.contains("elects its leader"), "{}", finding.headline);
         let statements = statements(&finding);
-        assert!(statements[0].starts_with("Ask the application") && statements[1] == "KILL 7", "{statements:?}");
+        assert!(
+            statements[0].starts_with("Ask the application") && statements[1] == "KILL 7",
+            "{statements:?}"
+        );
         assert_eq!(finding.root.as_ref().and_then(|root| root.connection_id), Some(7));
     }
 }
@@ -126,13 +129,20 @@ fn whatever_speaks_against_an_election_keeps_it_a_pile_up() {
         ("one wants a table, too", several_statements),
         ("the holder works", works),
         ("the server answers nobody else", behind(HOURS_S, 5).counter("Questions", 5.0)),
-        ("nobody read the transactions", behind(HOURS_S, 5).each(|_, server, _| {
-            server.transactions = spindoctor_model::Reading::NotAsked;
-        })),
+        (
+            "nobody read the transactions",
+            behind(HOURS_S, 5).each(|_, server, _| {
+                server.transactions = spindoctor_model::Reading::NotAsked;
+            }),
+        ),
     ] {
         let finding = found(&window.window());
         assert!(finding.severity > Severity::Note, "{why}: {finding:#?}");
-        assert!(finding.headline.starts_with("Connection 7 holds a lock of GET_LOCK"), "{}", finding.headline);
+        assert!(
+            finding.headline.starts_with("Connection 7 holds a lock of GET_LOCK"),
+            "{}",
+            finding.headline
+        );
         assert!(statements(&finding)[0].starts_with("KILL"), "{why}: {:?}", finding.remedies);
     }
     let idle = found(&behind(60.0, 5).window());
