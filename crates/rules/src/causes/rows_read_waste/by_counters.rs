@@ -21,7 +21,7 @@ const SCANNED_PER_S: f64 = 50_000.0;
 const ROWS_PER_CPU_S: f64 = 5e6;
 
 /// Rows that a scan reads in the time that one row takes to which a secondary index leads: two descents of a tree against the next row of
-/// a page.
+/// a page. By judgement.
 const SCANNED_IN_A_LOOKUP: f64 = 10.0;
 
 /// Rows read by scans for each row returned, from which on an index would save half of the work and more.
