@@ -3,7 +3,12 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use spindoctor_sql::Select;
 
 fuzz_target!(|text: &str| {
-    spindoctor::fuzzing::explainable(text);
+    if let Ok(select) = Select::parse(text) {
+        for table in &select.tables {
+            select.with_hint(table, "USE INDEX ()");
+        }
+    }
 });

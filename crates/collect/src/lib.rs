@@ -17,6 +17,7 @@ pub mod locks;
 pub mod memory;
 pub mod mysql;
 pub mod pace;
+pub mod plan_now;
 pub mod priority;
 mod round;
 mod server_host;

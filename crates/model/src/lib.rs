@@ -21,6 +21,7 @@ pub mod number;
 pub mod page_cache;
 pub mod pause_fit;
 pub mod plan;
+pub mod plan_now;
 pub mod printed_deadlock;
 pub mod reading;
 pub mod readings;
@@ -44,6 +45,7 @@ pub use machine::Machine;
 pub use median::median;
 pub use mysql::ServerSample;
 pub use plan::{Elsewhere, Left, Plan};
+pub use plan_now::{PlanNow, Suspect};
 pub use reading::{Outcome, Reading, SourceCost, Unavailable};
 pub use readings::{About, AnyReading, Field};
 pub use recording::{

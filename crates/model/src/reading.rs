@@ -69,6 +69,11 @@ impl<T> Reading<T> {
         }
     }
 
+    /// True where nobody asked.
+    pub fn is_not_asked(&self) -> bool {
+        matches!(self, Self::NotAsked)
+    }
+
     /// The value, where the source answered.
     pub fn value(&self) -> Option<&T> {
         match self {

@@ -10,6 +10,7 @@ use crate::diagnosis::Cost;
 use crate::error_log::LoggedTrouble;
 use crate::host::HostSample;
 use crate::mysql::ServerSample;
+use crate::plan_now::PlanNow;
 use crate::reading::{Reading, Unavailable};
 use crate::readings::{About, AnyReading};
 use crate::server::ServerIdentity;
@@ -78,6 +79,9 @@ pub struct Window {
     pub samples: Vec<Sample>,
     /// Every thread's stack, again and again over the window, and samples of what ran on a CPU.
     pub profile: Reading<Profile>,
+    /// The plan of a statement whose plan changed, asked after the last sample where a rule named one.
+    #[serde(skip_serializing_if = "Reading::is_not_asked")]
+    pub plan_now: Reading<PlanNow>,
     /// What the server's error log says of trouble, where it was given.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub error_log: Vec<LoggedTrouble>,
@@ -371,7 +375,11 @@ mod tests {
 
     #[test]
     fn a_window_survives_json() {
-        let window = Window { samples: vec![sample(0.0, "1")], ..Window::default() };
+        let mut window = Window { samples: vec![sample(0.0, "1")], ..Window::default() };
+        let text = serde_json::to_string(&window).unwrap();
+        assert!(!text.contains("plan_now"), "{text}");
+        assert_eq!(serde_json::from_str::<Window>(&text).unwrap(), window);
+        window.plan_now = Reading::Available { at_s: 10.0, took_ms: 1.0, value: PlanNow::default() };
         let text = serde_json::to_string(&window).unwrap();
         assert_eq!(serde_json::from_str::<Window>(&text).unwrap(), window);
     }

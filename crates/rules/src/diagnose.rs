@@ -6,7 +6,7 @@ use spindoctor_model::diagnosis::{
 };
 use spindoctor_model::{Diagnosis, Finding, NotExamined, Profile, Severity, Unavailable, Window};
 
-use crate::causes::{server_stopped, unnamed_wait, write_io_bound};
+use crate::causes::{plan_change, server_stopped, unnamed_wait, write_io_bound};
 use crate::spin_samples::{SpinSamples, Whose};
 use crate::{CAUSES, Cause, Costs, Outcome, costs_of, rank, time_model};
 
@@ -39,6 +39,10 @@ pub fn diagnose(window: &Window) -> Diagnosis {
             Outcome::Clear => clear.push(cause.name.to_owned()),
             Outcome::NotEnoughEvidence(missing) => not_examined.push(entry(cause.name, missing)),
         }
+    }
+    // It was found without them, and says less.
+    if findings.iter().any(|finding| finding.cause == plan_change::CAUSE.name) {
+        not_examined.extend(plan_change::not_read(window).map(|why| entry(plan_change::CAUSE.name, why)));
     }
     if let Some(time) = &mut time {
         time_model::set_scores(time, &mut findings);

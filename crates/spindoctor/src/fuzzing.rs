@@ -7,7 +7,6 @@ use spindoctor_record::Recording;
 
 use crate::common::{terminal, window_file};
 use crate::doctor::{html, json, text};
-use crate::indexes::Select;
 use crate::workload::Captured;
 use crate::{commands, incident};
 
@@ -42,11 +41,6 @@ pub fn diagnosed(window: &Window) {
     let _ = text::render(&diagnosis, terminal::look_of_stdout());
     let _ = html::render(&diagnosis, window.profile.value(), None);
     let _ = spindoctor_rules::proposals::plan(window);
-}
-
-/// A statement that may be asked about with EXPLAIN; whether it may.
-pub fn explainable(text: &str) -> bool {
-    Select::parse(text).is_ok()
 }
 
 /// Times and moments of a command line, and each of its other forms of value: any text is a value or a refusal.

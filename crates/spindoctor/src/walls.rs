@@ -10,9 +10,8 @@ const FLOOR: &str = "common";
 /// What starts the rooms, and may know all of them.
 const ABOVE: [&str; 6] = ["main.rs", "lib.rs", "commands.rs", "fuzzing.rs", "walls.rs", "plain_words.rs"];
 /// Which room shows what is another's noun. What is no room's noun stands in `common`, or in a crate below the program.
-const SHOWS: [(&str, &str, &str); 13] = [
+const SHOWS: [(&str, &str, &str); 12] = [
     ("bundle", "incident", "a bundle has the report of its recording"),
-    ("bundle", "indexes", "and plans of what `indexes` finds safe to explain"),
     ("doctor", "locks", "a diagnosis has the wait graph beside it"),
     ("fleet", "top", "`fleet top` is the same screens, of many servers"),
     ("incident", "doctor", "a stall's page has its diagnosis"),

@@ -21,6 +21,16 @@ const WITH_FROM: &[&str] = &["trim", "extract", "substring", "substr", "mid", "o
 /// assert_eq!(spindoctor_sql::first_table("UPDATE `shop`.`orders` SET n = 1").as_deref(), Some("orders"));
 /// ```
 pub fn first_table(statement: &str) -> Option<String> {
+    qualified_table(statement).map(|(_, table)| table)
+}
+
+/// The same with its database, where the statement names that.
+///
+/// ```
+/// let named = spindoctor_sql::qualified_table("SELECT ? FROM `shop` . `orders`").unwrap();
+/// assert_eq!(named, (Some("shop".to_owned()), "orders".to_owned()));
+/// ```
+pub fn qualified_table(statement: &str) -> Option<(Option<String>, String)> {
     let lexed = lex(statement, Mode::UNKNOWN);
     let tokens: Vec<&Token<'_>> = lexed.code().collect();
     let mut calls: Vec<bool> = Vec::new();
@@ -45,15 +55,16 @@ pub fn first_table(statement: &str) -> Option<String> {
         if !first.is_name() || first.is_one_of(NO_TABLE) {
             continue; // a subquery, `ON DUPLICATE KEY UPDATE`'s expression
         }
-        let mut named = first;
+        let (mut named, mut schema) = (first, None);
         at += 1;
         // The servers' digests have blanks around the dot.
         while tokens.get(at).is_some_and(|next| next.is_sign(".")) {
+            schema = Some(named.name());
             named = tokens.get(at + 1).filter(|next| next.is_name() || next.kind == Kind::Number)?;
             at += 2;
         }
         let name = named.name();
-        return (!name.is_empty() && named.is_name()).then_some(name);
+        return (!name.is_empty() && named.is_name()).then_some((schema, name));
     }
     None
 }
@@ -61,6 +72,14 @@ pub fn first_table(statement: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_database_of_a_table_is_known_where_it_is_named() {
+        let schema = |statement: &str| qualified_table(statement).map(|(schema, _)| schema);
+        assert_eq!(schema("SELECT ? FROM `shop` . `orders`"), Some(Some("shop".to_owned())));
+        assert_eq!(schema("UPDATE orders SET a = ?"), Some(None));
+        assert_eq!(schema("COMMIT"), None);
+    }
 
     #[test]
     fn the_first_table_is_found_in_every_kind_of_statement() {

@@ -2,9 +2,12 @@
 
 use std::collections::HashMap;
 
+use spindoctor_model::plan_now::TableStatistics;
+
 use super::{Index, Pages, PlanLine, Running, TRACE_BYTES};
 use crate::mysql::Rows;
 use crate::mysql::optimizer_trace::{self, RangeAnalysis};
+use crate::mysql::rows::Row;
 
 pub(super) fn traced(rows: &Rows) -> Result<Vec<RangeAnalysis>, String> {
     let row = rows.first().ok_or("the server traced nothing")?;
@@ -33,18 +36,46 @@ pub(super) fn plan(rows: &Rows) -> Vec<PlanLine> {
     rows.iter()
         .map(|row| PlanLine {
             table: row.string("table"),
+            access: row.string("type"),
+            possible_keys: row.text("possible_keys").map_or_else(Vec::new, names),
             key: row.text("key").map(str::to_owned),
             rows: row.number("rows"),
+            filtered: row.number("filtered"),
+            extra: without_values(row.text("Extra").unwrap_or_default()),
         })
         .collect()
 }
 
-/// Names and rows, each a line, with tabs between; a cell's own tabs and line ends are blanks.
+fn names(list: &str) -> Vec<String> {
+    list.split(',').map(str::to_owned).collect()
+}
+
+/// What stands in EXPLAIN's Extra, without the values that some of it has: `Ft_hints: rank > 0.5, limit = 10` are the statement's.
+fn without_values(extra: &str) -> String {
+    let heads = extra.split(';').map(|part| match part.contains([':', '=', '\'', '"']) {
+        true => part.split([':', '=', '\'', '"', '(']).next().unwrap_or_default().trim(),
+        false => part.trim(),
+    });
+    heads.filter(|head| !head.is_empty()).collect::<Vec<_>>().join("; ")
+}
+
+pub(super) fn table_statistics(rows: &Rows) -> Option<TableStatistics> {
+    let row = rows.first()?;
+    let age_s: f64 = row.number("age_s")?;
+    Some(TableStatistics { rows: row.number("n_rows"), age_s: age_s.max(0.0) })
+}
+
+/// EXPLAIN's names and rows, each a line, with tabs between; a cell's own tabs and line ends are blanks.
 pub(super) fn table_text(rows: &Rows) -> String {
     let cell = |cell: Option<&str>| cell.unwrap_or("NULL").replace(['\t', '\n', '\r'], " ");
+    let extra = rows.names().iter().position(|name| name.eq_ignore_ascii_case("Extra"));
+    let shown = |row: Row<'_>, at: usize| match row.at(at) {
+        Some(text) if Some(at) == extra => cell(Some(&without_values(text))),
+        text => cell(text),
+    };
     let line = |cells: Vec<String>| cells.join("\t") + "\n";
     let head = line(rows.names().iter().map(|name| cell(Some(name))).collect());
-    let below = rows.iter().map(|row| line((0..rows.columns()).map(|at| cell(row.at(at))).collect()));
+    let below = rows.iter().map(|row| line((0..rows.columns()).map(|at| shown(row, at)).collect()));
     std::iter::once(head).chain(below).collect()
 }
 
@@ -63,6 +94,9 @@ pub(super) fn indexes(rows: &Rows) -> Vec<Index> {
         let Some(index) = indexes.last_mut() else { continue };
         index.columns.push(row.text("COLUMN_NAME").unwrap_or("(expression)").to_owned());
         index.is_nullable |= row.text("NULLABLE") == Some("YES");
+        index.is_hidden = row.text("HIDDEN") == Some("YES");
+        // That of the last column is of all together.
+        index.cardinality = row.number("CARDINALITY");
     }
     indexes
 }
@@ -107,19 +141,24 @@ mod tests {
 
     #[test]
     fn a_plan_is_a_table_of_lines() {
-        let answer = rows(&["table", "key", "Extra"], &[&["t", "PRIMARY", "Using\twhere"]]);
-        assert_eq!(table_text(&answer), "table\tkey\tExtra\nt\tPRIMARY\tUsing where\n");
+        let answer = rows(
+            &["table", "key", "Extra"],
+            &[&["t", "PRIMARY", "Using\twhere"], &["u", "NULL", "Ft_hints: rank > 0.77, limit = 42"]],
+        );
+        assert_eq!(table_text(&answer), "table\tkey\tExtra\nt\tPRIMARY\tUsing where\nu\tNULL\tFt_hints\n");
     }
 
     #[test]
     fn indexes_are_shown_with_their_columns_in_order() {
         let answer = rows(
-            &["INDEX_NAME", "NON_UNIQUE", "COLUMN_NAME", "NULLABLE", "INDEX_TYPE"],
             &[
-                &["k_and_c", "1", "k", "", "BTREE"],
-                &["k_and_c", "1", "c", "YES", "BTREE"],
-                &["PRIMARY", "0", "id", "", "BTREE"],
-                &["words", "1", "NULL", "", "FULLTEXT"],
+                "INDEX_NAME", "NON_UNIQUE", "COLUMN_NAME", "NULLABLE", "INDEX_TYPE", "CARDINALITY", "HIDDEN",
+            ],
+            &[
+                &["k_and_c", "1", "k", "", "BTREE", "200", "YES"],
+                &["k_and_c", "1", "c", "YES", "BTREE", "9800", "YES"],
+                &["PRIMARY", "0", "id", "", "BTREE", "9871", "NO"],
+                &["words", "1", "NULL", "", "FULLTEXT", "NULL", "NO"],
             ],
         );
         let mut found = indexes(&answer);
@@ -128,8 +167,39 @@ mod tests {
         assert!(found[0].is_nullable && !found[0].is_unique && found[0].is_btree);
         assert!(found[1].is_unique && !found[1].is_nullable);
         assert!(!found[2].is_btree && found[2].columns == ["(expression)"]);
+        assert!(found[0].is_hidden && !found[1].is_hidden);
+        assert_eq!([found[0].cardinality, found[2].cardinality], [Some(9_800), None]);
         add_reads(&mut found, &rows(&["INDEX_NAME", "COUNT_READ"], &[&["k_and_c", "0"], &["PRIMARY", "7"]]));
         assert_eq!([found[0].reads, found[1].reads, found[2].reads], [Some(0), Some(7), None]);
+    }
+
+    #[test]
+    fn a_plan_has_names_and_numbers_and_no_value() {
+        let columns = ["table", "type", "possible_keys", "key", "ref", "rows", "filtered", "Extra"];
+        let answer = rows(
+            &columns,
+            &[
+                &["sbtest1", "ref", "k_1,c_1", "k_1", "const", "5", "100.00", "Using where"],
+                &["o", "ALL", "NULL", "NULL", "NULL", "9871", "10.00", "Range checked for each record (index map: 0x3)"],
+                &["p", "ALL", "NULL", "NULL", "NULL", "5", "100.00", "Using where; Using join buffer (hash join)"],
+                &["texts", "fulltext", "c", "c", "const", "1", "100.00", "Using where; Ft_hints: rank > 0.77, limit = 42"],
+            ],
+        );
+        let found = plan(&answer);
+        assert_eq!(found[0].possible_keys, ["k_1", "c_1"]);
+        assert_eq!((found[0].access.as_str(), found[0].key.as_deref(), found[0].rows), ("ref", Some("k_1"), Some(5.0)));
+        assert_eq!((found[1].possible_keys.len(), found[1].filtered), (0, Some(10.0)));
+        let extras: Vec<&str> = found.iter().map(|line| line.extra.as_str()).collect();
+        let last = ["Using where; Using join buffer (hash join)", "Using where; Ft_hints"];
+        assert_eq!(extras, ["Using where", "Range checked for each record", last[0], last[1]]);
+    }
+
+    #[test]
+    fn statistics_are_as_old_as_their_last_change_and_a_table_may_have_none() {
+        let of = |cells: [&str; 2]| table_statistics(&rows(&["n_rows", "age_s"], &[&cells]));
+        assert_eq!(of(["9871", "40"]), Some(TableStatistics { rows: Some(9_871), age_s: 40.0 }));
+        assert_eq!(of(["NULL", "NULL"]), None);
+        assert_eq!(of(["NULL", "-1"]), Some(TableStatistics { rows: None, age_s: 0.0 }));
     }
 
     #[test]

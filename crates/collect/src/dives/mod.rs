@@ -9,6 +9,10 @@ mod answers;
 use std::time::{Duration, Instant};
 
 use spindoctor_model::ServerVersion;
+pub use spindoctor_model::plan_now::{Index, PlanLine};
+use spindoctor_model::plan_now::{TableName, TableStatistics};
+use spindoctor_sql::Select;
+use thiserror::Error;
 
 use crate::host;
 use crate::host::thread_ids::ThreadIds;
@@ -17,12 +21,14 @@ use crate::mysql::optimizer_trace::RangeAnalysis;
 use crate::mysql::source::process_grant;
 use crate::mysql::{ConnectError, QueryError, Rows, Session, Target};
 pub use answers::quoted;
-use answers::{add_reads, indexes, literal, pages, plan, statements, table_text, traced};
+use answers::{add_reads, indexes, literal, pages, plan, statements, table_statistics, table_text, traced};
 
 /// Statements that one look lists.
 const RUNNING: usize = 200;
 /// A trace may take this much of the server's memory, bytes: a list of a thousand values in five indexes takes some 200 KiB.
 const TRACE_BYTES: u32 = 4 << 20;
+/// Of a text that the server keeps of a statement, that it is whole: a longer one is cut, and has dots at its end.
+const SAMPLE_IS_WHOLE: &str = "OCTET_LENGTH(QUERY_SAMPLE_TEXT) < @@performance_schema_max_sql_text_length - 4";
 
 /// A statement that runs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -44,17 +50,6 @@ pub struct Executed {
     pub seconds: f64,
 }
 
-/// A line of EXPLAIN.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct PlanLine {
-    /// The table as the statement calls it.
-    pub table: String,
-    /// The index that is used.
-    pub key: Option<String>,
-    /// Rows that are expected to be read for each row of the lines before.
-    pub rows: Option<f64>,
-}
-
 /// What the optimizer says of a statement.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Explained {
@@ -64,21 +59,15 @@ pub struct Explained {
     pub estimates: Result<Vec<RangeAnalysis>, String>,
 }
 
-/// An index of a table.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Index {
-    /// Its name.
-    pub name: String,
-    /// Its columns in order; an expression is `(expression)`.
-    pub columns: Vec<String>,
-    /// True where no two rows have the same values.
-    pub is_unique: bool,
-    /// True where one of its columns may be NULL.
-    pub is_nullable: bool,
-    /// True for a B-tree: others are not dived into.
-    pub is_btree: bool,
-    /// Times that a row was read through it since the server started, where the server counts.
-    pub reads: Option<u64>,
+/// Why a statement is not explained whose text is harmless.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum NotExplained {
+    /// A view's definition could do anything.
+    #[error("it reads a view, or a table of another engine than InnoDB")]
+    NoTable,
+    /// The list of tables does not have it.
+    #[error("it reads a table that is not there, or that this account does not see")]
+    NotSeen,
 }
 
 /// InnoDB's counts since the server started.
@@ -181,13 +170,38 @@ impl Dives {
             "SELECT SCHEMA_NAME, QUERY_SAMPLE_TEXT FROM performance_schema.events_statements_summary_by_digest \
              WHERE LAST_SEEN >= NOW(6) - INTERVAL {seconds} SECOND AND DIGEST_TEXT LIKE 'SELECT%' \
              AND QUERY_SAMPLE_TEXT NOT LIKE '/* spindoctor */%' \
-             AND OCTET_LENGTH(QUERY_SAMPLE_TEXT) < @@performance_schema_max_sql_text_length - 4 \
-             ORDER BY SUM_TIMER_WAIT DESC LIMIT {most}"
+             AND {SAMPLE_IS_WHOLE} ORDER BY SUM_TIMER_WAIT DESC LIMIT {most}"
         );
         match self.session.query(&sql).await {
             Ok(rows) => Ok(statements(&rows, "SCHEMA_NAME", "QUERY_SAMPLE_TEXT")),
             Err(why) if why.breaks_session() => Err(why),
             Err(_) => Ok(Vec::new()),
+        }
+    }
+
+    /// The text that the server kept of a statement, where it is whole. None before MySQL 8.0 and where nobody counts.
+    ///
+    /// Cost: one row of the summary, found by its key.
+    ///
+    /// # Errors
+    /// The session broke.
+    pub async fn sample_text(&mut self, schema: &str, digest: &str) -> Result<Option<Running>, QueryError> {
+        if !self.version.mysql_at_least(8, 0, 4) {
+            return Ok(None);
+        }
+        let schema_is = match schema {
+            "" => "IS NULL".to_owned(),
+            schema => format!("= {}", literal(schema)),
+        };
+        let sql = format!(
+            "SELECT SCHEMA_NAME, QUERY_SAMPLE_TEXT FROM performance_schema.events_statements_summary_by_digest \
+             WHERE SCHEMA_NAME {schema_is} AND DIGEST = {} AND {SAMPLE_IS_WHOLE}",
+            literal(digest)
+        );
+        match self.session.query(&sql).await {
+            Ok(rows) => Ok(statements(&rows, "SCHEMA_NAME", "QUERY_SAMPLE_TEXT").into_iter().next()),
+            Err(why) if why.breaks_session() => Err(why),
+            Err(_) => Ok(None),
         }
     }
 
@@ -229,39 +243,98 @@ impl Dives {
         }
     }
 
-    /// True where each of these is a table of InnoDB's and no view, whose definition could do anything.
+    /// Gets ready to explain a SELECT of a session with this default database: its tables, each a table of InnoDB's and no view,
+    /// whose definition could do anything. The inner error: why it is not explained.
     ///
     /// # Errors
     /// The server refuses, or does not answer.
-    pub async fn are_tables(&mut self, tables: &[(String, String)]) -> Result<bool, QueryError> {
-        for (schema, table) in tables {
+    pub async fn ready_to_explain(
+        &mut self,
+        schema: &str,
+        select: &Select,
+    ) -> Result<Result<Vec<TableName>, NotExplained>, QueryError> {
+        let mut tables = Vec::new();
+        for table in &select.tables {
+            let schema = table.schema.as_deref().unwrap_or(schema);
+            let name = TableName { schema: schema.to_owned(), name: table.name.clone() };
             let sql = format!(
                 "SELECT TABLE_TYPE, ENGINE FROM information_schema.TABLES \
                  WHERE TABLE_SCHEMA = {} AND TABLE_NAME = {}",
-                literal(schema),
-                literal(table)
+                literal(&name.schema),
+                literal(&name.name)
             );
             let rows = self.session.query(&sql).await?;
-            let is_table = rows.first().is_some_and(|row| {
-                row.text("TABLE_TYPE") == Some("BASE TABLE") && row.text("ENGINE") == Some("InnoDB")
-            });
-            if !is_table {
-                return Ok(false);
+            let Some(row) = rows.first() else { return Ok(Err(NotExplained::NotSeen)) };
+            if row.text("TABLE_TYPE") != Some("BASE TABLE") || row.text("ENGINE") != Some("InnoDB") {
+                return Ok(Err(NotExplained::NoTable));
             }
+            tables.push(name);
         }
-        Ok(true)
+        self.use_schema(schema).await?;
+        Ok(Ok(tables))
+    }
+
+    /// From here on information_schema shows the statistics of indexes as they are, and not as they were up to a day ago
+    /// (`information_schema_stats_expiry`: MySQL 8.0).
+    ///
+    /// # Errors
+    /// The session broke.
+    pub async fn show_statistics_as_they_are(&mut self) -> Result<(), QueryError> {
+        if !self.version.mysql_at_least(8, 0, 3) {
+            return Ok(());
+        }
+        match self.session.query("SET SESSION information_schema_stats_expiry = 0").await {
+            Err(why) if why.breaks_session() => Err(why),
+            _ => Ok(()),
+        }
+    }
+
+    /// When InnoDB's persistent statistics of a table, or of a partition of it, were computed last. None where it has none.
+    ///
+    /// Cost: some rows of two small tables, found by their keys.
+    ///
+    /// # Errors
+    /// The server refuses (the account may not read `mysql.innodb_table_stats` and `mysql.innodb_index_stats`), has no such
+    /// tables, or does not answer.
+    pub async fn table_statistics(
+        &mut self,
+        table: &TableName,
+    ) -> Result<Option<TableStatistics>, QueryError> {
+        let (schema, name) = (literal(&table.schema), literal(&table.name));
+        // A partition's is called `orders#P#p0`.
+        let of_table = format!(
+            "database_name = {schema} AND (table_name = {name} OR SUBSTRING_INDEX(table_name, '#', 1) = {name})"
+        );
+        // Who writes them by hand changes the second table alone, most often.
+        let sql = format!(
+            "SELECT SUM(n_rows) AS n_rows, MIN(age_s) AS age_s FROM (\
+             SELECT n_rows, TIMESTAMPDIFF(SECOND, last_update, NOW()) AS age_s FROM mysql.innodb_table_stats WHERE {of_table} \
+             UNION ALL SELECT NULL, TIMESTAMPDIFF(SECOND, last_update, NOW()) FROM mysql.innodb_index_stats WHERE {of_table}\
+             ) AS computed"
+        );
+        Ok(table_statistics(&self.session.query(&sql).await?))
+    }
+
+    /// The account, as GRANT wants it.
+    pub(crate) async fn grantee(&mut self) -> String {
+        self.session.grantee().await
     }
 
     /// The indexes of a table.
     ///
     /// # Errors
     /// The server refuses, or does not answer.
-    pub async fn indexes(&mut self, schema: &str, table: &str) -> Result<Vec<Index>, QueryError> {
+    pub async fn indexes(&mut self, table: &TableName) -> Result<Vec<Index>, QueryError> {
+        let (schema, name) = (literal(&table.schema), literal(&table.name));
+        let hidden = match self.version {
+            version if version.mysql_at_least(8, 0, 0) => "IF(IS_VISIBLE = 'NO', 'YES', 'NO')",
+            version if version.mariadb_at_least(10, 6, 0) => "IGNORED",
+            _ => "'NO'",
+        };
         let sql = format!(
-            "SELECT INDEX_NAME, NON_UNIQUE, COLUMN_NAME, NULLABLE, INDEX_TYPE FROM information_schema.STATISTICS \
-             WHERE TABLE_SCHEMA = {} AND TABLE_NAME = {} ORDER BY INDEX_NAME, SEQ_IN_INDEX",
-            literal(schema),
-            literal(table)
+            "SELECT INDEX_NAME, NON_UNIQUE, COLUMN_NAME, NULLABLE, INDEX_TYPE, CARDINALITY, {hidden} AS HIDDEN \
+             FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = {schema} AND TABLE_NAME = {name} \
+             ORDER BY INDEX_NAME, SEQ_IN_INDEX"
         );
         let mut indexes = indexes(&self.session.query(&sql).await?);
         if self.version.is_mariadb() {
@@ -269,9 +342,7 @@ impl Dives {
         }
         let sql = format!(
             "SELECT INDEX_NAME, COUNT_READ FROM performance_schema.table_io_waits_summary_by_index_usage \
-             WHERE OBJECT_TYPE = 'TABLE' AND OBJECT_SCHEMA = {} AND OBJECT_NAME = {} AND INDEX_NAME IS NOT NULL",
-            literal(schema),
-            literal(table)
+             WHERE OBJECT_TYPE = 'TABLE' AND OBJECT_SCHEMA = {schema} AND OBJECT_NAME = {name} AND INDEX_NAME IS NOT NULL"
         );
         match self.session.query(&sql).await {
             Ok(rows) => add_reads(&mut indexes, &rows),

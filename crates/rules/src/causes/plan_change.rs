@@ -1,17 +1,24 @@
 //! `plan-change`: a statement reads far more rows each time than it did.
 
+mod meaning;
+mod remedies;
+#[cfg(test)]
+mod tests;
+
 use std::collections::HashMap;
 
 use spindoctor_model::mysql::StatementDigest;
 use spindoctor_model::number::whole;
-use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window};
+use spindoctor_model::plan_now::TableName;
+use spindoctor_model::{Evidence, Finding, Reading, Suspect, TimeClass, Unavailable, Window};
 use spindoctor_statements::Grown;
 
 use super::{cpu_saturated, read_io_bound, rows_read_waste};
 use crate::draft::Draft;
-use crate::seen_most::SeenMost;
 use crate::sessions::shortened;
 use crate::{Cause, Costs, Outcome, Rule, Stacks, cpus};
+
+use meaning::Meaning;
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -27,8 +34,11 @@ pub const CAUSE: Cause = Cause {
                against those of all executions before it, since the summary was last emptied. A statement counts when a \
                hundred executions before are known, it now reads a thousand rows and more each time, ten times as many as \
                before, and either half of its executions scan a table or join without an index and less than a tenth did \
-               before, or fifty executions in the window read so many: fewer may be rare values. MariaDB counts the executions of all \
-               prepared statements together: of them only the first counts. The estimate is the share \
+               before, or fifty executions in the window read so many: fewer may be rare values. About the one that takes \
+               most time `doctor` then asks the server, and `record` for an event: EXPLAIN, where it is a plain SELECT, the indexes \
+               of its table, and when the statistics of the table were computed (innodb_table_stats and innodb_index_stats of the \
+               database mysql). An index that the optimizer may not use, one that is not there, and statistics that are no older than \
+               the change are named as the reason; where nothing of it is so, other values are asked for. The estimate is the share \
                of all statement time that it takes, times the part of the effective CPUs that it could keep busy. What \
                happened before the summary was emptied, or so long ago that a tenth of all executions came after, is not \
                seen: `spindoctor workload --diff` compares two times of a recording.",
@@ -37,7 +47,8 @@ pub const CAUSE: Cause = Cause {
                   as many rows waits: for locks, for the disk, for a CPU.",
     remedies: "EXPLAIN the statement, and compare with the plan of a server where it is fast. Where an index became invisible or \
                was dropped, give it back. Where the statistics are to blame, ANALYZE TABLE. Until then, pin the plan: FORCE \
-               INDEX or a hint; where the application cannot be changed, on MySQL the Rewriter plugin.",
+               INDEX or a hint; where the application cannot be changed, on MySQL the Rewriter plugin. Where it is asked for \
+               values that many rows have, ask for fewer rows, or make an index that has all columns of the statement.",
     safety: "EXPLAIN reads statistics only. Making an index visible takes a metadata lock for an instant, creating one costs disk \
              and write time. ANALYZE TABLE may change other plans, too, and on MySQL before 8.0.24 waits behind long statements \
              on the table while new ones queue.",
@@ -52,9 +63,9 @@ pub const CAUSE: Cause = Cause {
     rule: Rule::Readings(evaluate),
     #[cfg(test)]
     examples: crate::Examples {
-        fires: examples::fires,
-        near_miss: examples::near_miss,
-        missing: examples::missing,
+        fires: tests::fires,
+        near_miss: tests::near_miss,
+        missing: tests::missing,
     },
 };
 
@@ -77,11 +88,43 @@ const SCANS_BEFORE: f64 = 0.1;
 /// A statement that takes less of all statements' time is nobody's trouble.
 const TIME_RATIO: f64 = 0.05;
 
+/// Before the window the statement may have run half as often as in it: when the plan changed is known to that, by the rows that all
+/// executions before read.
+const SLOWER: f64 = 2.0;
+
 /// Where the numbers come from.
 const SOURCE: &str = "events_statements_summary_by_digest";
 
 fn evaluate(window: &Window) -> Outcome {
-    examine(window).into()
+    find(window).map(|found| found.map(|found| finding(window, &found))).into()
+}
+
+/// The statement that the rule names in this window, for the question about its plan as it is now; none where it names none.
+pub fn suspect(window: &Window) -> Option<Suspect> {
+    let found = find(window).ok()??;
+    let digest = found.worst.grown.digest;
+    let text = spindoctor_sql::server_digest(&digest.text);
+    let table = spindoctor_sql::qualified_table(text).map(|(schema, name)| TableName {
+        schema: schema.unwrap_or_else(|| digest.schema.clone()),
+        name,
+    });
+    let (schema, digest) = (digest.schema.clone(), digest.digest.clone());
+    Some(Suspect { schema, digest, text: text.to_owned(), table })
+}
+
+/// What was asked about the plan in vain; none where all was answered, or where nobody asked.
+pub(crate) fn not_read(window: &Window) -> Option<Unavailable> {
+    let failures: Vec<(&str, &Unavailable)> = match &window.plan_now {
+        Reading::NotAsked => Vec::new(),
+        Reading::Unavailable(why) => vec![("the plan as it is now", why)],
+        Reading::Available { value, .. } => value.failures().collect(),
+    };
+    let because: Vec<String> =
+        failures.iter().map(|(part, why)| format!("{part}: {}", why.because)).collect();
+    let mut unlock: Vec<&str> = failures.iter().filter_map(|(_, why)| why.unlock.as_deref()).collect();
+    unlock.dedup();
+    let unlock = (!unlock.is_empty()).then(|| unlock.join("; "));
+    (!failures.is_empty()).then(|| Unavailable { because: because.join("; "), unlock })
 }
 
 /// A statement whose rows are others than they were.
@@ -89,6 +132,8 @@ struct Changed<'a> {
     grown: Grown<'a>,
     rows_before: f64,
     scans_before: f64,
+    /// Rows that all its executions before the window read.
+    rows_so_far: f64,
 }
 
 impl<'a> Changed<'a> {
@@ -98,23 +143,14 @@ impl<'a> Changed<'a> {
         if executions < KNOWN {
             return None;
         }
-        let rows_before = before.rows_examined as f64 / executions;
+        let rows_so_far = before.rows_examined as f64;
+        let rows_before = rows_so_far / executions;
         let scans_before = (before.full_scans + before.full_joins) as f64 / executions;
-        let one = Self { grown, rows_before, scans_before };
-        let is_many = one.grown.by.executions >= MANY && !one.is_of_all_prepared();
-        (one.rows() >= ROWS && one.rows() >= TIMES * rows_before.max(1.0) && (one.is_other_plan() || is_many))
+        let one = Self { grown, rows_before, scans_before, rows_so_far };
+        (one.rows() >= ROWS
+            && one.rows() >= TIMES * rows_before.max(1.0)
+            && (one.is_scan() || one.grown.by.executions >= MANY))
             .then_some(one)
-    }
-
-    /// True where the counters say that the plan is another.
-    fn is_other_plan(&self) -> bool {
-        self.scans() >= SCANS_NOW && self.scans_before < SCANS_BEFORE
-    }
-
-    /// True for what the server counts of all prepared statements together: other statements than before may run, so that another
-    /// number of rows says nothing. Where half of them scan and nearly none did, scans are new whichever statement it is.
-    fn is_of_all_prepared(&self) -> bool {
-        self.grown.digest.text == StatementDigest::WITHOUT_TEXT
     }
 
     /// Rows read by one execution.
@@ -127,6 +163,17 @@ impl<'a> Changed<'a> {
         self.grown.by.full_scans / self.grown.by.executions
     }
 
+    /// True where it scans now, and did not before.
+    fn is_scan(&self) -> bool {
+        self.scans() >= SCANS_NOW && self.scans_before < SCANS_BEFORE
+    }
+
+    /// When the plan changed at the earliest, in seconds from the start of a window of so many seconds: in a longer time, executions by
+    /// the new plan read more rows than all executions before the window did.
+    fn earliest_s(&self, seconds: f64) -> f64 {
+        -SLOWER * self.rows_so_far * seconds / self.grown.by.rows_examined
+    }
+
     /// Time that is not spent waiting for locks, seconds.
     fn time_s(&self) -> f64 {
         time_s(&self.grown)
@@ -137,7 +184,17 @@ fn time_s(grown: &Grown<'_>) -> f64 {
     (grown.by.total_ns - grown.by.lock_ns).max(0.0) / 1e9
 }
 
-fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
+/// The statement that changed, and what it costs.
+struct Found<'a> {
+    worst: Changed<'a>,
+    /// Its share of the time of all statements.
+    ratio: f64,
+    score: f64,
+    /// Between the two readings of the summary.
+    seconds: f64,
+}
+
+fn find(window: &Window) -> Result<Option<Found<'_>>, Unavailable> {
     let change = window.need_change(|s| &s.server.digests)?;
     let mut grown = spindoctor_statements::grown(change.first, change.last, change.seconds);
     grown.retain(|grown| !spindoctor_sql::is_about_the_server(&grown.digest.schema, &grown.digest.text));
@@ -145,7 +202,8 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let key = |digest: &'_ StatementDigest| (digest.schema.clone(), digest.digest.clone());
     let before: HashMap<_, &StatementDigest> =
         change.first.iter().map(|digest| (key(digest), digest)).collect();
-    let changed = grown.into_iter().filter_map(|grown| Changed::new(grown, before.get(&key(grown.digest))?));
+    let changed = grown.into_iter().filter(|grown| grown.digest.text != StatementDigest::WITHOUT_TEXT);
+    let changed = changed.filter_map(|grown| Changed::new(grown, before.get(&key(grown.digest))?));
     let Some(worst) = changed.max_by(|a, b| a.time_s().total_cmp(&b.time_s())) else {
         return Ok(None);
     };
@@ -155,46 +213,24 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     }
     let cpus = cpus::effective(window);
     let score = ratio * (worst.time_s() / change.seconds / cpus).min(1.0);
-    let named = match worst.is_of_all_prepared() {
-        true => SeenMost::from_window(window, SeenMost::NAMED_RATIO).map(|seen| seen.statement),
-        false => Some(spindoctor_sql::server_digest(&worst.grown.digest.text).to_owned()),
-    };
-    Ok(Some(finding(&worst, named.as_deref(), ratio, score, change.seconds)))
+    Ok(Some(Found { worst, ratio, score, seconds: change.seconds }))
 }
 
-/// The finding of a statement; of all prepared statements it is the one that was seen most, where there is one.
-fn finding(worst: &Changed<'_>, statement: Option<&str>, ratio: f64, score: f64, seconds: f64) -> Finding {
+fn finding(window: &Window, found: &Found<'_>) -> Finding {
+    let Found { worst, ratio, score, seconds } = found;
+    let statement = spindoctor_sql::server_digest(&worst.grown.digest.text);
     let (rows, before) = (worst.rows(), worst.rows_before);
-    let is_scan = worst.is_other_plan();
-    let (who, which) = match (worst.is_of_all_prepared(), statement) {
-        (false, statement) => ("A statement reads", format!(": {}", shortened(statement.unwrap_or_default()))),
-        (true, Some(statement)) => ("Prepared statements read", format!("; seen most: {}", shortened(statement))),
-        (true, None) => ("Prepared statements read", String::new()),
-    };
+    let meaning = Meaning::new(window, found, statement);
     let headline = format!(
-        "{who} {} rows each time, {} until now, and {} {:.0} % of the statements' time{which}",
+        "{} reads {} rows each time, {} until now, and takes {:.0} % of the statements' time: {}",
+        meaning.subject(),
         whole(rows),
         whole(before),
-        if worst.is_of_all_prepared() { "take" } else { "takes" },
-        ratio * 100.0
+        ratio * 100.0,
+        shortened(statement)
     );
-    let why = match (worst.is_of_all_prepared(), is_scan) {
-        (true, _) => {
-            "This server counts them together. Half of them and more scan a table, or join without an index, which next to none did \
-             before: an index was dropped or made invisible, the optimizer does not take it any more, or other statements run than \
-             before."
-        }
-        (false, true) => {
-            "It scans a table, or joins without an index, which it did not before: an index was dropped or made invisible, or the \
-                 optimizer does not take it any more."
-        }
-        (false, false) => {
-            "It uses an index, but reads far more rows by it than before: the optimizer took another one, the table has \
-                  grown, or other values are asked for."
-        }
-    };
-    let draft = Draft::new(&CAUSE, score, headline)
-        .why(why)
+    Draft::new(&CAUSE, *score, headline)
+        .why(meaning.why())
         .evidence(Evidence::new("statement", worst.grown.digest.text.clone(), "", SOURCE))
         .evidence(
             Evidence::new("rows examined each time", rows, "rows", SOURCE)
@@ -210,182 +246,11 @@ fn finding(worst: &Changed<'_>, statement: Option<&str>, ratio: f64, score: f64,
         ))
         .evidence(Evidence::new("executions", worst.grown.by.executions / seconds, "1/s", SOURCE))
         .evidence(
-            Evidence::new("share of statement time", ratio, "ratio", SOURCE)
+            Evidence::new("share of statement time", *ratio, "ratio", SOURCE)
                 .expected(format!("< {TIME_RATIO}")),
-        );
-    let table = statement.and_then(spindoctor_sql::first_table);
-    draft
-        .remedy(Remedy {
-            statement: match statement {
-                Some(statement) => format!("EXPLAIN {}", shortened(statement)),
-                None => "SHOW FULL PROCESSLIST; then EXPLAIN of the statement that stands in it again and again".into(),
-            },
-            why: "It shows which index the statement uses now, and which it could use.".into(),
-            dynamic: true,
-            risk: "None: EXPLAIN reads statistics only.".into(),
-            undo: "Nothing to undo.".into(),
-        })
-        .remedy_if(table.as_deref().filter(|_| is_scan).map(hidden_indexes))
-        .remedy(Remedy {
-            statement: match &table {
-                Some(table) => format!("ANALYZE TABLE {}", quoted_name(table)),
-                None => "ANALYZE TABLE of its tables".into(),
-            },
-            why: "Where no index is missing, the statistics mislead the optimizer: it takes them again.".into(),
-            dynamic: true,
-            risk: "Other plans may change, too; before MySQL 8.0.24 new statements queue behind long ones on the table.".into(),
-            undo: "None; FORCE INDEX pins a plan whatever the statistics say.".into(),
-        })
+        )
+        .evidence_all(meaning.evidence().into_iter())
+        .remedies(remedies::remedies(&meaning, statement))
         .explains(&[rows_read_waste::CAUSE.name, cpu_saturated::CAUSE.name, read_io_bound::CAUSE.name])
         .finding()
-}
-
-/// Where to look for an index that nobody may use.
-fn hidden_indexes(table: &str) -> Remedy {
-    Remedy {
-        statement: format!("SHOW INDEX FROM {}", quoted_name(table)),
-        why: "Its column Visible (MySQL 8.0) or Ignored (MariaDB 10.6) names an index that the optimizer may not use; one that is \
-              not listed was dropped. Then ALTER TABLE .. ALTER INDEX .. VISIBLE (NOT IGNORED), or CREATE INDEX."
-            .into(),
-        dynamic: true,
-        risk: "Looking costs nothing; making an index visible takes a metadata lock for an instant.".into(),
-        undo: "ALTER TABLE .. ALTER INDEX .. INVISIBLE (IGNORED)".into(),
-    }
-}
-
-/// A name between backticks.
-fn quoted_name(name: &str) -> String {
-    format!("`{}`", name.replace('`', "``"))
-}
-
-#[cfg(test)]
-pub(crate) mod examples {
-    use super::*;
-    use crate::testing::{Build, session};
-
-    const LOOKUP: &str = "SELECT `c` FROM `orders` WHERE `k` = ?";
-
-    /// A statement that read some rows each time until the window began, and then others.
-    #[derive(Clone, Copy)]
-    struct Turn {
-        executed_before: f64,
-        rows_before: f64,
-        per_s: f64,
-        each_ms: f64,
-        rows: f64,
-        scans: bool,
-    }
-
-    const TURN: Turn = Turn {
-        executed_before: 400_000.0,
-        rows_before: 3.0,
-        per_s: 40.0,
-        each_ms: 25.0,
-        rows: 90_000.0,
-        scans: true,
-    };
-
-    fn window(turn: Turn) -> Window {
-        turned(Build::busy("9.7.4"), LOOKUP, turn).window()
-    }
-
-    fn turned(build: Build, text: &'static str, turn: Turn) -> Build {
-        build.each(move |at_s, server, _| {
-            let spindoctor_model::Reading::Available { value: digests, .. } = &mut server.digests else {
-                return;
-            };
-            let ran = turn.per_s * at_s;
-            let sum = |before: f64, after: f64| (turn.executed_before * before + ran * after) as u64;
-            digests.push(StatementDigest {
-                schema: "shop".into(),
-                digest: "lookup".into(),
-                text: text.into(),
-                executions: sum(1.0, 1.0),
-                total_ns: sum(200_000.0, turn.each_ms * 1e6),
-                rows_examined: sum(turn.rows_before, turn.rows),
-                rows_sent: sum(3.0, 3.0),
-                full_scans: sum(0.0, if turn.scans { 1.0 } else { 0.0 }),
-                ..StatementDigest::default()
-            });
-        })
-    }
-
-    pub(crate) fn fires() -> Window {
-        window(TURN)
-    }
-
-    /// A few executions for values that many rows have: by the index, as always.
-    pub(crate) fn near_miss() -> Window {
-        window(Turn { per_s: 2.0, rows: 20_000.0, scans: false, ..TURN })
-    }
-
-    /// A server without the summary.
-    pub(crate) fn missing() -> Window {
-        Build::busy("10.11.18-MariaDB")
-            .each(|_, server, _| server.digests = spindoctor_model::Reading::NotAsked)
-            .window()
-    }
-
-    fn found(window: &Window) -> Option<Finding> {
-        match evaluate(window) {
-            Outcome::Fired(finding) => Some(finding),
-            _ => None,
-        }
-    }
-
-    #[test]
-    fn the_rows_before_and_after_are_named_with_where_to_look() {
-        let finding = found(&fires()).unwrap();
-        assert!(
-            finding.headline.starts_with("A statement reads 90,000 rows each time, 3 until now"),
-            "{}",
-            finding.headline
-        );
-        assert!(finding.why.contains("dropped or made invisible"), "{}", finding.why);
-        let statements: Vec<&str> = finding.remedies.iter().map(|remedy| remedy.statement.as_str()).collect();
-        assert_eq!(
-            statements,
-            [
-                "EXPLAIN SELECT `c` FROM `orders` WHERE `k` = ?",
-                "SHOW INDEX FROM `orders`",
-                "ANALYZE TABLE `orders`"
-            ]
-        );
-        assert!(finding.score > 0.1, "{}", finding.score);
-    }
-
-    #[test]
-    fn another_index_is_a_change_where_many_executions_show_it() {
-        let finding = found(&window(Turn { scans: false, ..TURN })).unwrap();
-        assert!(finding.why.contains("another one"), "{}", finding.why);
-        assert_eq!(finding.remedies.len(), 2);
-    }
-
-    /// MariaDB counts them together, and its list has their texts.
-    #[test]
-    fn prepared_statements_that_scan_now_are_a_change_and_others_than_before_are_none() {
-        let of = |turn: Turn| {
-            let sessions = |_| vec![session(20, "Execute", "Sending data", "SELECT c FROM orders WHERE k = 7")];
-            let build = turned(Build::busy("10.11.18-MariaDB"), StatementDigest::WITHOUT_TEXT, turn);
-            found(&build.sessions(sessions).window())
-        };
-        let finding = of(TURN).unwrap();
-        assert!(
-            finding.headline.starts_with("Prepared statements read 90,000 rows each time, 3 until now, and take")
-                && finding.headline.ends_with("; seen most: SELECT c FROM orders WHERE k = ?"),
-            "{}",
-            finding.headline
-        );
-        assert!(finding.why.contains("or other statements run than before"), "{}", finding.why);
-        assert_eq!(finding.remedies[1].statement, "SHOW INDEX FROM `orders`");
-        // A report by an index that runs in the night.
-        assert_eq!(of(Turn { scans: false, ..TURN }), None);
-    }
-
-    #[test]
-    fn a_statement_that_always_read_so_much_or_has_no_past_is_no_change() {
-        assert!(found(&window(Turn { rows_before: 60_000.0, ..TURN })).is_none());
-        assert!(found(&window(Turn { executed_before: 60.0, ..TURN })).is_none());
-        assert!(found(&window(Turn { rows: 900.0, ..TURN })).is_none());
-    }
 }

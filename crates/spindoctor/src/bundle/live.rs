@@ -12,11 +12,10 @@ use spindoctor_collect::mysql::{QueryError, Target, innodb_status};
 use spindoctor_model::{Reading, Sample};
 use spindoctor_page::safe::safe;
 use spindoctor_record::literals::Literals;
-use spindoctor_sql::{definition_without_literals, digest, error_without_values, first_table, kind};
+use spindoctor_sql::{Select, definition_without_literals, digest, error_without_values, first_table, kind};
 
 use super::statements::{Statement, key};
 use super::texts::Pack;
-use crate::indexes::Select;
 
 /// The server is asked for so long, all in all.
 const WITHIN: Duration = Duration::from_secs(20);
@@ -253,19 +252,11 @@ async fn explain(
         Ok(select) => select,
         Err(because) => return Ok(Err(because)),
     };
-    let of = |table: &crate::indexes::Table| {
-        (table.schema.clone().unwrap_or_else(|| running.schema.clone()), table.name.clone())
-    };
-    let its_tables: Vec<_> = select.tables.iter().map(of).collect();
-    let are_tables = dives.are_tables(&its_tables).await;
-    match unless_broken(dives, are_tables)? {
-        Ok(true) => tables.extend(its_tables),
-        Ok(false) => return Ok(Err("it reads what is no table of InnoDB's".to_owned())),
+    let ready = dives.ready_to_explain(&running.schema, &select).await;
+    match unless_broken(dives, ready)? {
+        Ok(Ok(its_tables)) => tables.extend(its_tables.into_iter().map(|table| (table.schema, table.name))),
+        Ok(Err(why)) => return Ok(Err(why.to_string())),
         Err(why) => return Ok(Err(why)),
-    }
-    let used = dives.use_schema(&running.schema).await;
-    if let Err(why) = unless_broken(dives, used)? {
-        return Ok(Err(why));
     }
     let plan = dives.plan_text(&select.text).await;
     unless_broken(dives, plan)

@@ -6,11 +6,11 @@ use spindoctor_collect::dives::{Index, PlanLine};
 use spindoctor_collect::mysql::QueryError;
 use spindoctor_collect::mysql::optimizer_trace::{How, RangeAnalysis};
 use spindoctor_page::number;
+use spindoctor_sql::Select;
 use spindoctor_tune::statistics::quads::Order;
 
 use super::estimates::{Candidate, Estimates, Try};
 use super::run::{Looker, Refused};
-use super::statement::Select;
 use super::trial::{
     Block, Quad, Tried, compared, fingerprint, is_decided, is_quiet, of_a_run, runs_of_block, verdict,
 };

@@ -8,8 +8,8 @@ use serde::Serialize;
 use spindoctor_collect::dives::{Index, PlanLine, quoted};
 use spindoctor_collect::mysql::optimizer_trace::{EstimatedIndex, How, Range, RangeAnalysis, range};
 use spindoctor_model::ServerVersion;
-
-use super::statement::{Select, Table};
+use spindoctor_sql::Select;
+use spindoctor_sql::select::Table;
 
 /// Lists of so many values and more need no dives to be estimated: MySQL 5.6 had this limit, before it became 200.
 pub const FEWER: u64 = 10;
@@ -332,7 +332,7 @@ pub mod tests {
     }
 
     fn plan(key: &str) -> Vec<PlanLine> {
-        vec![PlanLine { table: "t".into(), key: Some(key.into()), rows: Some(1.0) }]
+        vec![PlanLine { table: "t".into(), key: Some(key.into()), rows: Some(1.0), ..PlanLine::default() }]
     }
 
     fn known() -> Vec<(String, Vec<Index>)> {

@@ -3,9 +3,9 @@
 use spindoctor_collect::dives::{Index, PlanLine};
 use spindoctor_collect::mysql::optimizer_trace::{EstimatedIndex, How, RangeAnalysis};
 use spindoctor_model::{Effect, ServerVersion, Verdict};
+use spindoctor_sql::Select;
 
 use super::estimates::Estimates;
-use super::statement::Select;
 use super::trial::{Compared, Tried};
 use super::view::{
     CandidateReport, Cost, Examined, InStatement, IndexesReport, ListSummary, NotExamined, Planned, Planning,
@@ -45,7 +45,12 @@ pub fn planted() -> IndexesReport {
             index("by_customer_and_day", &["customer", "day"], 0),
         ],
     )];
-    let plan = [PlanLine { table: "orders".into(), key: Some("by_customer".into()), rows: Some(190.0) }];
+    let plan = [PlanLine {
+        table: "orders".into(),
+        key: Some("by_customer".into()),
+        rows: Some(190.0),
+        ..PlanLine::default()
+    }];
     let estimates = Estimates::from_analyses(&select, &analyses, &plan, &indexes, 200);
     let version = ServerVersion::parse("9.7.4", "MySQL Community Server").expect("it is a version");
     let tried = |ratio: f64, dives: u64, skipped: bool| Tried {

@@ -6,8 +6,7 @@
 //! what runs -> Select -> EXPLAIN, trace, indexes -> Estimates -> candidates -> quads of runs -> Tried
 //! ```
 //!
-//! 1. **What may be asked about.** `crates/spindoctor/src/indexes/statement.rs` takes a text apart without a grammar and refuses
-//!    what it does not know: a plain SELECT of tables comes through, with functions from a list, and nothing with a subquery, which
+//! 1. **What may be asked about.** `crates/sql/src/select.rs` takes a text apart without a grammar and refuses what it does not know: a plain SELECT of tables comes through, with functions from a list, and nothing with a subquery, which
 //!    EXPLAIN may run. `collect::dives` looks that each table is one of InnoDB's and no view. Texts come from the process list,
 //!    whole, for performance_schema cuts them where lists get long.
 //! 2. **What was estimated.** `collect/src/mysql/optimizer_trace.rs` reads the optimizer's own trace of an EXPLAIN;
@@ -26,7 +25,6 @@ mod estimates;
 #[cfg(test)]
 mod examples;
 mod run;
-mod statement;
 mod text;
 mod trial;
 mod view;
@@ -34,4 +32,3 @@ mod watching;
 
 pub use args::Indexes;
 pub use run::run;
-pub use statement::{Select, Table};

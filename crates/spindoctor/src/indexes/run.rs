@@ -17,12 +17,13 @@ use spindoctor_model::{Finding, Profile, Sample, ServerVersion, Window, median};
 use spindoctor_rules::Outcome;
 use spindoctor_rules::causes::index_dive_waste;
 use spindoctor_rules::dives::Estimating;
+use spindoctor_sql::Select;
+use spindoctor_sql::select::Table;
 use spindoctor_stacks::Profiler;
 
 use super::args::Indexes as Asked;
 use super::comparing::why_no_pages;
 use super::estimates::{Candidate, Estimates, Kind, Try};
-use super::statement::Select;
 use super::text;
 use super::trial::of_a_run;
 use super::view::{
@@ -286,26 +287,19 @@ impl<'a> Looker<'a> {
 
     /// What the optimizer estimates for a statement, with the indexes of its tables and the plan.
     async fn estimates(&mut self, one: &Found) -> Result<Looked, Refused> {
-        let mut tables = Vec::new();
-        for table in &one.select.tables {
-            let schema = table.schema.as_deref().unwrap_or(&one.schema);
-            if schema.is_empty() {
-                return Err(Refused::Because("its database is not known; --database names it".to_owned()));
-            }
-            tables.push((schema.to_owned(), table.name.clone()));
+        let has_schema = |table: &Table| table.schema.is_some() || !one.schema.is_empty();
+        if !one.select.tables.iter().all(has_schema) {
+            return Err(Refused::Because("its database is not known; --database names it".to_owned()));
         }
-        // A view could do anything, and is not even explained.
-        if !self.dives.are_tables(&tables).await? {
-            return Err(Refused::Because(
-                "it reads a view, or a table that is not InnoDB's or not there".to_owned(),
-            ));
-        }
-        self.dives.use_schema(&one.schema).await?;
+        let tables = match self.dives.ready_to_explain(&one.schema, &one.select).await? {
+            Ok(tables) => tables,
+            Err(why) => return Err(Refused::Because(why.to_string())),
+        };
         let explained = self.dives.explain(&one.select.text).await?;
         let analyses = explained.estimates.map_err(Refused::Because)?;
         let mut indexes = Vec::new();
-        for (table, (schema, name)) in one.select.tables.iter().zip(&tables) {
-            indexes.push((table.called().to_owned(), self.dives.indexes(schema, name).await?));
+        for (table, name) in one.select.tables.iter().zip(&tables) {
+            indexes.push((table.called().to_owned(), self.dives.indexes(name).await?));
         }
         let estimates =
             Estimates::from_analyses(&one.select, &analyses, &explained.plan, &indexes, self.limit);

@@ -11,9 +11,9 @@ use jiff::Timestamp;
 use serde::Serialize;
 use spindoctor_model::Finding;
 use spindoctor_rules::dives::{Estimating, InStatements};
+use spindoctor_sql::select::List;
 
 use super::estimates::{Candidate, Estimates};
-use super::statement::List;
 use super::trial::{Tried, is_quiet};
 
 /// Name and version of the serialised form.

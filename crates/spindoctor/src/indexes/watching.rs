@@ -8,12 +8,11 @@ use anyhow::Context as _;
 use spindoctor_collect::dives::{Executed, Running};
 use spindoctor_collect::mysql::Target;
 use spindoctor_model::stack::Activity;
-use spindoctor_sql::digest as normalised;
+use spindoctor_sql::{Select, digest as normalised};
 use spindoctor_stacks::{Profiler, ProfilerOptions, Taken};
 
 use super::args::Indexes as Asked;
 use super::run::{Looker, Refused};
-use super::statement::Select;
 use super::view::{NotExamined, pass_over};
 use crate::common::progress::Progress;
 

@@ -1,10 +1,12 @@
-//! What a statement's text says: whether it may be explained and run again, its tables, its lists of values.
+//! Whether a statement may be explained and run again, its tables, its lists of values.
 //!
 //! In: a text. Out: a [`Select`], or the reason why the statement is left alone. Pure. It is not a parser of SQL: it
 //! knows the plain SELECT of one or several tables, and refuses all other text. So it lets through no text that could
 //! change, lock, wait, or call stored code, and none with a subquery, which EXPLAIN may run.
 
-use spindoctor_sql::{CUT, End, Kind, Mode, Token, lex};
+use crate::CUT;
+use crate::mode::Mode;
+use crate::tokens::{End, Kind, Token, lex};
 
 /// A plain SELECT.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -15,10 +17,15 @@ pub struct Select {
     pub tables: Vec<Table>,
     /// Its lists of values.
     pub lists: Vec<List>,
+    /// True where it has DISTINCT.
     pub is_distinct: bool,
+    /// True where it has GROUP BY.
     pub is_grouped: bool,
+    /// True where it has ORDER BY.
     pub is_ordered: bool,
+    /// True where it has LIMIT.
     pub has_limit: bool,
+    /// True where it searches texts (MATCH .. AGAINST).
     pub has_full_text: bool,
 }
 
@@ -27,7 +34,9 @@ pub struct Select {
 pub struct Table {
     /// Its database, where it is named.
     pub schema: Option<String>,
+    /// Its name.
     pub name: String,
+    /// What the statement calls it instead.
     pub alias: Option<String>,
     /// Where in the text a hint for its indexes may stand.
     hint_at: usize,
@@ -47,6 +56,7 @@ impl Table {
 pub struct List {
     /// The column, as it is written; `(...)` of a list of rows.
     pub column: String,
+    /// How many.
     pub values: usize,
 }
 
@@ -186,7 +196,10 @@ const NO_ALIAS: &[&str] = &[
 ];
 
 impl Select {
-    /// A statement that may be explained, and run again by who was asked to; else why not.
+    /// A statement that may be explained, and run again by who was asked to.
+    ///
+    /// # Errors
+    /// Why it is left alone, in a clause.
     pub fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim().trim_end_matches(|c: char| c == ';' || c.is_whitespace());
         let tokens = tokens(text)?;
@@ -392,7 +405,12 @@ fn unsettles(hint: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    const PIECES: &[&str] =
+        &["SELECT ", "FROM ", "`", "'", "(", ")", ",", "IN ", "t.", "ß", "/*", "--", " ", "1", "\\", "@"];
 
     fn select(text: &str) -> Select {
         Select::parse(text).unwrap_or_else(|why| panic!("{text}: {why}"))
@@ -515,15 +533,12 @@ mod tests {
         assert!(select.text.contains("NO_MRR") && select.lists[0].values == 2);
     }
 
-    #[test]
-    fn no_text_makes_it_panic() {
-        let pieces =
-            ["SELECT ", "FROM ", "`", "'", "(", ")", ",", "IN ", "t.", "ß", "/*", "--", " ", "1", "\\", "@"];
-        let mut random = fastrand::Rng::with_seed(7);
-        for _ in 0..20_000 {
-            let text: String =
-                (0..random.usize(0..12)).map(|_| pieces[random.usize(0..pieces.len())]).collect();
-            if let Ok(select) = Select::parse(&text) {
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
+
+        #[test]
+        fn no_text_makes_it_panic(pieces in prop::collection::vec(prop::sample::select(PIECES), 0..12)) {
+            if let Ok(select) = Select::parse(&pieces.concat()) {
                 for table in &select.tables {
                     select.with_hint(table, "USE INDEX ()");
                 }
