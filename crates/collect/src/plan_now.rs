@@ -16,9 +16,9 @@ use crate::dives::{Dives, Index, NotExplained, PlanLine, Running, quoted};
 use crate::mysql::{QueryError, SessionCost, Target};
 use crate::source::Answer;
 
-/// Looks at what runs, for a text of what a server keeps none of: a statement that takes a twentieth of the time of all is at work in
-/// one of so many, most likely.
-const LOOKS: u32 = 10;
+/// Looks at what runs, before the server is asked for a text that it kept, and where it kept none.
+const LOOKS: u32 = 3;
+const MORE_LOOKS: u32 = 7;
 /// Between two of them.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 /// Tables of a statement whose plan is kept.
@@ -174,32 +174,52 @@ async fn select_grant(dives: &mut Dives, table: &TableName) -> String {
     format!("GRANT SELECT ON {}.{} TO {grantee}", quoted(&table.schema), quoted(&table.name))
 }
 
-/// A text of the statement that may be explained, with its database: one that the server keeps, or that runs now.
+/// A text of the statement that may be explained, with its database: one that runs now, or that the server kept. What runs comes
+/// first: it is asked for now, and a text that was kept may be of a minute ago.
 async fn text(dives: &mut Dives, suspect: &Suspect) -> Result<(String, Select), Failed> {
     const NO_TEXT: &str = "the server keeps no whole text of it, and it did not run just now";
     if kind(&suspect.text) != "SELECT" {
         return Err(Failed::Because(Unavailable::because("only a SELECT is explained")));
     }
     let mut why_not = None;
-    let sample = dives.sample_text(&suspect.schema, &suspect.digest).await?;
-    if let Some(select) = sample.and_then(|sample| parsed(sample, &mut why_not)) {
-        return Ok(select);
+    if let Some(runs) = running(dives, suspect, LOOKS, &mut why_not).await? {
+        return Ok(runs);
     }
-    for _ in 0..LOOKS {
-        let running = match dives.running().await {
-            Ok(running) => running,
-            Err(why) if why.breaks_session() => return Err(why.into()),
-            // It names the GRANT, and nothing of any statement.
-            Err(why) => return Err(Failed::Because(Unavailable::because(why.to_string()))),
-        };
-        let mut same = running.into_iter().filter(|running| is_same(running, suspect));
-        if let Some(select) = same.find_map(|running| parsed(running, &mut why_not)) {
-            return Ok(select);
-        }
-        tokio::time::sleep(BETWEEN_LOOKS).await;
+    let sample = dives.sample_text(&suspect.schema, &suspect.digest).await?;
+    if let Some(kept) = sample.and_then(|sample| parsed(sample, &mut why_not)) {
+        return Ok(kept);
+    }
+    if let Some(runs) = running(dives, suspect, MORE_LOOKS, &mut why_not).await? {
+        return Ok(runs);
     }
     let because = why_not.unwrap_or_else(|| NO_TEXT.to_owned());
     Err(Failed::Because(Unavailable::because(because)))
+}
+
+/// A text of it that runs in one of so many looks.
+async fn running(
+    dives: &mut Dives,
+    suspect: &Suspect,
+    looks: u32,
+    why_not: &mut Option<String>,
+) -> Result<Option<(String, Select)>, Failed> {
+    for _ in 0..looks {
+        let running = match dives.running().await {
+            Ok(running) => running,
+            Err(why) if why.breaks_session() => return Err(why.into()),
+            Err(why) => {
+                // It names the GRANT, and nothing of any statement.
+                *why_not = Some(why.to_string());
+                return Ok(None);
+            }
+        };
+        let mut same = running.into_iter().filter(|running| is_same(running, suspect));
+        if let Some(select) = same.find_map(|running| parsed(running, why_not)) {
+            return Ok(Some(select));
+        }
+        tokio::time::sleep(BETWEEN_LOOKS).await;
+    }
+    Ok(None)
 }
 
 fn parsed(running: Running, why_not: &mut Option<String>) -> Option<(String, Select)> {

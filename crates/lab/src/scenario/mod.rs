@@ -41,6 +41,8 @@ mod noisy_neighbour;
 mod old_versions;
 mod onset;
 mod plan_change;
+mod plan_change_parameter;
+mod plan_change_statistics;
 mod prepared_statements_exhausted;
 mod prepared_xa_left;
 mod purge_lag;
@@ -147,6 +149,8 @@ pub const SCENARIOS: &[&Scenario] = &[
     &index_dive_waste::SCENARIO,
     &rows_read_waste::SCENARIO,
     &plan_change::SCENARIO,
+    &plan_change_statistics::SCENARIO,
+    &plan_change_parameter::SCENARIO,
     &monitoring_overload::SCENARIO,
     &temporary_table_spill::SCENARIO,
     &replica_lag::SCENARIO,

@@ -13,7 +13,7 @@ use crate::server::{Server, ServerSpec};
 /// Sessions that look rows up.
 const CLIENTS: u32 = 2;
 /// How long they do so by the index: tens of thousands of executions, as a server that has been up for a while has them.
-const FAST: Duration = Duration::from_secs(8);
+pub(super) const FAST: Duration = Duration::from_secs(8);
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: CAUSE.name,
@@ -28,7 +28,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
 };
 
 /// MariaDB keeps the summary of statements only where performance_schema was switched on.
-fn spec(_: Flavor) -> ServerSpec {
+pub(super) fn spec(_: Flavor) -> ServerSpec {
     ServerSpec {
         tables: Some(TABLES),
         options: ["--performance-schema=ON"].map(str::to_owned).into(),
@@ -37,15 +37,21 @@ fn spec(_: Flavor) -> ServerSpec {
 }
 
 async fn begin(server: &Server) -> Result<Suffering> {
-    let mut sessions = Sessions::default();
-    for _ in 0..CLIENTS {
-        // sysbench's values of k lie around the middle of the table's ids.
-        let asked = format!("SELECT c FROM sbtest1 WHERE k = {}", TABLES.rows / 2);
-        sessions.repeat(server, asked).await?;
-    }
+    // sysbench's values of k lie around the middle of the table's ids.
+    let asked = format!("SELECT c FROM sbtest1 WHERE k = {}", TABLES.rows / 2);
+    let sessions = look_up(server, &asked).await?;
     tokio::time::sleep(FAST).await;
     hide_index(server).await?;
     Ok(Suffering::by(sessions))
+}
+
+/// Clients that run a statement again and again.
+pub(super) async fn look_up(server: &Server, statement: &str) -> Result<Sessions> {
+    let mut sessions = Sessions::default();
+    for _ in 0..CLIENTS {
+        sessions.repeat(server, statement.to_owned()).await?;
+    }
+    Ok(sessions)
 }
 
 /// Invisible on MySQL 8.0, ignored on MariaDB 10.6, dropped before.
@@ -60,9 +66,11 @@ async fn hide_index(server: &Server) -> Result<()> {
     server.execute(["ALTER TABLE sbtest.sbtest1 DROP INDEX k_1"]).await
 }
 
-async fn symptom(server: &Server) -> Result<Option<String>> {
-    let rates = symptom::status_per_s(server, &["Handler_read_rnd_next", "Com_select"]).await?;
-    let (read, queries) = (rates[0], rates[1]);
+/// Rows read for each query, by a scan or by an index.
+pub(super) async fn symptom(server: &Server) -> Result<Option<String>> {
+    let counters = ["Handler_read_rnd_next", "Handler_read_next", "Com_select"];
+    let rates = symptom::status_per_s(server, &counters).await?;
+    let (read, queries) = (rates[0] + rates[1], rates[2]);
     Ok((queries > 0.0 && read / queries > 1000.0)
         .then(|| format!("{:.0} rows read for each query", read / queries)))
 }

@@ -4,8 +4,10 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use spindoctor_collect::mysql::{Endpoint, Target};
+use spindoctor_collect::plan_now;
 use spindoctor_collect::watch::{Profiling, WatchOptions, watch};
 use spindoctor_model::{Diagnosis, Flavor, Severity, Window};
+use spindoctor_rules::causes::plan_change;
 
 use super::{Scenario, Suffering, TABLES};
 use crate::command::Progress;
@@ -135,10 +137,13 @@ async fn uninterrupted(
     let target = Target::new(Endpoint::Socket(server.socket().to_owned()), "root");
     let profiling = Some(Profiling::with(spindoctor_rules::FRAME_STATES));
     let watching = WatchOptions { profiling, ..WatchOptions::lasting(options.window) };
-    let window = watch(&target, &watching, &mut |_| {})
+    let mut window = watch(&target, &watching, &mut |_| {})
         .await
         .map_err(|error| Error::NotWatched { scenario: scenario.name, because: error.to_string() })?;
     let after = clocks();
+    if let Some(suspect) = plan_change::suspect(&window) {
+        plan_now::read(&target, &suspect, &mut window).await;
+    }
     let load = suffering.load_since(begun);
     let diagnosis = spindoctor_rules::diagnose(&window);
     let verdict_s = begun.elapsed().as_secs_f64();

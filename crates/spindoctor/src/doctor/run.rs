@@ -3,14 +3,18 @@
 use std::borrow::Cow;
 
 use anyhow::Context as _;
+use spindoctor_collect::mysql::Target;
+use spindoctor_collect::plan_now;
 use spindoctor_collect::watch::Profiling;
 use spindoctor_model::{Diagnosis, Outcome, Reading, Severity, Window};
 use spindoctor_record::literals::Literals;
+use spindoctor_rules::causes::plan_change;
 
 use super::args::{Doctor, FailOn};
 use super::view::unexplained_interruption;
 use super::{captured, html, json, nagios, text};
 use crate::common::exit::{ExitStatus, NagiosState};
+use crate::common::runtime::wait_for;
 use crate::common::session::WithoutSession;
 use crate::common::{output, session, terminal, window_file};
 use crate::locks;
@@ -46,7 +50,11 @@ fn diagnose(asked: &Doctor) -> anyhow::Result<ExitStatus> {
         Some(file) => window_file::load(file)?,
         None => {
             let profiling = (!asked.no_stacks).then(|| Profiling::with(spindoctor_rules::FRAME_STATES));
-            session::window(&asked.connection, asked.duration, WithoutSession::Fail, profiling)?
+            let target = session::target(&asked.connection)?;
+            let (connection, without) = (&asked.connection, WithoutSession::Fail);
+            let mut window = session::window_of(&target, connection, asked.duration, without, profiling)?;
+            ask_about_plan(&target, &mut window)?;
+            window
         }
     };
     if let Some(file) = &asked.save_window {
@@ -85,6 +93,17 @@ fn diagnose(asked: &Doctor) -> anyhow::Result<ExitStatus> {
     };
     output::print(&printed)?;
     Ok(status(&diagnosis, asked.fail_on))
+}
+
+/// Asks about the plan of the statement that the rule `plan-change` names, where it names one. Ctrl-C ends the questions.
+fn ask_about_plan(target: &Target, window: &mut Window) -> anyhow::Result<()> {
+    let Some(suspect) = plan_change::suspect(window) else { return Ok(()) };
+    wait_for(async {
+        tokio::select! {
+            () = plan_now::read(target, &suspect, window) => Ok(()),
+            interrupted = tokio::signal::ctrl_c() => interrupted.context("could not listen for Ctrl-C"),
+        }
+    })
 }
 
 /// Why no source of a server that let us in could be read, where that is so.

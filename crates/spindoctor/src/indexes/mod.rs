@@ -6,9 +6,10 @@
 //! what runs -> Select -> EXPLAIN, trace, indexes -> Estimates -> candidates -> quads of runs -> Tried
 //! ```
 //!
-//! 1. **What may be asked about.** `crates/sql/src/select.rs` takes a text apart without a grammar and refuses what it does not know: a plain SELECT of tables comes through, with functions from a list, and nothing with a subquery, which
-//!    EXPLAIN may run. `collect::dives` looks that each table is one of InnoDB's and no view. Texts come from the process list,
-//!    whole, for performance_schema cuts them where lists get long.
+//! 1. **What may be asked about.** `crates/sql/src/select.rs` takes a text apart without a grammar and refuses what it does not
+//!    know: a plain SELECT of tables comes through, with functions from a list, and nothing with a subquery, which EXPLAIN may
+//!    run. `collect::dives` looks that each table is one of InnoDB's and no view. Texts come from the process list, whole, for
+//!    performance_schema cuts them where lists get long.
 //! 2. **What was estimated.** `collect/src/mysql/optimizer_trace.rs` reads the optimizer's own trace of an EXPLAIN;
 //!    `indexes/estimates.rs` puts it beside the plan and the tables' indexes: which were dived into, how often, which
 //!    without use, what would save the dives, and on which conditions FORCE INDEX does. What planning takes is the time

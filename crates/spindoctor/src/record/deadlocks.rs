@@ -167,7 +167,7 @@ impl Deadlocks {
         };
         // InnoDB prints whole seconds.
         let ended = began + SignedDuration::from_secs(1);
-        Some(Happened { kind: StallKind::Deadlock, began, ended, because, diagnosis: None })
+        Some(Happened { kind: StallKind::Deadlock, began, ended, because, diagnosis: None, question: None })
     }
 
     /// Deadlocks of metadata or user locks that were not said yet.
@@ -205,6 +205,7 @@ impl Deadlocks {
             ended: last.at,
             because,
             diagnosis: None,
+            question: None,
         })
     }
 

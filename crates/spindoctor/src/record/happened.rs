@@ -6,6 +6,7 @@ use spindoctor_model::{Diagnosis, RecordedSample, Segment, StallKind};
 
 use super::deadlocks::Deadlocks;
 use super::plans::Plans;
+use super::question::Question;
 
 /// Events of an instant that are kept in a row,
 const AT_ONCE: f64 = 60.0;
@@ -23,6 +24,8 @@ pub struct Happened {
     pub because: String,
     /// What the rules say of it; none where there is no more to say than the words.
     pub diagnosis: Option<Diagnosis>,
+    /// What the server is asked about it.
+    pub question: Option<Box<Question>>,
 }
 
 /// Looks for all that happens at an instant.

@@ -10,6 +10,7 @@ mod looker;
 mod metrics;
 mod notify;
 mod plans;
+mod question;
 mod recorder;
 mod run;
 mod stacks;

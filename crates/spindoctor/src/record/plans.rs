@@ -6,10 +6,12 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 use spindoctor_model::mysql::StatementDigest;
-use spindoctor_model::{Finding, Reading, RecordedSample, Sample, Segment, StallKind, Value, Window};
+use spindoctor_model::{Diagnosis, Finding, Reading, RecordedSample, Sample, Segment, StallKind, Value, Window};
+use spindoctor_rules::causes::plan_change;
 use spindoctor_rules::{CAUSES, Outcome};
 
 use super::happened::Happened;
+use super::question::Question;
 
 /// The rule.
 const RULE: &str = "plan-change";
@@ -147,12 +149,20 @@ fn happened(window: &Window, text: &str, began: Timestamp, ended: Timestamp) -> 
     let mut window = window.clone();
     let others = changed(&window).into_iter().filter(|other| other != text).collect::<Vec<_>>();
     keep(&mut window, |digest| !others.contains(&digest.text));
-    let mut diagnosis = spindoctor_rules::diagnose(&window);
-    diagnosis.findings.retain(|finding| finding.cause == RULE);
+    let diagnosis = diagnosis(&window);
     diagnosis.findings.first()?;
     let because =
         "a statement reads far more rows each time than it did, in two readings of the summary".to_owned();
-    Some(Happened { kind: StallKind::PlanChanged, began, ended, because, diagnosis: Some(diagnosis) })
+    let question = plan_change::suspect(&window).map(|suspect| Box::new(Question { suspect, window }));
+    let diagnosis = Some(diagnosis);
+    Some(Happened { kind: StallKind::PlanChanged, began, ended, because, diagnosis, question })
+}
+
+/// What the rule says of a window, and no other.
+pub fn diagnosis(window: &Window) -> Diagnosis {
+    let mut diagnosis = spindoctor_rules::diagnose(window);
+    diagnosis.findings.retain(|finding| finding.cause == RULE);
+    diagnosis
 }
 
 fn keep(window: &mut Window, mut is_kept: impl FnMut(&StatementDigest) -> bool) {
@@ -196,8 +206,11 @@ mod tests {
             plans.read(&recorded);
             let since_s = |at: Timestamp| at.duration_since(Timestamp::UNIX_EPOCH).as_secs_f64();
             said.extend(plans.changed().map(|happened| {
+                // It is asked about the statement that is said.
+                let asked = happened.question.as_ref().map(|question| question.suspect.text.clone());
                 let finding = happened.diagnosis.and_then(|diagnosis| diagnosis.findings.into_iter().next());
                 let text = finding.as_ref().and_then(statement).map(str::to_owned);
+                assert_eq!(asked, text);
                 (since_s(happened.began), since_s(happened.ended), text)
             }));
         }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use jiff::{SignedDuration, Timestamp};
 use spindoctor_collect::follow::{Followed, Follower, Restart};
 use spindoctor_collect::host::{self, process};
+use spindoctor_collect::mysql::Target;
 use spindoctor_collect::source::Answer;
 use spindoctor_model::{
     Diagnosis, Event, EventHead, Probe, Profile, Reading, RecordedGraph, RecordedSample, Sample, Segment,
@@ -26,6 +27,7 @@ use super::happened::{Happened, Happenings};
 use super::history::Shipped;
 use super::lately::Lately;
 use super::looker::Look;
+use super::question::Question;
 use super::run as record_run;
 use super::stacks::Stacks;
 use super::turns::Turns;
@@ -48,6 +50,8 @@ pub enum Done {
     Graph(RecordedGraph),
     /// What the rules say of an event.
     Diagnosed { event: u64, diagnosis: Box<anyhow::Result<Option<Diagnosis>>> },
+    /// An event of an instant, about which the server was asked: its diagnosis with the answer, and how long that took.
+    Answered { event: Box<Event>, diagnosis: Box<Diagnosis>, took_ms: f64 },
 }
 
 /// Writes samples and makes events.
@@ -63,6 +67,9 @@ pub struct Recorder {
     zero: Option<Instant>,
     stacks: Stacks,
     done: UnboundedSender<Done>,
+    /// Who is asked about what happened, and how many answers are to come.
+    target: Target,
+    to_come: usize,
     lately: Lately,
     gathering: Gathering,
     turns: Turns,
@@ -83,7 +90,13 @@ pub struct Totals {
 
 impl Recorder {
     /// Begins.
-    pub fn new(writer: Writer, stalls: Stalls, with_stacks: bool, done: UnboundedSender<Done>) -> Self {
+    pub fn new(
+        writer: Writer,
+        stalls: Stalls,
+        with_stacks: bool,
+        target: Target,
+        done: UnboundedSender<Done>,
+    ) -> Self {
         Self {
             writer,
             stalls,
@@ -94,6 +107,8 @@ impl Recorder {
             zero: None,
             stacks: Stacks::new(with_stacks),
             done,
+            target,
+            to_come: 0,
             lately: Lately::default(),
             gathering: Gathering::default(),
             turns: Turns::default(),
@@ -201,7 +216,7 @@ impl Recorder {
 
     /// Something happened at an instant: an event beside the one that may last.
     fn happened(&mut self, happened: Happened) -> Result<(), Error> {
-        let Happened { kind, began, ended, because, diagnosis } = happened;
+        let Happened { kind, began, ended, because, diagnosis, question } = happened;
         let Some(segment) = &self.segment else { return Ok(()) };
         let since_s = |at: Timestamp| at.duration_since(segment.began).as_secs_f64();
         let stall = Stall { kind, because, began_s: since_s(began), seen_s: self.now_s };
@@ -210,10 +225,30 @@ impl Recorder {
         note(&format!("event {id}: {}", head.stall.because));
         let mut event = Event { head, ..Event::default() };
         add_diagnosis(&mut event, diagnosis);
-        if !event.head.headline.is_empty() {
-            note(&format!("event {id}: {}", event.head.headline));
-        }
         self.totals.events += 1;
+        let Some(question) = question else { return self.whole(event) };
+        // The recorder may be killed before the answer is there.
+        self.written(|writer| writer.write_event(event.clone()))?;
+        self.ask(event, *question);
+        Ok(())
+    }
+
+    /// Asks the server about an event. It is whole when the answer is there, or the reason why there is none.
+    fn ask(&mut self, event: Event, question: Question) {
+        self.to_come += 1;
+        let (target, done) = (self.target.clone(), self.done.clone());
+        tokio::spawn(async move {
+            let (diagnosis, took_ms) = question.answered(&target).await;
+            let (event, diagnosis) = (Box::new(event), Box::new(diagnosis));
+            let _sent = done.send(Done::Answered { event, diagnosis, took_ms });
+        });
+    }
+
+    /// Keeps an event of an instant, of which nothing more will be known.
+    fn whole(&mut self, event: Event) -> Result<(), Error> {
+        if !event.head.headline.is_empty() {
+            note(&format!("event {}: {}", event.head.id, event.head.headline));
+        }
         self.gathering.happened(&event);
         self.written(|writer| writer.write_event(event)).map(drop)
     }
@@ -446,6 +481,12 @@ impl Recorder {
                 return Ok(self.gathering.stacks(event, phase, profile.map(|profile| *profile)));
             }
             Done::Diagnosed { event, diagnosis } => self.diagnosed(event, *diagnosis)?,
+            Done::Answered { mut event, diagnosis, took_ms } => {
+                self.to_come = self.to_come.saturating_sub(1);
+                self.writer.add_cost("plan", 1, took_ms);
+                add_diagnosis(&mut event, Some(*diagnosis));
+                self.whole(*event)?;
+            }
         }
         Ok(None)
     }
@@ -487,9 +528,9 @@ impl Recorder {
         self.act(acts)
     }
 
-    /// True while an event waits for its stacks or its diagnosis.
+    /// True while an event waits for its stacks, its diagnosis or an answer.
     pub fn is_closing(&self) -> bool {
-        self.gathering.is_closing()
+        self.gathering.is_closing() || self.to_come > 0
     }
 
     /// What was recorded so far.

@@ -187,7 +187,7 @@ async fn record(
     let usual = writer.remembered(USUAL)?.and_then(|usual| serde_json::from_str::<Baseline>(&usual).ok());
     let stalls = Stalls::new(usual.unwrap_or_default(), asked.when.clone());
     let (order, mut done) = unbounded_channel();
-    let mut recorder = Recorder::new(writer, stalls, !asked.no_stacks, order.clone());
+    let mut recorder = Recorder::new(writer, stalls, !asked.no_stacks, target.clone(), order.clone());
     let host = session::host(&asked.connection);
     let mut looker = Looker::start(target.clone(), host.clone());
     let mut follower = Follower::start(target.clone(), FollowOptions { host, ..FollowOptions::default() });

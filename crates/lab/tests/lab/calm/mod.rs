@@ -5,6 +5,7 @@ mod connect;
 mod follow;
 mod host;
 mod option_files;
+mod plan_now;
 mod servers;
 mod sources;
 mod states;

@@ -141,6 +141,7 @@ async fn on_mysql(folder: &Path) {
         assert!(tables.starts_with("a deadlock of metadata locks") && tables.contains("stock"), "{tables}");
         let plan = of(&file, StallKind::PlanChanged, "").expect("it is there");
         assert_eq!(plan.cause.as_deref(), Some("plan-change"), "{plan:#?}");
+        assert!(plan.headline.starts_with("Index by_k is invisible: a statement reads"), "{}", plan.headline);
         assert!(plan.headline.contains("`shop` . `orders`"), "{}", plan.headline);
     };
     tokio::join!(story, look_up(&server, &is_over));
