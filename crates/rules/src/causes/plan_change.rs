@@ -15,6 +15,7 @@ use spindoctor_statements::Grown;
 
 use super::{cpu_saturated, read_io_bound, rows_read_waste};
 use crate::draft::Draft;
+use crate::seen_most::SeenMost;
 use crate::sessions::shortened;
 use crate::{Cause, Costs, Outcome, Rule, Stacks, cpus};
 
@@ -34,8 +35,8 @@ pub const CAUSE: Cause = Cause {
                against those of all executions before it, since the summary was last emptied. A statement counts when a \
                hundred executions before are known, it now reads a thousand rows and more each time, ten times as many as \
                before, and either half of its executions scan a table or join without an index and less than a tenth did \
-               before, or fifty executions in the window read so many: fewer may be rare values. About the one that takes \
-               most time `doctor` then asks the server, and `record` for an event: EXPLAIN, where it is a plain SELECT, the indexes \
+               before, or fifty executions in the window read so many: fewer may be rare values. MariaDB counts the executions of \
+               all prepared statements together: of them only the first counts. About the one that takes most time `doctor` then asks the server, and `record` for an event: EXPLAIN, where it is a plain SELECT, the indexes \
                of its table, and when the statistics of the table were computed (innodb_table_stats and innodb_index_stats of the \
                database mysql). An index that the optimizer may not use, one that is not there, and statistics that are no older than \
                the change are named as the reason; where nothing of it is so, other values are asked for. The estimate is the share \
@@ -102,6 +103,9 @@ fn evaluate(window: &Window) -> Outcome {
 /// The statement that the rule names in this window, for the question about its plan as it is now; none where it names none.
 pub fn suspect(window: &Window) -> Option<Suspect> {
     let found = find(window).ok()??;
+    if found.worst.is_of_all_prepared() {
+        return None;
+    }
     let digest = found.worst.grown.digest;
     let text = spindoctor_sql::server_digest(&digest.text);
     let table = spindoctor_sql::qualified_table(text).map(|(schema, name)| TableName {
@@ -147,10 +151,15 @@ impl<'a> Changed<'a> {
         let rows_before = rows_so_far / executions;
         let scans_before = (before.full_scans + before.full_joins) as f64 / executions;
         let one = Self { grown, rows_before, scans_before, rows_so_far };
-        (one.rows() >= ROWS
-            && one.rows() >= TIMES * rows_before.max(1.0)
-            && (one.is_scan() || one.grown.by.executions >= MANY))
+        let is_many = one.grown.by.executions >= MANY && !one.is_of_all_prepared();
+        (one.rows() >= ROWS && one.rows() >= TIMES * rows_before.max(1.0) && (one.is_scan() || is_many))
             .then_some(one)
+    }
+
+    /// True for what the server counts of all prepared statements together: other statements than before may run, so that another
+    /// number of rows says nothing. Where half of them scan and nearly none did, scans are new whichever statement it is.
+    fn is_of_all_prepared(&self) -> bool {
+        self.grown.digest.text == StatementDigest::WITHOUT_TEXT
     }
 
     /// Rows read by one execution.
@@ -202,8 +211,7 @@ fn find(window: &Window) -> Result<Option<Found<'_>>, Unavailable> {
     let key = |digest: &'_ StatementDigest| (digest.schema.clone(), digest.digest.clone());
     let before: HashMap<_, &StatementDigest> =
         change.first.iter().map(|digest| (key(digest), digest)).collect();
-    let changed = grown.into_iter().filter(|grown| grown.digest.text != StatementDigest::WITHOUT_TEXT);
-    let changed = changed.filter_map(|grown| Changed::new(grown, before.get(&key(grown.digest))?));
+    let changed = grown.into_iter().filter_map(|grown| Changed::new(grown, before.get(&key(grown.digest))?));
     let Some(worst) = changed.max_by(|a, b| a.time_s().total_cmp(&b.time_s())) else {
         return Ok(None);
     };
@@ -216,21 +224,34 @@ fn find(window: &Window) -> Result<Option<Found<'_>>, Unavailable> {
     Ok(Some(Found { worst, ratio, score, seconds: change.seconds }))
 }
 
+const WHY_OF_PREPARED: &str = "This server counts them together. Half of them and more scan a table, or join without an index, which next to \
+                               none did before: an index was dropped or made invisible, the optimizer does not take it any more, or \
+                               other statements run than before.";
+
 fn finding(window: &Window, found: &Found<'_>) -> Finding {
     let Found { worst, ratio, score, seconds } = found;
-    let statement = spindoctor_sql::server_digest(&worst.grown.digest.text);
+    let is_of_all_prepared = worst.is_of_all_prepared();
+    let seen = is_of_all_prepared.then(|| SeenMost::from_window(window, SeenMost::NAMED_RATIO)).flatten();
+    let statement = match is_of_all_prepared {
+        true => seen.as_ref().map_or("", |seen| seen.statement.as_str()),
+        false => spindoctor_sql::server_digest(&worst.grown.digest.text),
+    };
     let (rows, before) = (worst.rows(), worst.rows_before);
     let meaning = Meaning::new(window, found, statement);
+    let (subject, which) = match (is_of_all_prepared, statement) {
+        (false, _) => (format!("{} reads", meaning.subject()), format!(": {}", shortened(statement))),
+        (true, "") => ("Prepared statements read".to_owned(), String::new()),
+        (true, _) => ("Prepared statements read".to_owned(), format!("; seen most: {}", shortened(statement))),
+    };
     let headline = format!(
-        "{} reads {} rows each time, {} until now, and takes {:.0} % of the statements' time: {}",
-        meaning.subject(),
+        "{subject} {} rows each time, {} until now, and {} {:.0} % of the statements' time{which}",
         whole(rows),
         whole(before),
+        if is_of_all_prepared { "take" } else { "takes" },
         ratio * 100.0,
-        shortened(statement)
     );
     Draft::new(&CAUSE, *score, headline)
-        .why(meaning.why())
+        .why(if is_of_all_prepared { WHY_OF_PREPARED.to_owned() } else { meaning.why() })
         .evidence(Evidence::new("statement", worst.grown.digest.text.clone(), "", SOURCE))
         .evidence(
             Evidence::new("rows examined each time", rows, "rows", SOURCE)

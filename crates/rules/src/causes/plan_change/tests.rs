@@ -5,7 +5,7 @@ use spindoctor_model::{ServerVersion, Value};
 
 use super::*;
 use crate::diagnose;
-use crate::testing::{Build, answer};
+use crate::testing::{Build, answer, session};
 
 const LOOKUP: &str = "SELECT `c` FROM `orders` WHERE `k` = ?";
 
@@ -30,27 +30,28 @@ const TURN: Turn = Turn {
 };
 
 fn window(turn: Turn) -> Window {
-    let before = Turn { ..turn };
-    Build::busy("9.7.4")
-        .each(move |at_s, server, _| {
-            let Reading::Available { value: digests, .. } = &mut server.digests else {
-                return;
-            };
-            let ran = before.per_s * at_s;
-            let sum = |before: f64, after: f64| (turn.executed_before * before + ran * after) as u64;
-            digests.push(StatementDigest {
-                schema: "shop".into(),
-                digest: "lookup".into(),
-                text: LOOKUP.into(),
-                executions: sum(1.0, 1.0),
-                total_ns: sum(200_000.0, turn.each_ms * 1e6),
-                rows_examined: sum(turn.rows_before, turn.rows),
-                rows_sent: sum(3.0, 3.0),
-                full_scans: sum(0.0, if turn.scans { 1.0 } else { 0.0 }),
-                ..StatementDigest::default()
-            });
-        })
-        .window()
+    turned(Build::busy("9.7.4"), LOOKUP, turn).window()
+}
+
+fn turned(build: Build, text: &'static str, turn: Turn) -> Build {
+    build.each(move |at_s, server, _| {
+        let Reading::Available { value: digests, .. } = &mut server.digests else {
+            return;
+        };
+        let ran = turn.per_s * at_s;
+        let sum = |before: f64, after: f64| (turn.executed_before * before + ran * after) as u64;
+        digests.push(StatementDigest {
+            schema: "shop".into(),
+            digest: "lookup".into(),
+            text: text.into(),
+            executions: sum(1.0, 1.0),
+            total_ns: sum(200_000.0, turn.each_ms * 1e6),
+            rows_examined: sum(turn.rows_before, turn.rows),
+            rows_sent: sum(3.0, 3.0),
+            full_scans: sum(0.0, if turn.scans { 1.0 } else { 0.0 }),
+            ..StatementDigest::default()
+        });
+    })
 }
 
 pub(crate) fn fires() -> Window {
@@ -102,6 +103,29 @@ fn another_index_is_a_change_where_many_executions_show_it() {
     let finding = found(&window(Turn { scans: false, ..TURN })).unwrap();
     assert!(finding.why.contains("another one"), "{}", finding.why);
     assert_eq!(finding.remedies.len(), 2);
+}
+
+/// MariaDB counts them together, and its list has their texts.
+#[test]
+fn prepared_statements_that_scan_now_are_a_change_and_others_than_before_are_none() {
+    let of = |turn: Turn| {
+        let sessions = |_| vec![session(20, "Execute", "Sending data", "SELECT c FROM orders WHERE k = 7")];
+        let build = turned(Build::busy("10.11.18-MariaDB"), StatementDigest::WITHOUT_TEXT, turn);
+        let window = build.sessions(sessions).window();
+        assert_eq!(suspect(&window), None, "no text, no plan to ask about");
+        found(&window)
+    };
+    let finding = of(TURN).unwrap();
+    assert!(
+        finding.headline.starts_with("Prepared statements read 90,000 rows each time, 3 until now, and take")
+            && finding.headline.ends_with("; seen most: SELECT c FROM orders WHERE k = ?"),
+        "{}",
+        finding.headline
+    );
+    assert!(finding.why.contains("or other statements run than before"), "{}", finding.why);
+    assert_eq!(finding.remedies[1].statement, "SHOW INDEX FROM `orders`");
+    // A report by an index that runs in the night.
+    assert_eq!(of(Turn { scans: false, ..TURN }), None);
 }
 
 #[test]
