@@ -8,7 +8,8 @@ use crate::log_troubles::{
 
 /// What lines of the others mean.
 const LOCK_TIMEOUT: &str = "statements gave up their wait for a row's lock (error 1205)";
-const PREPARED_FULL: &str = "clients could not prepare statements: max_prepared_stmt_count was reached (error 1461)";
+const PREPARED_FULL: &str =
+    "clients could not prepare statements: max_prepared_stmt_count was reached (error 1461)";
 const HOST_BLOCKED: &str = "a client's host is blocked after connections that it broke off (error 1129)";
 const ACCOUNT_LIMIT: &str = "an account has used what it may use (errors 1203 and 1226)";
 const READ_ONLY: &str = "writes were refused: the server is read-only (error 1290)";
@@ -16,8 +17,7 @@ const TIME_LIMIT: &str = "statements were ended at their time limit (errors 3024
 const ENGINE: &str = "a storage engine returned an error (error 1030)";
 const LOST: &str = "a client lost its connection (errors 2006 and 2013): the server ended or was started again (SHOW GLOBAL STATUS LIKE \
                     'Uptime'), closed it after wait_timeout or for a packet above max_allowed_packet, or the network broke it";
-const NOT_REACHED: &str =
-    "a client got no connection (errors 2002 and 2003): no server listens there, or the network does not let it through";
+const NOT_REACHED: &str = "a client got no connection (errors 2002 and 2003): no server listens there, or the network does not let it through";
 
 /// An error, and how it is known.
 struct ClientError {
@@ -173,7 +173,8 @@ fn is_begin(before: &str, number: &str) -> bool {
     const LETTERS: usize = 5;
     let before = before.split_once(") at line ").map_or(before, |(before, _)| before);
     let bare = before.trim_end_matches([' ', ':', ',', ']', ')', '\'', '"']);
-    let bare = bare.rsplit_once(" (").filter(|(_, state)| state.len() == LETTERS).map_or(bare, |(bare, _)| bare);
+    let bare =
+        bare.rsplit_once(" (").filter(|(_, state)| state.len() == LETTERS).map_or(bare, |(bare, _)| bare);
     let is_number = |rest: &str| !rest.ends_with(|c: char| c.is_ascii_digit());
     NAMES.iter().any(|name| before.ends_with(name)) || bare.strip_suffix(number).is_some_and(is_number)
 }
@@ -183,7 +184,9 @@ pub(crate) fn is_of_trace(line: &str) -> bool {
     let line = line.trim_start();
     line.starts_with("at ") && line.contains('(')
         || line.starts_with("... ") && line.ends_with(" more")
-        || ["Caused by: ", "File \"", "Stack trace:", "goroutine "].iter().any(|begin| line.starts_with(begin))
+        || ["Caused by: ", "File \"", "Stack trace:", "goroutine "]
+            .iter()
+            .any(|begin| line.starts_with(begin))
 }
 
 #[cfg(test)]
@@ -257,7 +260,12 @@ mod tests {
                 "User shop already has more than 'max_user_connections' active connections",
                 TroubleKind::AccountLimit,
             ),
-            (1205, "HY000", "Lock wait timeout exceeded; try restarting transaction", TroubleKind::LockTimeout),
+            (
+                1205,
+                "HY000",
+                "Lock wait timeout exceeded; try restarting transaction",
+                TroubleKind::LockTimeout,
+            ),
             (
                 1213,
                 "40001",
@@ -283,7 +291,12 @@ mod tests {
                 TroubleKind::PreparedFull,
             ),
             (1836, "HY000", "Running in read-only mode", TroubleKind::ReadOnly),
-            (1969, "70100", "Query execution was interrupted (max_statement_time exceeded)", TroubleKind::TimeLimit),
+            (
+                1969,
+                "70100",
+                "Query execution was interrupted (max_statement_time exceeded)",
+                TroubleKind::TimeLimit,
+            ),
             (
                 3024,
                 "HY000",
@@ -317,7 +330,10 @@ mod tests {
             ("sqlalchemy.exc.OperationalError: (2006, \"Server has gone away\")", LOST),
             ("com.mysql.cj.jdbc.exceptions.CommunicationsException: Communications link failure", LOST),
             ("ERROR 2003 (HY000): Can't connect to MySQL server on '10.0.0.9:3306' (111)", NOT_REACHED),
-            ("ERROR 2002 (HY000): Can't connect to local MySQL server through socket '/run/a.sock' (2)", NOT_REACHED),
+            (
+                "ERROR 2002 (HY000): Can't connect to local MySQL server through socket '/run/a.sock' (2)",
+                NOT_REACHED,
+            ),
         ] {
             assert_eq!(kinds(line), [], "{line}");
             assert_eq!(read(line).says, [meaning], "{line}");

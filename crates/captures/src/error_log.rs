@@ -151,7 +151,8 @@ pub(crate) fn read(text: &str) -> ErrorLog {
 
 /// What the entries of the catalogue come to: a sentence for each meaning, and the troubles that causes rest on.
 fn say(log: &mut ErrorLog, tallies: &[Tally<'_>], kernel_end: Option<DateTime>) {
-    let all: Vec<_> = tallies.iter().zip(meanings()).enumerate().filter(|(_, (tally, _))| tally.count > 0).collect();
+    let all: Vec<_> =
+        tallies.iter().zip(meanings()).enumerate().filter(|(_, (tally, _))| tally.count > 0).collect();
     let mut said: Vec<&str> = Vec::new();
     for &(entry, (tally, (meaning, kind))) in &all {
         let end = if kernel_log::is_of_kernel(tally.line) { kernel_end } else { log.time };
@@ -163,7 +164,8 @@ fn say(log: &mut ErrorLog, tallies: &[Tally<'_>], kernel_end: Option<DateTime>) 
         }
         said.push(meaning);
         // Several signs may have one meaning.
-        let same = || all.iter().filter(|(_, (_, (other, _)))| *other == meaning).map(|(_, (tally, _))| *tally);
+        let same =
+            || all.iter().filter(|(_, (_, (other, _)))| *other == meaning).map(|(_, (tally, _))| *tally);
         let count: u64 = same().map(|tally| tally.count).sum();
         let last = same().filter_map(|tally| tally.last).max();
         let times = if count == 1 { String::new() } else { format!(", {count} times") };

@@ -304,32 +304,60 @@ mod tests {
     #[test]
     fn what_it_says_of_disks_and_file_systems_is_a_finding_that_names_the_device() {
         for (line, headline) in [
-            ("blk_update_request: I/O error, dev sdb, sector 81234 op 0x0:(READ) flags 0x80700", "A disk fails"),
+            (
+                "blk_update_request: I/O error, dev sdb, sector 81234 op 0x0:(READ) flags 0x80700",
+                "A disk fails",
+            ),
             ("end_request: I/O error, dev sdb, sector 81234", "A disk fails"),
             ("blk_update_request: critical medium error, dev sdb, sector 9123 op 0x0:(READ)", "A disk fails"),
             ("Buffer I/O error on dev dm-1, logical block 8123, lost async page write", "A disk fails"),
             ("Buffer I/O error on device dm-1, logical block 8123", "A disk fails"),
-            ("XFS (dm-1): metadata I/O error in \"xlog_iodone\" at daddr 0x9123 len 64 error 5", "A disk fails"),
-            ("EXT4-fs error (device dm-1): ext4_find_entry:1455: inode #812: comm mysqld", "A file system is damaged"),
+            (
+                "XFS (dm-1): metadata I/O error in \"xlog_iodone\" at daddr 0x9123 len 64 error 5",
+                "A disk fails",
+            ),
+            (
+                "EXT4-fs error (device dm-1): ext4_find_entry:1455: inode #812: comm mysqld",
+                "A file system is damaged",
+            ),
             ("EXT4-fs (dm-1): Remounting filesystem read-only", "A file system is damaged or read-only"),
             ("Aborting journal on device dm-1-8.", "A file system is damaged"),
             ("XFS (dm-1): Corruption detected. Unmount and run xfs_repair", "A file system is damaged"),
-            ("XFS (dm-1): xfs_do_force_shutdown(0x2) called from line 1272 of file fs/xfs/xfs_log.c", "A file system is"),
+            (
+                "XFS (dm-1): xfs_do_force_shutdown(0x2) called from line 1272 of file fs/xfs/xfs_log.c",
+                "A file system is",
+            ),
             ("XFS (dm-1): Log I/O Error Detected. Shutting down filesystem", "A file system is damaged"),
             ("nvme nvme0: I/O 123 QID 4 timeout, aborting", "A disk did not answer"),
-            ("nvme nvme0: I/O tag 123 (107b) opcode 0x2 (I/O Cmd) QID 4 timeout, aborting req_op:READ(0)", "A disk did not"),
-            ("nvme nvme0: controller is down; will reset: CSTS=0xffffffff, PCI_STATUS=0xffff", "A disk did not answer"),
+            (
+                "nvme nvme0: I/O tag 123 (107b) opcode 0x2 (I/O Cmd) QID 4 timeout, aborting req_op:READ(0)",
+                "A disk did not",
+            ),
+            (
+                "nvme nvme0: controller is down; will reset: CSTS=0xffffffff, PCI_STATUS=0xffff",
+                "A disk did not answer",
+            ),
             ("nfs: server nas-7 not responding, still trying", "A disk did not answer"),
-            ("md/raid1:md0: Disk failure on sdc1, disabling device.", "A software RAID works on without a disk"),
+            (
+                "md/raid1:md0: Disk failure on sdc1, disabling device.",
+                "A software RAID works on without a disk",
+            ),
         ] {
-            for before in ["[81234.123456] ", "[Tue Mar 12 03:10:11 2024] ", "Mar 12 03:10:11 db1 kernel: [81234.1] ", ""] {
+            for before in [
+                "[81234.123456] ",
+                "[Tue Mar 12 03:10:11 2024] ",
+                "Mar 12 03:10:11 db1 kernel: [81234.1] ",
+                "",
+            ] {
                 let (cause, said) = finding(&format!("{before}{line}"));
                 assert_eq!(cause, "storage-stalled", "{before}{line}");
                 assert!(said.starts_with(headline) && said.ends_with(')'), "{before}{line}: {said}");
             }
         }
-        for line in ["sd 2:0:0:0: rejecting I/O to offline device", "ata3.00: exception Emask 0x0 SAct 0x0 SErr 0x0 action 0x6 frozen"]
-        {
+        for line in [
+            "sd 2:0:0:0: rejecting I/O to offline device",
+            "ata3.00: exception Emask 0x0 SAct 0x0 SErr 0x0 action 0x6 frozen",
+        ] {
             assert_eq!(finding(line).0, "storage-stalled", "{line}");
         }
     }

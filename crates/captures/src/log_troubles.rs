@@ -145,11 +145,7 @@ const TROUBLES: [(&str, &str, Option<TroubleKind>); 78] = [
     ("assertion failure", "a check of the server's own failed", None),
     (DISK_IS_FULL, WAITS_FOR_ROOM, Some(TroubleKind::WaitsForSpace)),
     // ER_DISK_FULL, as a client prints it
-    (
-        "waiting for someone to free some space",
-        WAITS_FOR_ROOM,
-        Some(TroubleKind::WaitsForSpace),
-    ),
+    ("waiting for someone to free some space", WAITS_FOR_ROOM, Some(TroubleKind::WaitsForSpace)),
     ("no space left on device", "a disk was full", Some(TroubleKind::DiskFull)),
     ("errno: 28", "a disk was full", Some(TroubleKind::DiskFull)),
     ("errcode: 28", "a disk was full", Some(TroubleKind::DiskFull)),
@@ -168,22 +164,10 @@ const TROUBLES: [(&str, &str, Option<TroubleKind>); 78] = [
     ("page_cleaner", "the page cleaner took longer than its second", Some(TroubleKind::SlowFlush)),
     // MySQL 8.0.22
     ("page cleaner took ", "the page cleaner took longer than its second", Some(TroubleKind::SlowFlush)),
-    (
-        "too many connections",
-        TOO_MANY,
-        Some(TroubleKind::TooManyConnections),
-    ),
-    (
-        "can't create thread to handle new connection",
-        NO_THREAD,
-        Some(TroubleKind::NoThread),
-    ),
+    ("too many connections", TOO_MANY, Some(TroubleKind::TooManyConnections)),
+    ("can't create thread to handle new connection", NO_THREAD, Some(TroubleKind::NoThread)),
     // ER_CANT_CREATE_THREAD, as a client prints it
-    (
-        "can't create a new thread (errno",
-        NO_THREAD,
-        Some(TroubleKind::NoThread),
-    ),
+    ("can't create a new thread (errno", NO_THREAD, Some(TroubleKind::NoThread)),
     (
         "too many open files",
         "files could not be opened: the limit of open files was reached",
@@ -276,8 +260,7 @@ const DISK_IS_FULL: &str = "disk is full writing";
 const STILL_FULL: &str = "message reprinted in";
 
 /// How many entries the catalogues have together: those of logs, of the kernel's disks, of servers that do not start, of clients.
-pub(crate) const ENTRIES: usize =
-    TROUBLES.len() + DISKS.len() + start_errors::COUNT + client_errors::COUNT;
+pub(crate) const ENTRIES: usize = TROUBLES.len() + DISKS.len() + start_errors::COUNT + client_errors::COUNT;
 
 /// The first entry of clients.
 const CLIENTS: usize = ENTRIES - client_errors::COUNT;
@@ -336,7 +319,8 @@ pub(crate) fn takes_back(lower: &str) -> Option<impl Fn(TroubleKind) -> bool> {
         OVER.iter().filter(|(sign, _)| has_sign(lower, sign)).map(|(_, kind)| *kind).collect();
     let has_started = lower.contains("ready for connections") && !lower.contains("x plugin ready");
     let is_any = has_started || !over.is_empty();
-    is_any.then_some(move |kind: TroubleKind| over.contains(&kind) || has_started && kind.keeps_from_starting())
+    is_any
+        .then_some(move |kind: TroubleKind| over.contains(&kind) || has_started && kind.keeps_from_starting())
 }
 
 /// True where a line has a sign. A number ends where its digits do.

@@ -249,7 +249,8 @@ pub(crate) fn begin_without_group(lines: &[&str]) -> bool {
     let begins = |name: &str, known: &[&str]| known.iter().any(|begins| name.starts_with(begins));
     let own = names.iter().filter(|name| begins(name, &OWN) && !begins(name, &STATUS)).count();
     let is_before_group = || {
-        let is_more = |line: &&&str| option(line).is_some() || line.is_empty() || line.starts_with(['#', ';']);
+        let is_more =
+            |line: &&&str| option(line).is_some() || line.is_empty() || line.starts_with(['#', ';']);
         let group = lines.iter().take(BEFORE_GROUP).find(|line| !is_more(line));
         group.is_some_and(|line| is_group(line))
     };

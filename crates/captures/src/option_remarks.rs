@@ -232,7 +232,8 @@ fn wrong_size(setting: &Setting) -> Option<String> {
     };
     let fraction = rest.strip_prefix('.').map(|rest| rest.trim_start_matches(|c: char| c.is_ascii_digit()));
     let is_wrong = digits > 0
-        && (rest.starts_with(' ') && is_unit(rest.trim_start()) || fraction.is_some_and(|unit| is_unit(unit.trim_start())));
+        && (rest.starts_with(' ') && is_unit(rest.trim_start())
+            || fraction.is_some_and(|unit| is_unit(unit.trim_start())));
     is_wrong.then(|| {
         let (line, name) = (setting.line, &setting.name);
         format!("line {line}: no server starts with {name} = {value}: a size is a whole number with K, M, G or T right behind it")
@@ -294,7 +295,8 @@ fn set_twice(of_server: &[&Setting]) -> Vec<String> {
     let shown = |setting: &Setting| {
         let value = setting.value.as_deref().unwrap_or("ON").trim();
         let is_plain = value.starts_with(|c: char| c.is_ascii_digit()) || ["ON", "OFF"].contains(&value);
-        let is_short = value.len() <= 20 && value.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'.');
+        let is_short =
+            value.len() <= 20 && value.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'.');
         (is_plain && is_short).then(|| format!("{value} in line {}", setting.line))
     };
     let differ = |settings: &&Vec<&Setting>| settings.iter().any(|one| value(one) != value(settings[0]));
@@ -335,7 +337,8 @@ mod tests {
     /// What is said of an option file.
     fn says(text: &str) -> Vec<String> {
         let parts = recognise("my.cnf", text);
-        let kinds: Vec<Kind> = parts.iter().map(|part| part.kind).filter(|kind| *kind != Kind::Unknown).collect();
+        let kinds: Vec<Kind> =
+            parts.iter().map(|part| part.kind).filter(|kind| *kind != Kind::Unknown).collect();
         assert_eq!(kinds, [Kind::OptionFile], "{text}: {parts:#?}");
         parts.into_iter().flat_map(|part| part.says).collect()
     }
@@ -358,23 +361,39 @@ mod tests {
             unknown[0],
             "MySQL from 8.0.3 on does not start with query_cache_size (line 2), query_cache_type (line 3): it has no query cache"
         );
-        assert!(unknown[1].starts_with("MySQL from 8.2.0 on does not start with expire_logs_days"), "{unknown:#?}");
-        assert!(unknown[2].starts_with("MySQL from 8.4.0 on does not start with default_auth"), "{unknown:#?}");
-        assert_eq!(unknown[3], "MySQL from 8.0.11 on does not start with NO_AUTO_CREATE_USER in sql_mode (line 6)");
+        assert!(
+            unknown[1].starts_with("MySQL from 8.2.0 on does not start with expire_logs_days"),
+            "{unknown:#?}"
+        );
+        assert!(
+            unknown[2].starts_with("MySQL from 8.4.0 on does not start with default_auth"),
+            "{unknown:#?}"
+        );
+        assert_eq!(
+            unknown[3],
+            "MySQL from 8.0.11 on does not start with NO_AUTO_CREATE_USER in sql_mode (line 6)"
+        );
         let of = |version: &str| {
-            says(&format!("$ mysqld --version\n/usr/sbin/mysqld  Ver {version} for Linux on x86_64 (x)\n\n{file}"))
+            says(&format!(
+                "$ mysqld --version\n/usr/sbin/mysqld  Ver {version} for Linux on x86_64 (x)\n\n{file}"
+            ))
         };
         assert_eq!(of("5.7.44"), [""; 0]);
         let of_eight = of("8.0.36");
         assert_eq!(of_eight.len(), 2, "{of_eight:#?}");
-        assert!(of_eight.iter().all(|said| said.starts_with("MySQL 8.0.36 does not start with ")), "{of_eight:#?}");
+        assert!(
+            of_eight.iter().all(|said| said.starts_with("MySQL 8.0.36 does not start with ")),
+            "{of_eight:#?}"
+        );
         assert_eq!(of("8.4.2").len(), 4);
         assert_eq!(says(&file.replace("[mysqld]", "[mariadb]")), [""; 0]);
     }
 
     #[test]
     fn names_that_were_never_options_and_redo_log_sizes_beside_the_new_one_are_said() {
-        let said = says("[mysqld]\ntx_isolation = READ-COMMITTED\ninnodb_log_file_size = 1G\ninnodb_redo_log_capacity = 4G\n");
+        let said = says(
+            "[mysqld]\ntx_isolation = READ-COMMITTED\ninnodb_log_file_size = 1G\ninnodb_redo_log_capacity = 4G\n",
+        );
         assert_eq!(
             said,
             [
@@ -389,7 +408,11 @@ mod tests {
         for value in ["16 M", "16 MB", "1.5G", "1.5 GiB"] {
             let said = says(&format!("[mysqld]\nport = 3306\ninnodb_buffer_pool_size = {value}\n"));
             assert_eq!(said.len(), 1, "{value}: {said:#?}");
-            assert!(said[0].starts_with(&format!("line 3: no server starts with innodb_buffer_pool_size = {value}: ")));
+            assert!(
+                said[0].starts_with(&format!(
+                    "line 3: no server starts with innodb_buffer_pool_size = {value}: "
+                ))
+            );
         }
         for value in ["16M", "1GB", "1.5", "1 2", "ibdata1:12M:autoextend", "1G;2G"] {
             assert_eq!(says(&format!("[mysqld]\nport = 3306\ninnodb_x = {value}\n")), [""; 0], "{value}");
@@ -414,7 +437,9 @@ mod tests {
 
     #[test]
     fn options_in_the_wrong_group_or_in_none_are_said_without_their_values() {
-        let said = says("innodb_io_capacity = 200\n\n[mysqld]\npassword = s3cret\nport = 3306\n[client]\nmax_connections = 9\n");
+        let said = says(
+            "innodb_io_capacity = 200\n\n[mysqld]\npassword = s3cret\nport = 3306\n[client]\nmax_connections = 9\n",
+        );
         assert_eq!(
             said,
             [
@@ -431,7 +456,13 @@ mod tests {
     #[test]
     fn commits_that_are_not_on_disk_are_said_where_both_logs_are_late() {
         let said = says("[mysqld]\nport = 1\ninnodb_flush_log_at_trx_commit = 2\nsync_binlog = 0\n");
-        assert!(said[0].starts_with("innodb_flush_log_at_trx_commit = 2 with sync_binlog = 0: "), "{said:#?}");
-        assert_eq!(says("[mysqld]\nport = 1\ninnodb_flush_log_at_trx_commit = 1\nsync_binlog = 0\n"), [""; 0]);
+        assert!(
+            said[0].starts_with("innodb_flush_log_at_trx_commit = 2 with sync_binlog = 0: "),
+            "{said:#?}"
+        );
+        assert_eq!(
+            says("[mysqld]\nport = 1\ninnodb_flush_log_at_trx_commit = 1\nsync_binlog = 0\n"),
+            [""; 0]
+        );
     }
 }

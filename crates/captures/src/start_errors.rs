@@ -149,7 +149,8 @@ const OLD_TIME: usize = 15;
 
 /// A line without the value of the option that it quotes, which may be a password.
 pub(crate) fn without_value(line: &str) -> Cow<'_, str> {
-    let quoted = line.split_once(OPTIONS[0]).and_then(|(before, option)| Some((before, option.split_once('=')?.0)));
+    let quoted =
+        line.split_once(OPTIONS[0]).and_then(|(before, option)| Some((before, option.split_once('=')?.0)));
     match quoted {
         Some((before, name)) => Cow::Owned(format!("{before}{}{name}=...'", OPTIONS[0])),
         None => Cow::Borrowed(line),
@@ -167,7 +168,10 @@ mod tests {
     /// The findings of a text that is an error log and nothing else.
     fn findings(text: &str) -> Vec<Finding> {
         let parts = recognise("error.log", text);
-        assert!(parts.iter().all(|part| part.kind == Kind::ErrorLog) && !parts.is_empty(), "{text}: {parts:#?}");
+        assert!(
+            parts.iter().all(|part| part.kind == Kind::ErrorLog) && !parts.is_empty(),
+            "{text}: {parts:#?}"
+        );
         spindoctor_rules::diagnose(&window(&parts)).findings
     }
 
@@ -210,19 +214,31 @@ mod tests {
                 "Unknown suffix ' ' used for variable 'innodb_buffer_pool_size' (value '16 M').",
                 "it does not know innodb_buffer_pool_size",
             ),
-            ("Found option without preceding group in config file /etc/my.cnf at line 1.", "one of its options"),
+            (
+                "Found option without preceding group in config file /etc/my.cnf at line 1.",
+                "one of its options",
+            ),
             ("Unable to lock ./ibdata1 error: 11", "another server has its data files open"),
             (
                 "Check that you do not already have another mysqld process using the same InnoDB data or log files.",
                 "another server has its data files open",
             ),
-            ("Can't start server: Bind on TCP/IP port: Address already in use", "it cannot listen on its address"),
+            (
+                "Can't start server: Bind on TCP/IP port: Address already in use",
+                "it cannot listen on its address",
+            ),
             (
                 "Can't start server : Bind on unix socket: Permission denied",
                 "it cannot listen on its address",
             ),
-            ("Do you already have another mysqld server running on port: 3306 ?", "it cannot listen on its address"),
-            ("Could not open file '/var/log/mysql/error.log' for error logging: Permission denied", "it cannot open a file"),
+            (
+                "Do you already have another mysqld server running on port: 3306 ?",
+                "it cannot listen on its address",
+            ),
+            (
+                "Could not open file '/var/log/mysql/error.log' for error logging: Permission denied",
+                "it cannot open a file",
+            ),
             ("The innodb_system data file 'ibdata1' must be writable", "it cannot open a file"),
             ("Operating system error number 13 in a file operation.", "it cannot open a file"),
             (
@@ -230,7 +246,10 @@ mod tests {
                 "the tables with its accounts are not in its data folder",
             ),
             ("Table 'mysql.plugin' doesn't exist", "the tables with its accounts are not in its data folder"),
-            ("Unsupported redo log format (v0). The redo log was created before MySQL 5.7.9", "another version wrote"),
+            (
+                "Unsupported redo log format (v0). The redo log was created before MySQL 5.7.9",
+                "another version wrote",
+            ),
             (
                 "Cannot boot server version 80036 on data directory built by version 80402. Downgrade is not supported",
                 "another version wrote its data files",
@@ -243,13 +262,20 @@ mod tests {
                 "Different lower_case_table_names settings for server ('1') and data dictionary ('0').",
                 "its data were made with another value of lower_case_table_names",
             ),
-            ("--initialize specified but the data directory has files in it. Aborting.", "it was to make new data"),
-            ("Plugin 'InnoDB' init function returned error.", "it ended, and the lines that were given do not say why"),
+            (
+                "--initialize specified but the data directory has files in it. Aborting.",
+                "it was to make new data",
+            ),
+            (
+                "Plugin 'InnoDB' init function returned error.",
+                "it ended, and the lines that were given do not say why",
+            ),
             ("Failed to initialize DD Storage Engine", "it ended, and the lines"),
             ("Data Dictionary initialization failed.", "it ended, and the lines"),
         ] {
             for form in forms(message) {
-                let ended = format!("{form}2024-03-04T10:11:13.123456Z 0 [ERROR] [MY-010119] [Server] Aborting\n");
+                let ended =
+                    format!("{form}2024-03-04T10:11:13.123456Z 0 [ERROR] [MY-010119] [Server] Aborting\n");
                 for text in [&form, &ended] {
                     let parts = recognise("error.log", text);
                     let log: Vec<_> = parts.into_iter().filter(|part| part.kind == Kind::ErrorLog).collect();
@@ -281,7 +307,9 @@ mod tests {
     #[test]
     fn no_memory_for_the_buffer_pool_and_a_damaged_page_are_why_a_server_ends() {
         let ended = "2024-03-04 10:11:12 0 [ERROR] Plugin 'InnoDB' init function returned error.\n2024-03-04 10:11:12 0 [ERROR] Aborting\n";
-        let memory = format!("2024-03-04 10:11:12 0 [ERROR] InnoDB: Cannot allocate memory for the buffer pool\n{ended}");
+        let memory = format!(
+            "2024-03-04 10:11:12 0 [ERROR] InnoDB: Cannot allocate memory for the buffer pool\n{ended}"
+        );
         let all = findings(&memory);
         assert_eq!(all.len(), 1, "{all:#?}");
         assert!(all[0].cause == "memory-pressure" && all[0].headline.contains("does not start"), "{all:#?}");

@@ -120,10 +120,12 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
 /// What clients printed last: error 1461, with the limit in its message.
 fn of_log(window: &Window) -> Option<Finding> {
     let (trouble, times) = logged::at_the_end(window, TroubleKind::PreparedFull)?;
-    let limit: Option<f64> = trouble.line.split_once("current value: ").and_then(|(_, rest)| {
-        rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
-    });
-    let raised = limit.map_or_else(|| "twice what it is".to_owned(), |limit| format!("{:.0}", (2.0 * limit).min(MOST)));
+    let limit: Option<f64> = trouble
+        .line
+        .split_once("current value: ")
+        .and_then(|(_, rest)| rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok());
+    let raised = limit
+        .map_or_else(|| "twice what it is".to_owned(), |limit| format!("{:.0}", (2.0 * limit).min(MOST)));
     let before = limit.map_or_else(|| "what it was".to_owned(), |limit| format!("{limit:.0}"));
     Some(
         Draft::new(&CAUSE, WARNING_FROM, "Clients cannot prepare statements: max_prepared_stmt_count is reached")

@@ -48,7 +48,8 @@ mod tests {
     #[test]
     fn the_error_that_clients_print_says_how_to_find_who_has_the_row() {
         let line = "ERROR 1205 (HY000): Lock wait timeout exceeded; try restarting transaction".to_owned();
-        let trouble = LoggedTrouble { kind: TroubleKind::LockTimeout, times: 4, line, ..LoggedTrouble::default() };
+        let trouble =
+            LoggedTrouble { kind: TroubleKind::LockTimeout, times: 4, line, ..LoggedTrouble::default() };
         let all = crate::diagnose(&Window { error_log: vec![trouble], ..Window::default() }).findings;
         assert_eq!(all.len(), 1, "{all:#?}");
         assert_eq!((all[0].cause.as_str(), all[0].severity), (CAUSE.name, Severity::Warning));

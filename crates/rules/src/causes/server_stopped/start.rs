@@ -229,10 +229,18 @@ mod tests {
             "Unknown suffix ' ' used for variable 'innodb_foo' (value '16 M')",
         ] {
             let headline = found(&[(TroubleKind::OptionRefused, line)]).remove(0).headline;
-            assert_eq!(headline, "The server does not start: it does not know innodb_foo, or cannot read its value");
+            assert_eq!(
+                headline,
+                "The server does not start: it does not know innodb_foo, or cannot read its value"
+            );
         }
-        let other = found(&[(TroubleKind::OptionRefused, "Found option without preceding group in config file")]);
-        assert!(other[0].headline.ends_with("one of its options, or the value of one"), "{}", other[0].headline);
+        let other =
+            found(&[(TroubleKind::OptionRefused, "Found option without preceding group in config file")]);
+        assert!(
+            other[0].headline.ends_with("one of its options, or the value of one"),
+            "{}",
+            other[0].headline
+        );
     }
 
     #[test]
@@ -242,7 +250,10 @@ mod tests {
             (first.severity, first.headline)
         };
         let file = (TroubleKind::FileRefused, "Operating system error number 13 in a file operation.");
-        assert_eq!(of(&[file]), (Severity::Warning, "The server may not start: it cannot open a file that it needs".into()));
+        assert_eq!(
+            of(&[file]),
+            (Severity::Warning, "The server may not start: it cannot open a file that it needs".into())
+        );
         assert_eq!(of(&[file, ENDED]).0, Severity::Critical);
     }
 

@@ -79,8 +79,9 @@ fn engine(window: &Window) -> Option<Finding> {
 
 /// An account that has sent as many statements in the hour as it may (error 1226).
 fn account_limit(window: &Window) -> Option<Finding> {
-    let printed = logged::at_the_end(window, TroubleKind::AccountLimit)
-        .filter(|(trouble, _)| ["max_questions", "max_updates"].iter().any(|name| trouble.line.contains(name)))?;
+    let printed = logged::at_the_end(window, TroubleKind::AccountLimit).filter(|(trouble, _)| {
+        ["max_questions", "max_updates"].iter().any(|name| trouble.line.contains(name))
+    })?;
     let why = "MAX_QUERIES_PER_HOUR or MAX_UPDATES_PER_HOUR of the account is used up: its statements are refused until the hour is over.";
     let remedies = [
         (
@@ -94,14 +95,19 @@ fn account_limit(window: &Window) -> Option<Finding> {
             "More of its statements run; ALTER USER with the number before undoes it.",
         ),
     ];
-    Some(finding(printed, "Statements of an account are refused: it has sent as many in the hour as it may", why, remedies))
+    Some(finding(
+        printed,
+        "Statements of an account are refused: it has sent as many in the hour as it may",
+        why,
+        remedies,
+    ))
 }
 
 /// A statement that ran for as long as it may (errors 3024 and 1969).
 fn time_limit(window: &Window) -> Option<Finding> {
     let printed = logged::at_the_end(window, TroubleKind::TimeLimit)?;
-    let why = "max_execution_time (MySQL, in milliseconds, for SELECT alone) or max_statement_time (MariaDB, in seconds) ended it, of the session, the \
-               account or a hint. What it did until then was for nothing.";
+    let why = "max_execution_time (MySQL, in milliseconds, for SELECT alone) or max_statement_time (MariaDB, in seconds) ended it, of the \
+               session, the account or a hint. What it did until then was for nothing.";
     let remedies = [
         (
             "EXPLAIN of the statement: an index for it, or fewer rows",
@@ -109,8 +115,8 @@ fn time_limit(window: &Window) -> Option<Finding> {
             "EXPLAIN only reads; an index takes room and makes writes longer.",
         ),
         (
-            "SELECT @@global.max_execution_time, @@session.max_execution_time (MariaDB: max_statement_time), and raise it for that statement alone: \
-             SELECT /*+ MAX_EXECUTION_TIME(N) */ ..., MariaDB SET STATEMENT max_statement_time = N FOR ...",
+            "SELECT @@global.max_execution_time, @@session.max_execution_time (MariaDB: max_statement_time), and raise it for that statement \
+             alone: SELECT /*+ MAX_EXECUTION_TIME(N) */ ..., MariaDB SET STATEMENT max_statement_time = N FOR ...",
             "Others keep their limit.",
             "A higher limit lets slow statements pile up.",
         ),

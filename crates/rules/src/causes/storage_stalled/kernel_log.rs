@@ -51,7 +51,9 @@ fn fails(window: &Window) -> Option<Finding> {
         undo: String::new(),
     };
     let draft = Draft::new(&CAUSE, WARNING_FROM, headline).why(why);
-    Some(with_lines(draft, window, trouble, times).remedy(replace).remedy(let_a_replica_take_over()).finding())
+    Some(
+        with_lines(draft, window, trouble, times).remedy(replace).remedy(let_a_replica_take_over()).finding(),
+    )
 }
 
 /// A disk that does not answer in time.
@@ -110,9 +112,9 @@ fn with_lines(draft: Draft, window: &Window, trouble: &LoggedTrouble, times: u64
     ];
     let others = KINDS.iter().filter(|kind| **kind != trouble.kind);
     let others = others.filter_map(|kind| logged::at_the_end(window, *kind));
-    draft
-        .evidence_all(logged::evidence(trouble, times).into_iter())
-        .evidence_all(others.map(|(other, _)| Evidence::new("beside it", other.line.clone(), "", "error log")))
+    draft.evidence_all(logged::evidence(trouble, times).into_iter()).evidence_all(
+        others.map(|(other, _)| Evidence::new("beside it", other.line.clone(), "", "error log")),
+    )
 }
 
 /// ` (sdb)`: the device that a line names, as in `I/O error, dev sdb, sector 9`, `EXT4-fs error (device dm-1): ...`, `XFS (dm-0): ...`,
@@ -161,13 +163,48 @@ mod tests {
     fn each_trouble_of_a_disk_is_one_finding_that_names_the_device() {
         for (kind, line, device, severity) in [
             (TroubleKind::DiskFails, "I/O error, dev sdb, sector 812", "(sdb)", Severity::Warning),
-            (TroubleKind::DiskFails, "Buffer I/O error on dev dm-1, logical block 8", "(dm-1)", Severity::Warning),
-            (TroubleKind::FileSystemBroken, "EXT4-fs error (device dm-3): x:1: y", "(dm-3)", Severity::Warning),
-            (TroubleKind::FileSystemBroken, "EXT4-fs (sda1): Remounting filesystem", "(sda1)", Severity::Warning),
-            (TroubleKind::FileSystemBroken, "XFS (dm-0): Corruption detected. Unmount", "(dm-0)", Severity::Warning),
-            (TroubleKind::DiskLate, "nvme nvme0: controller is down; will reset", "(nvme0)", Severity::Warning),
-            (TroubleKind::DiskLate, "nfs: server nas-7 not responding, still trying", "(nas-7)", Severity::Warning),
-            (TroubleKind::RaidDegraded, "md/raid1:md0: Disk failure on sdc1, disabling", "(sdc1)", Severity::Note),
+            (
+                TroubleKind::DiskFails,
+                "Buffer I/O error on dev dm-1, logical block 8",
+                "(dm-1)",
+                Severity::Warning,
+            ),
+            (
+                TroubleKind::FileSystemBroken,
+                "EXT4-fs error (device dm-3): x:1: y",
+                "(dm-3)",
+                Severity::Warning,
+            ),
+            (
+                TroubleKind::FileSystemBroken,
+                "EXT4-fs (sda1): Remounting filesystem",
+                "(sda1)",
+                Severity::Warning,
+            ),
+            (
+                TroubleKind::FileSystemBroken,
+                "XFS (dm-0): Corruption detected. Unmount",
+                "(dm-0)",
+                Severity::Warning,
+            ),
+            (
+                TroubleKind::DiskLate,
+                "nvme nvme0: controller is down; will reset",
+                "(nvme0)",
+                Severity::Warning,
+            ),
+            (
+                TroubleKind::DiskLate,
+                "nfs: server nas-7 not responding, still trying",
+                "(nas-7)",
+                Severity::Warning,
+            ),
+            (
+                TroubleKind::RaidDegraded,
+                "md/raid1:md0: Disk failure on sdc1, disabling",
+                "(sdc1)",
+                Severity::Note,
+            ),
         ] {
             let finding = found(&[(kind, line)]);
             assert_eq!((finding.cause.as_str(), finding.severity), (CAUSE.name, severity), "{line}");
@@ -185,7 +222,8 @@ mod tests {
         assert_eq!(finding.headline, "A file system is damaged or read-only by the kernel (sdb1)");
         let beside: Vec<_> = finding.evidence.iter().filter(|one| one.reading == "beside it").collect();
         assert_eq!(beside.len(), 2, "{beside:?}");
-        let hung = found(&[(TroubleKind::HungInKernel, "INFO: task mysqld:2211 blocked for more than 120 s")]);
+        let hung =
+            found(&[(TroubleKind::HungInKernel, "INFO: task mysqld:2211 blocked for more than 120 s")]);
         assert_eq!(hung.headline, "A thread of mysqld stood in the kernel for minutes");
     }
 }
