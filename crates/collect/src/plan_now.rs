@@ -30,8 +30,10 @@ const GOODBYE_WITHIN: Duration = Duration::from_millis(200);
 
 /// Asks about a statement, and keeps what was answered in the window, with what it cost.
 pub async fn read(target: &Target, suspect: &Suspect, window: &mut Window) {
-    let clock =
-        Clock { origin_s: Timestamp::now().duration_since(window.start).as_secs_f64(), begun: Instant::now() };
+    let clock = Clock {
+        origin_s: Timestamp::now().duration_since(window.start).as_secs_f64(),
+        begun: Instant::now(),
+    };
     let (reading, cost) = ask(target, suspect, clock).await;
     window.plan_now = reading;
     window.cost.server_queries += cost.queries;
@@ -43,7 +45,9 @@ async fn ask(target: &Target, suspect: &Suspect, clock: Clock) -> (Reading<PlanN
     target.limits.connect = target.limits.connect.min(within);
     let mut dives = match Dives::connect(&target, None).await {
         Ok(dives) => dives,
-        Err(why) => return (Reading::Unavailable(Unavailable::because(why.to_string())), SessionCost::default()),
+        Err(why) => {
+            return (Reading::Unavailable(Unavailable::because(why.to_string())), SessionCost::default());
+        }
     };
     let mut plan = suspect.unknown();
     let asked = timeout(within, gather(&mut dives, suspect, clock, &mut plan)).await;
@@ -151,7 +155,8 @@ async fn explain(
         Err(why) => return Err(why.into()),
     };
     lines.truncate(MOST_LINES);
-    let most = lines.iter().max_by(|one, other| one.rows.unwrap_or(0.0).total_cmp(&other.rows.unwrap_or(0.0)));
+    let most =
+        lines.iter().max_by(|one, other| one.rows.unwrap_or(0.0).total_cmp(&other.rows.unwrap_or(0.0)));
     let named = most.and_then(|most| select.tables.iter().position(|table| table.called() == most.table));
     if let Some(most) = named.and_then(|at| tables.into_iter().nth(at)) {
         *table = most;

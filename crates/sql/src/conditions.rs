@@ -5,15 +5,17 @@ use crate::tokens::{Kind, Token, lex};
 
 /// Words behind which conditions stand, and words that end them.
 const BEGIN: &[&str] = &["where", "on"];
-const END: &[&str] = &["select", "group", "order", "having", "limit", "window", "union", "for", "set", "duplicate"];
+const END: &[&str] =
+    &["select", "group", "order", "having", "limit", "window", "union", "for", "set", "duplicate"];
 
 /// Words that compare what stands before them.
 const COMPARE: &[&str] = &["in", "between", "like", "is", "regexp", "rlike"];
 
 /// Words beside a comparison that are no column.
 const NO_COLUMN: &[&str] = &[
-    "and", "or", "not", "xor", "where", "on", "null", "true", "false", "unknown", "interval", "binary", "case", "when",
-    "then", "else", "end", "all", "any", "some", "exists", "select", "escape", "row", "default", "div", "mod",
+    "and", "or", "not", "xor", "where", "on", "null", "true", "false", "unknown", "interval", "binary",
+    "case", "when", "then", "else", "end", "all", "any", "some", "exists", "select", "escape", "row",
+    "default", "div", "mod",
 ];
 
 /// The columns that the statement's conditions (WHERE, ON, USING) compare, without their tables, each once, in the order of the text.
@@ -144,7 +146,7 @@ fn in_brackets(tokens: &[&Token<'_>], open: usize) -> Vec<String> {
         at += 1;
         while tokens.get(at).is_some_and(|next| next.is_sign(".")) {
             let Some(next) = tokens.get(at + 1).filter(|next| next.is_name()) else { return Vec::new() };
-            last = next;
+            last = *next;
             at += 2;
         }
         names.push(last.name());
@@ -167,15 +169,24 @@ mod tests {
         let cases: &[(&str, &[&str])] = &[
             ("SELECT `c` FROM `orders` WHERE `k` = ?", &["k"]),
             ("SELECT c FROM orders WHERE ? = k AND NOT (a = ?)", &["k", "a"]),
-            ("SELECT c FROM t WHERE a BETWEEN ? AND ? AND b NOT IN (...) OR c LIKE ? OR d IS NULL", &["a", "b", "c", "d"]),
+            (
+                "SELECT c FROM t WHERE a BETWEEN ? AND ? AND b NOT IN (...) OR c LIKE ? OR d IS NULL",
+                &["a", "b", "c", "d"],
+            ),
             ("SELECT c FROM t WHERE a <= ? AND b <> ? AND c != ? AND d <=> ?", &["a", "b", "c", "d"]),
-            ("SELECT 1 FROM `a` JOIN `b` ON `a` . `id` = `b` . `a_id` WHERE `b` . `x` > ?", &["id", "a_id", "x"]),
+            (
+                "SELECT 1 FROM `a` JOIN `b` ON `a` . `id` = `b` . `a_id` WHERE `b` . `x` > ?",
+                &["id", "a_id", "x"],
+            ),
             ("SELECT 1 FROM a JOIN b USING (id, `part`) WHERE (x, y) IN (...)", &["id", "part", "x", "y"]),
             ("UPDATE `t` SET `a` = ? WHERE `id` = ? AND `ID` > ? LIMIT ?", &["id"]),
             ("DELETE FROM t WHERE id IN (SELECT x FROM u WHERE y = ?) AND z = ?", &["id", "y", "z"]),
             ("SELECT c FROM t WHERE t.order = ? ORDER BY a = ?", &["order"]),
             ("SELECT a = ? FROM t", &[]),
-            ("SELECT c FROM t WHERE LOWER(a) = ? AND b + ? = ? AND ? = c * ? AND d = LOWER(e) AND ? - f > ?", &["d"]),
+            (
+                "SELECT c FROM t WHERE LOWER(a) = ? AND b + ? = ? AND ? = c * ? AND d = LOWER(e) AND ? - f > ?",
+                &["d"],
+            ),
             ("INSERT INTO t VALUES (...) ON DUPLICATE KEY UPDATE a = ?", &[]),
             ("SELECT c FROM t WHERE (LOWER(a), b) = (...) AND = AND (", &[]),
             ("WHERE", &[]),
@@ -196,6 +207,7 @@ mod tests {
     }
 
     const PIECES: &[&str] = &[
-        "WHERE ", "ON ", "USING ", "(", ")", ",", ".", "a", "`b`", "= ", "< ", "IN ", "NOT ", "?", "+", "'", " ", "IS ", "ü",
+        "WHERE ", "ON ", "USING ", "(", ")", ",", ".", "a", "`b`", "= ", "< ", "IN ", "NOT ", "?", "+", "'",
+        " ", "IS ", "ü",
     ];
 }

@@ -151,9 +151,7 @@ mod tests {
     #[test]
     fn indexes_are_shown_with_their_columns_in_order() {
         let answer = rows(
-            &[
-                "INDEX_NAME", "NON_UNIQUE", "COLUMN_NAME", "NULLABLE", "INDEX_TYPE", "CARDINALITY", "HIDDEN",
-            ],
+            &["INDEX_NAME", "NON_UNIQUE", "COLUMN_NAME", "NULLABLE", "INDEX_TYPE", "CARDINALITY", "HIDDEN"],
             &[
                 &["k_and_c", "1", "k", "", "BTREE", "200", "YES"],
                 &["k_and_c", "1", "c", "YES", "BTREE", "9800", "YES"],
@@ -180,14 +178,44 @@ mod tests {
             &columns,
             &[
                 &["sbtest1", "ref", "k_1,c_1", "k_1", "const", "5", "100.00", "Using where"],
-                &["o", "ALL", "NULL", "NULL", "NULL", "9871", "10.00", "Range checked for each record (index map: 0x3)"],
-                &["p", "ALL", "NULL", "NULL", "NULL", "5", "100.00", "Using where; Using join buffer (hash join)"],
-                &["texts", "fulltext", "c", "c", "const", "1", "100.00", "Using where; Ft_hints: rank > 0.77, limit = 42"],
+                &[
+                    "o",
+                    "ALL",
+                    "NULL",
+                    "NULL",
+                    "NULL",
+                    "9871",
+                    "10.00",
+                    "Range checked for each record (index map: 0x3)",
+                ],
+                &[
+                    "p",
+                    "ALL",
+                    "NULL",
+                    "NULL",
+                    "NULL",
+                    "5",
+                    "100.00",
+                    "Using where; Using join buffer (hash join)",
+                ],
+                &[
+                    "texts",
+                    "fulltext",
+                    "c",
+                    "c",
+                    "const",
+                    "1",
+                    "100.00",
+                    "Using where; Ft_hints: rank > 0.77, limit = 42",
+                ],
             ],
         );
         let found = plan(&answer);
         assert_eq!(found[0].possible_keys, ["k_1", "c_1"]);
-        assert_eq!((found[0].access.as_str(), found[0].key.as_deref(), found[0].rows), ("ref", Some("k_1"), Some(5.0)));
+        assert_eq!(
+            (found[0].access.as_str(), found[0].key.as_deref(), found[0].rows),
+            ("ref", Some("k_1"), Some(5.0))
+        );
         assert_eq!((found[1].possible_keys.len(), found[1].filtered), (0, Some(10.0)));
         let extras: Vec<&str> = found.iter().map(|line| line.extra.as_str()).collect();
         let last = ["Using where; Using join buffer (hash join)", "Using where; Ft_hints"];

@@ -28,7 +28,8 @@ const RUNNING: usize = 200;
 /// A trace may take this much of the server's memory, bytes: a list of a thousand values in five indexes takes some 200 KiB.
 const TRACE_BYTES: u32 = 4 << 20;
 /// Of a text that the server keeps of a statement, that it is whole: a longer one is cut, and has dots at its end.
-const SAMPLE_IS_WHOLE: &str = "OCTET_LENGTH(QUERY_SAMPLE_TEXT) < @@performance_schema_max_sql_text_length - 4";
+const SAMPLE_IS_WHOLE: &str =
+    "OCTET_LENGTH(QUERY_SAMPLE_TEXT) < @@performance_schema_max_sql_text_length - 4";
 
 /// A statement that runs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -63,11 +63,7 @@ pub const CAUSE: Cause = Cause {
     stacks: Stacks::Nothing,
     rule: Rule::Readings(evaluate),
     #[cfg(test)]
-    examples: crate::Examples {
-        fires: tests::fires,
-        near_miss: tests::near_miss,
-        missing: tests::missing,
-    },
+    examples: crate::Examples { fires: tests::fires, near_miss: tests::near_miss, missing: tests::missing },
 };
 
 /// Rows of one execution now, for each of one before: an estimate of the optimizer is off by a factor, a plan by orders of magnitude.
@@ -108,10 +104,8 @@ pub fn suspect(window: &Window) -> Option<Suspect> {
     }
     let digest = found.worst.grown.digest;
     let text = spindoctor_sql::server_digest(&digest.text);
-    let table = spindoctor_sql::qualified_table(text).map(|(schema, name)| TableName {
-        schema: schema.unwrap_or_else(|| digest.schema.clone()),
-        name,
-    });
+    let table = spindoctor_sql::qualified_table(text)
+        .map(|(schema, name)| TableName { schema: schema.unwrap_or_else(|| digest.schema.clone()), name });
     let (schema, digest) = (digest.schema.clone(), digest.digest.clone());
     Some(Suspect { schema, digest, text: text.to_owned(), table })
 }

@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 use spindoctor_model::mysql::StatementDigest;
-use spindoctor_model::{Diagnosis, Finding, Reading, RecordedSample, Sample, Segment, StallKind, Value, Window};
+use spindoctor_model::{
+    Diagnosis, Finding, Reading, RecordedSample, Sample, Segment, StallKind, Value, Window,
+};
 use spindoctor_rules::causes::plan_change;
 use spindoctor_rules::{CAUSES, Outcome};
 

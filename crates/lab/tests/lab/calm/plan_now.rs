@@ -78,7 +78,10 @@ async fn grants_unlock(server: &Server) {
         let unlock = reading.unwrap().unlock.clone().unwrap();
         grants.extend(unlock.split("; ").map(str::to_owned));
     }
-    assert!(grants.contains(&"GRANT SELECT ON `shop`.`orders` TO 'nobody'@'localhost'".to_owned()), "{grants:?}");
+    assert!(
+        grants.contains(&"GRANT SELECT ON `shop`.`orders` TO 'nobody'@'localhost'".to_owned()),
+        "{grants:?}"
+    );
     let because = &plan.explained.unavailable().unwrap().because;
     assert!(because.contains("GRANT PROCESS ON *.* TO 'nobody'@'localhost'"), "{because}");
     grants.push("GRANT PROCESS ON *.* TO 'nobody'@'localhost'".to_owned());
@@ -122,7 +125,10 @@ async fn a_text_that_mysql_kept_is_explained_where_the_statement_does_not_run() 
     check(&plan, &window);
     // Where nobody has a text, the rest is read all the same.
     let (plan, _) = asked(&server, "root", "unknown").await;
-    assert!(matches!(&plan.explained, Reading::Unavailable(why) if why.because.contains("no whole text")), "{plan:?}");
+    assert!(
+        matches!(&plan.explained, Reading::Unavailable(why) if why.because.contains("no whole text")),
+        "{plan:?}"
+    );
     assert!(plan.indexes.value().is_some() && plan.statistics.value().is_some(), "{plan:?}");
     server.stop().unwrap();
 }

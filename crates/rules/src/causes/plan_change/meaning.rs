@@ -130,7 +130,8 @@ impl<'a> Meaning<'a> {
             let (reading, source) = ("age of the statistics", "mysql.innodb_index_stats");
             evidence.push(Evidence::new(reading, statistics.age_s, "s", source));
             let rows = statistics.rows.map(|rows| rows as f64);
-            let rows = rows.map(|rows| Evidence::new("rows by them", rows, "rows", "mysql.innodb_table_stats"));
+            let rows =
+                rows.map(|rows| Evidence::new("rows by them", rows, "rows", "mysql.innodb_table_stats"));
             evidence.extend(rows);
         }
         evidence

@@ -19,7 +19,8 @@ pub(super) fn remedies(meaning: &Meaning<'_>, statement: &str) -> Vec<Remedy> {
             remedies
         }
         (Reason::OtherValues(_), Some(plan)) => {
-            let mut remedies: Vec<Remedy> = used_index(meaning, plan).map(|index| values(plan, index)).into_iter().collect();
+            let mut remedies: Vec<Remedy> =
+                used_index(meaning, plan).map(|index| values(plan, index)).into_iter().collect();
             remedies.push(explain);
             remedies
         }
@@ -63,7 +64,8 @@ fn hidden_indexes(table: &str) -> Remedy {
     }
 }
 
-const WHATEVER: &str = "Where no index is missing, the statistics mislead the optimizer: it takes them again.";
+const WHATEVER: &str =
+    "Where no index is missing, the statistics mislead the optimizer: it takes them again.";
 const NEW_STATISTICS: &str = "It computes the statistics again, from other pages. Where they mislead again, the table wants more sample \
                               pages (ALTER TABLE .. STATS_SAMPLE_PAGES).";
 
@@ -147,7 +149,8 @@ fn pin(table: &TableName, index: &Index) -> Remedy {
         ),
         why: "It pins the plan, whatever the statistics say.".into(),
         dynamic: true,
-        risk: "The index is used for all values then, also for those for which another plan is better.".into(),
+        risk: "The index is used for all values then, also for those for which another plan is better."
+            .into(),
         undo: "Take the hint out of the statement.".into(),
     }
 }

@@ -65,9 +65,7 @@ pub(crate) fn near_miss() -> Window {
 
 /// A server without the summary.
 pub(crate) fn missing() -> Window {
-    Build::busy("10.11.18-MariaDB")
-        .each(|_, server, _| server.digests = Reading::NotAsked)
-        .window()
+    Build::busy("10.11.18-MariaDB").each(|_, server, _| server.digests = Reading::NotAsked).window()
 }
 
 fn found(window: &Window) -> Option<Finding> {
@@ -138,12 +136,8 @@ fn a_statement_that_always_read_so_much_or_has_no_past_is_no_change() {
 #[test]
 fn the_statement_that_is_asked_about_is_the_one_that_is_named() {
     let table = TableName { schema: "shop".into(), name: "orders".into() };
-    let expected = Suspect {
-        schema: "shop".into(),
-        digest: "lookup".into(),
-        text: LOOKUP.into(),
-        table: Some(table),
-    };
+    let expected =
+        Suspect { schema: "shop".into(), digest: "lookup".into(), text: LOOKUP.into(), table: Some(table) };
     assert_eq!(suspect(&fires()), Some(expected));
     assert_eq!(suspect(&near_miss()), None);
     assert_eq!(suspect(&missing()), None);
@@ -167,12 +161,7 @@ fn asked(line: PlanLine, indexes: Vec<Index>, age_s: f64) -> PlanNow {
 
 /// A scan that is expected to read as many rows as are read.
 fn scan() -> PlanLine {
-    PlanLine {
-        table: "orders".into(),
-        access: "ALL".into(),
-        rows: Some(90_123.0),
-        ..PlanLine::default()
-    }
+    PlanLine { table: "orders".into(), access: "ALL".into(), rows: Some(90_123.0), ..PlanLine::default() }
 }
 
 fn by_index(key: &str, rows: f64) -> PlanLine {
@@ -217,10 +206,7 @@ fn an_index_that_the_optimizer_may_not_use_is_named_and_given_back() {
     window.server.version = ServerVersion::parse("10.11.18-MariaDB", "");
     let finding = found_with(window, asked(scan(), indexes(), OLD));
     assert!(finding.headline.starts_with("Index by_k is ignored"), "{}", finding.headline);
-    assert_eq!(
-        finding.remedies[0].statement,
-        "ALTER TABLE `shop`.`orders` ALTER INDEX `by_k` NOT IGNORED"
-    );
+    assert_eq!(finding.remedies[0].statement, "ALTER TABLE `shop`.`orders` ALTER INDEX `by_k` NOT IGNORED");
 }
 
 #[test]
@@ -251,7 +237,8 @@ fn statistics_that_are_no_older_than_the_change_are_the_reason() {
     // 400,000 executions read 3 rows each before, and 3,600,000 rows a second are read now: it began a third of a second before the
     // window, or later.
     let indexes = || vec![index("by_c", &["c"], false), index("by_k", &["k"], false)];
-    let finding = found_with(window(Turn { scans: false, ..TURN }), asked(by_index("by_c", 2.0), indexes(), 8.0));
+    let finding =
+        found_with(window(Turn { scans: false, ..TURN }), asked(by_index("by_c", 2.0), indexes(), 8.0));
     assert!(finding.why.contains("statistics of shop.orders were computed 8 s before"), "{}", finding.why);
     let statements: Vec<&str> = finding.remedies.iter().map(|remedy| remedy.statement.as_str()).collect();
     assert_eq!(
@@ -264,7 +251,8 @@ fn statistics_that_are_no_older_than_the_change_are_the_reason() {
     );
     assert_eq!(said(&finding, "plan now"), ["orders by index by_c (ref), 2 rows estimated"]);
     // A quarter of a minute before, the plan was as it used to be.
-    let finding = found_with(window(Turn { scans: false, ..TURN }), asked(by_index("by_c", 2.0), indexes(), 25.0));
+    let finding =
+        found_with(window(Turn { scans: false, ..TURN }), asked(by_index("by_c", 2.0), indexes(), 25.0));
     assert!(finding.why.contains("another one"), "{}", finding.why);
 }
 
@@ -299,7 +287,9 @@ fn what_was_asked_in_vain_is_listed_and_the_finding_is_as_without_it() {
     let listed = diagnose(&window);
     assert_eq!(listed.findings, plain.findings);
     let [missing] = &listed.not_examined[..] else { panic!("{:?}", listed.not_examined) };
-    assert!(missing.because.starts_with("EXPLAIN of the statement: no privilege; the indexes of its table: "));
+    assert!(
+        missing.because.starts_with("EXPLAIN of the statement: no privilege; the indexes of its table: ")
+    );
     assert_eq!(missing.unlock, "GRANT SELECT ON `shop`.`orders` TO app");
     // What was asked about another statement says nothing of this one.
     window.plan_now = answer(10.1, PlanNow { digest: "other".into(), ..asked(scan(), Vec::new(), 1.0) });
