@@ -7,8 +7,8 @@
 use std::borrow::Cow;
 
 use crate::{
-    boxes, exporter, heads, intervals, kernel_log, log_lines, markup, one_line, printed,
-    python, reshaped, slow_marks, summary, tuner, xml,
+    boxes, exporter, heads, intervals, kernel_log, log_lines, markup, one_line, printed, python, reshaped,
+    slow_marks, summary, tuner, xml,
 };
 
 /// Beginnings of lines, as servers and their tools write them, that stand nowhere within a line of an error log.

@@ -12,10 +12,9 @@ use crate::rows::{MOST_ROWS, Tables};
 use crate::stretch::{Look, Stretch, is_title, stretches};
 use crate::table_kind::{TableKind, kind};
 use crate::{
-    clock, cluster_status, counted, cut_status, deadlock_rows, error_log, events, group_members,
-    intervals, json, latches, locks, log_lines, named, option_remarks, plain, sampled, server_version,
-    slow_log, stacks, statement_report, status, sys_session, sysstat, system,
-    thread_pool, threads, transactions, tuner,
+    clock, cluster_status, counted, cut_status, deadlock_rows, error_log, events, group_members, intervals,
+    json, latches, locks, log_lines, named, option_remarks, plain, sampled, server_version, slow_log, stacks,
+    statement_report, status, sys_session, sysstat, system, thread_pool, threads, transactions, tuner,
 };
 
 /// Documents of one text that are kept.
@@ -208,8 +207,8 @@ fn read(name: &str, stretch: &Stretch, below: Option<&Stretch>, is_alone: bool) 
         },
         Look::System => {
             let system::SystemText { says, troubles } = system::read(&stretch.text);
-            let moment =
-                (!troubles.is_empty()).then(|| Moment { said: vec![Said::Troubles(troubles)], ..Moment::default() });
+            let moment = (!troubles.is_empty())
+                .then(|| Moment { said: vec![Said::Troubles(troubles)], ..Moment::default() });
             vec![Part { says, moments: moment.into_iter().collect(), ..part(Kind::System) }]
         }
         Look::Other => {
@@ -376,7 +375,10 @@ fn table_parts(
             TableKind::TableLockWaits => {
                 let (locks, threads) = locks::table_lock_waits(&rows);
                 let said = vec![Said::MetadataLocks(locks), Said::SomeThreads(threads)];
-                parts.push(Part { moments: vec![Moment { time, said, ..Moment::default() }], ..part(Kind::MetadataLocks, time) });
+                parts.push(Part {
+                    moments: vec![Moment { time, said, ..Moment::default() }],
+                    ..part(Kind::MetadataLocks, time)
+                });
                 continue;
             }
             TableKind::MetadataLocks => {

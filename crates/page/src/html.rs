@@ -106,7 +106,10 @@ mod tests {
         let of = |text: &str| narrow(text).into_string();
         assert_eq!(of("innodb_spin_wait_delay=6"), "innodb_<wbr>spin_<wbr>wait_<wbr>delay=<wbr>6");
         assert_eq!(of("/var/lib/mysql/a.ibd"), "/var/<wbr>lib/<wbr>mysql/<wbr>a.<wbr>ibd");
-        assert_eq!(of("galera::ReplicatorSMM::cert(x,y)"), "galera::<wbr>ReplicatorSMM::<wbr>cert(<wbr>x,<wbr>y)");
+        assert_eq!(
+            of("galera::ReplicatorSMM::cert(x,y)"),
+            "galera::<wbr>ReplicatorSMM::<wbr>cert(<wbr>x,<wbr>y)"
+        );
         for whole in ["31,204", "10.0.0.17:3306", "8.0.36", "A sentence ends.", "_", "", "a  b"] {
             assert_eq!(of(whole), whole);
         }

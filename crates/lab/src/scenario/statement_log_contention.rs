@@ -43,7 +43,10 @@ async fn begin(server: &Server) -> Result<Suffering> {
     File::create(&file).map_err(Error::file("create", &file))?;
     run(Command::new("chattr").arg("+S").arg(&file))?;
     server
-        .execute([format!("SET GLOBAL general_log_file = '{}'", file.display()), "SET GLOBAL general_log = ON".into()])
+        .execute([
+            format!("SET GLOBAL general_log_file = '{}'", file.display()),
+            "SET GLOBAL general_log = ON".into(),
+        ])
         .await?;
     server.limit_writes(Some(DISK_WRITES_PER_S))?;
     let workload = Workload::OltpPointSelect;

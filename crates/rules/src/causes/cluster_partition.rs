@@ -127,11 +127,8 @@ fn of_members(members: &[GroupMember]) -> Option<Finding> {
     } else {
         return None;
     };
-    let lost: Vec<String> = members
-        .iter()
-        .filter(|one| one.state == GroupMember::UNREACHABLE)
-        .map(GroupMember::place)
-        .collect();
+    let lost: Vec<String> =
+        members.iter().filter(|one| one.state == GroupMember::UNREACHABLE).map(GroupMember::place).collect();
     Some(
         draft
             .evidence(

@@ -235,7 +235,9 @@ fn finding(window: &Window, found: &Found<'_>) -> Finding {
     let (subject, which) = match (is_of_all_prepared, statement) {
         (false, _) => (format!("{} reads", meaning.subject()), format!(": {}", shortened(statement))),
         (true, "") => ("Prepared statements read".to_owned(), String::new()),
-        (true, _) => ("Prepared statements read".to_owned(), format!("; seen most: {}", shortened(statement))),
+        (true, _) => {
+            ("Prepared statements read".to_owned(), format!("; seen most: {}", shortened(statement)))
+        }
     };
     let headline = format!(
         "{subject} {} rows each time, {} until now, and {} {:.0} % of the statements' time{which}",

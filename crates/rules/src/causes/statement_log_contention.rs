@@ -65,7 +65,11 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
     let Some(waits) = InClasses::from_time(time, &[TimeClass::StatementLog]) else { return Outcome::Clear };
     let is_audit = is_audit(time);
     let log = named(time).or_else(|| StatementLog::of_every_statement(window)).filter(|_| !is_audit);
-    let name = if is_audit { "log of an audit plugin" } else { log.map_or("general or the slow log", |log| log.name) };
+    let name = if is_audit {
+        "log of an audit plugin"
+    } else {
+        log.map_or("general or the slow log", |log| log.name)
+    };
     let mut draft = waits
         .draft(
             &CAUSE,
@@ -75,12 +79,13 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
                 waits.share * 100.0
             ),
         )
-        .why("The log has one mutex, and who holds it writes a line to the file: statements pass one by one.");
+        .why(
+            "The log has one mutex, and who holds it writes a line to the file: statements pass one by one.",
+        );
     for variable in VARIABLES {
         let value = window.variable(variable);
-        draft = draft.evidence_if(
-            value.map(|value| Evidence::new(variable, value, "", "SHOW GLOBAL VARIABLES")),
-        );
+        draft =
+            draft.evidence_if(value.map(|value| Evidence::new(variable, value, "", "SHOW GLOBAL VARIABLES")));
     }
     let file = log.and_then(|log| window.variable(log.file));
     draft = draft.evidence_if(file.map(|file| Evidence::new("its file", file, "", "SHOW GLOBAL VARIABLES")));
@@ -91,9 +96,9 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
 /// True where most of them wait below a function that asks a plugin about the statement.
 fn is_audit(time: &SessionTime) -> bool {
     let share = time.classes.iter().find(|one| one.class == TimeClass::StatementLog);
-    share.and_then(|share| share.seen.first()).is_some_and(|(seen, _)| {
-        seen.contains("mysql_audit_") || seen.contains("mysql_event_tracking_")
-    })
+    share
+        .and_then(|share| share.seen.first())
+        .is_some_and(|(seen, _)| seen.contains("mysql_audit_") || seen.contains("mysql_event_tracking_"))
 }
 
 /// Which plugin it is, the list of plugins says.
@@ -235,8 +240,13 @@ pub(crate) mod examples {
 
     #[test]
     fn an_audit_plugin_is_no_log_of_the_server_and_is_not_switched_off_unasked() {
-        let frames: &[&str] =
-            &["__lll_lock_wait", "pthread_mutex_lock", "mysql_audit_notify", "dispatch_command", "do_command"];
+        let frames: &[&str] = &[
+            "__lll_lock_wait",
+            "pthread_mutex_lock",
+            "mysql_audit_notify",
+            "dispatch_command",
+            "do_command",
+        ];
         let finding = crate::diagnose(&waiting(30, frames).window()).findings.remove(0);
         assert_eq!(finding.cause, CAUSE.name);
         assert!(finding.headline.contains("to the log of an audit plugin"), "{}", finding.headline);
@@ -256,7 +266,8 @@ pub(crate) mod examples {
             "dispatch_command",
             "do_command",
         ];
-        let finding = crate::diagnose(&waiting(30, frames).variable("log_output", "TABLE").window()).findings.remove(0);
+        let finding =
+            crate::diagnose(&waiting(30, frames).variable("log_output", "TABLE").window()).findings.remove(0);
         assert_eq!(finding.cause, "table-lock-pileup");
         assert!(finding.headline.contains("mysql.general_log"), "{}", finding.headline);
     }

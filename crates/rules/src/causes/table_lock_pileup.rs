@@ -142,7 +142,8 @@ fn log_no_more(log: StatementLog, window: &Window) -> Remedy {
         ),
         why: format!("Each statement then need not wait until it may write to {}.", log.table),
         dynamic: true,
-        risk: "What is logged afterwards is not in the table; a log file of all statements grows quickly.".into(),
+        risk: "What is logged afterwards is not in the table; a log file of all statements grows quickly."
+            .into(),
         undo: format!("SET GLOBAL {} = ON; SET GLOBAL log_output = '{before}'", log.switch),
     }
 }

@@ -374,8 +374,10 @@ mod tests {
     fn with_a_long_name() -> Diagnosis {
         let mut diagnosis = examples::suffering();
         diagnosis.findings[0].remedies.push(Remedy {
-            statement: "SELECT MEMBER_HOST, MEMBER_STATE FROM performance_schema.replication_group_members".into(),
-            why: "It names those that performance_schema.replication_group_member_stats has queues of.".into(),
+            statement: "SELECT MEMBER_HOST, MEMBER_STATE FROM performance_schema.replication_group_members"
+                .into(),
+            why: "It names those that performance_schema.replication_group_member_stats has queues of."
+                .into(),
             ..Remedy::default()
         });
         diagnosis
@@ -399,7 +401,10 @@ mod tests {
     #[test]
     fn a_long_name_of_a_statement_may_be_broken_behind_its_signs() {
         let page = render(&with_a_long_name(), None, None);
-        assert!(page.contains("FROM performance_<wbr>schema.<wbr>replication_<wbr>group_<wbr>members</code>"), "{page}");
+        assert!(
+            page.contains("FROM performance_<wbr>schema.<wbr>replication_<wbr>group_<wbr>members</code>"),
+            "{page}"
+        );
     }
 
     #[test]

@@ -21,15 +21,17 @@ pub(super) fn examine(window: &Window, time: &SessionTime) -> Option<Finding> {
     }
     let of = |class, known_by| time.classes.iter().find(|one| one.class == class && one.known_by == known_by);
     // A list has one word for all that a commit waits for.
-    let waits = of(TimeClass::GroupReplication, KnownBy::Stack).or_else(|| {
-        of(TimeClass::Commit, KnownBy::List).filter(|_| replication_group::is_member(window))
-    })?;
+    let waits = of(TimeClass::GroupReplication, KnownBy::Stack)
+        .or_else(|| of(TimeClass::Commit, KnownBy::List).filter(|_| replication_group::is_member(window)))?;
     let longest = replication_group::longest_queue(window);
-    let acts = replication_group::has_flow_control(window) && longest.is_some_and(|queue| queue.is_too_long());
+    let acts =
+        replication_group::has_flow_control(window) && longest.is_some_and(|queue| queue.is_too_long());
     let waiting = InClasses::from_time(time, &[waits.class])?;
-    let part = by_functions(waits)
-        .or_else(|| by_component(window, waiting.sessions))
-        .unwrap_or(if acts { 1.0 } else { 0.0 });
+    let part = by_functions(waits).or_else(|| by_component(window, waiting.sessions)).unwrap_or(if acts {
+        1.0
+    } else {
+        0.0
+    });
     let waiting = waiting.part(part)?;
     let who = longest.map_or_else(String::new, |queue| format!(": {}", queue.sentence()));
     Some(
@@ -127,8 +129,13 @@ mod tests {
     use crate::replication_group::examples::grouped;
     use crate::testing::Build;
 
-    const COMMITS: [&str; 5] =
-        ["Trans_delegate::before_commit", "MYSQL_BIN_LOG::commit", "ha_commit_trans", "dispatch_command", "do_command"];
+    const COMMITS: [&str; 5] = [
+        "Trans_delegate::before_commit",
+        "MYSQL_BIN_LOG::commit",
+        "ha_commit_trans",
+        "dispatch_command",
+        "do_command",
+    ];
 
     /// Eight sessions commit, by the list alone.
     fn listed(to_apply: u64) -> Build {
@@ -138,7 +145,8 @@ mod tests {
     /// Sessions in the plugin's functions: so many held back, and so many that wait for the agreement.
     fn standing(held_back: u32, agree: u32) -> Build {
         let below = |function| {
-            [&["___pthread_cond_wait", function, "group_replication_trans_before_commit"][..], &COMMITS].concat()
+            [&["___pthread_cond_wait", function, "group_replication_trans_before_commit"][..], &COMMITS]
+                .concat()
         };
         let (held, agreeing) = (below(HELD_BACK), below(AGREES));
         Build::busy("9.7.4").remote().only_snapshots(&[
@@ -190,9 +198,8 @@ mod tests {
     #[test]
     fn the_queues_decide_where_the_plugin_has_no_names() {
         let nameless = [&["___pthread_cond_wait", "group_replication.so+0x17ccf1"][..], &COMMITS].concat();
-        let standing = || {
-            Build::busy("9.7.4").remote().only_snapshots(&[(8, ThreadState::Condition, &nameless)])
-        };
+        let standing =
+            || Build::busy("9.7.4").remote().only_snapshots(&[(8, ThreadState::Condition, &nameless)]);
         assert_eq!(first(&grouped(standing(), 0, 31_204).window()).cause, CAUSE.name);
         assert_eq!(first(&grouped(standing(), 0, 0).window()).cause, unnamed_wait::CAUSE.name);
     }

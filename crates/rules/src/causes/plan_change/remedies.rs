@@ -41,7 +41,8 @@ pub(super) fn remedies(meaning: &Meaning<'_>, statement: &str) -> Vec<Remedy> {
 fn explain(statement: &str) -> Remedy {
     Remedy {
         statement: match statement {
-            "" => "SHOW FULL PROCESSLIST; then EXPLAIN of the statement that stands in it again and again".to_owned(),
+            "" => "SHOW FULL PROCESSLIST; then EXPLAIN of the statement that stands in it again and again"
+                .to_owned(),
             statement => format!("EXPLAIN {}", shortened(statement)),
         },
         why: "It shows which index the statement uses now, and which it could use.".into(),

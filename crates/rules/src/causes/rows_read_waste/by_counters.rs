@@ -66,7 +66,8 @@ fn is_of_whole_tables(text: &str) -> bool {
 
 /// Rows that one scan reads, on average. MySQL counts no scan of a statement that changes rows. None where scans are not counted.
 fn rows_of_a_scan(window: &Window) -> Option<f64> {
-    let scans = window.status_growth("Select_scan")? + window.status_growth("Select_full_join").unwrap_or(0.0);
+    let scans =
+        window.status_growth("Select_scan")? + window.status_growth("Select_full_join").unwrap_or(0.0);
     Some(scanned(window)? / scans.max(1.0))
 }
 
@@ -160,49 +161,47 @@ pub(super) fn by_counters(window: &Window, of: Of) -> Result<Option<Finding>, Un
     };
     Ok(Some(
         // An index leads to each row that is returned, at the price of a lookup.
-        Draft::new(&CAUSE, (scan_cpus / cpus).min(0.9) * lost * (1.0 - SCANNED_IN_A_LOOKUP / ratio), headline)
-            .why(why)
-            .evidence(
-                Evidence::new("rows read by scans", per_s, "1/s", "SHOW GLOBAL STATUS Handler_read_rnd_next")
-                    .expected(format!("< {SCANNED_PER_S:.0}"))
-                    .series(window.status_rate_series("Handler_read_rnd_next")),
-            )
-            .evidence(
-                Evidence::new("rows read for each returned", ratio, "", "SHOW GLOBAL STATUS")
-                    .expected(format!("< {:.0}", if is_waste { EXAMINED_EACH } else { SCANNED_EACH })),
-            )
-            .evidence_if(window.status_per_s("Select_scan").map(|scans| {
-                Evidence::new("statements that scanned", scans, "1/s", "SHOW GLOBAL STATUS Select_scan")
-            }))
-            .evidence_if((of == Of::Prepared).then(|| {
-                let per_s = window.status_per_s("Com_stmt_execute").unwrap_or(0.0);
-                Evidence::new(
-                    "prepared statements executed",
-                    per_s,
-                    "1/s",
-                    "SHOW GLOBAL STATUS Com_stmt_execute",
-                )
-            }))
-            .evidence(Evidence::new("CPUs that the scans take", scan_cpus, "CPUs", "estimated from the rows"))
-            .evidence_if(
-                statement
-                    .clone()
-                    .map(|text| Evidence::new("statement seen most at work", text, "", "thread list")),
-            )
-            .remedy(match &statement {
-                Some(statement) if looks_for_rows(statement) => explain_it(statement),
-                _ => Remedy {
-                    statement: "Switch the slow log on with log_queries_not_using_indexes for a minute"
-                        .into(),
-                    why: "It names the statements that scan.".into(),
-                    dynamic: true,
-                    risk: "It writes a line for each such statement.".into(),
-                    undo: "SET GLOBAL slow_query_log = OFF, log_queries_not_using_indexes = OFF".into(),
-                },
-            })
-            .remedies(polls.into_iter().flat_map(|_| polling::remedies()))
-            .explains(&[cpu_saturated::CAUSE.name])
-            .finding(),
+        Draft::new(
+            &CAUSE,
+            (scan_cpus / cpus).min(0.9) * lost * (1.0 - SCANNED_IN_A_LOOKUP / ratio),
+            headline,
+        )
+        .why(why)
+        .evidence(
+            Evidence::new("rows read by scans", per_s, "1/s", "SHOW GLOBAL STATUS Handler_read_rnd_next")
+                .expected(format!("< {SCANNED_PER_S:.0}"))
+                .series(window.status_rate_series("Handler_read_rnd_next")),
+        )
+        .evidence(
+            Evidence::new("rows read for each returned", ratio, "", "SHOW GLOBAL STATUS")
+                .expected(format!("< {:.0}", if is_waste { EXAMINED_EACH } else { SCANNED_EACH })),
+        )
+        .evidence_if(window.status_per_s("Select_scan").map(|scans| {
+            Evidence::new("statements that scanned", scans, "1/s", "SHOW GLOBAL STATUS Select_scan")
+        }))
+        .evidence_if((of == Of::Prepared).then(|| {
+            let per_s = window.status_per_s("Com_stmt_execute").unwrap_or(0.0);
+            Evidence::new("prepared statements executed", per_s, "1/s", "SHOW GLOBAL STATUS Com_stmt_execute")
+        }))
+        .evidence(Evidence::new("CPUs that the scans take", scan_cpus, "CPUs", "estimated from the rows"))
+        .evidence_if(
+            statement
+                .clone()
+                .map(|text| Evidence::new("statement seen most at work", text, "", "thread list")),
+        )
+        .remedy(match &statement {
+            Some(statement) if looks_for_rows(statement) => explain_it(statement),
+            _ => Remedy {
+                statement: "Switch the slow log on with log_queries_not_using_indexes for a minute".into(),
+                why: "It names the statements that scan.".into(),
+                dynamic: true,
+                risk: "It writes a line for each such statement.".into(),
+                undo: "SET GLOBAL slow_query_log = OFF, log_queries_not_using_indexes = OFF".into(),
+            },
+        })
+        .remedies(polls.into_iter().flat_map(|_| polling::remedies()))
+        .explains(&[cpu_saturated::CAUSE.name])
+        .finding(),
     ))
 }
 

@@ -116,7 +116,9 @@ fn scanning(build: Build, each: f64) -> Build {
         .counter("Questions", 900.0)
         .counter("Select_scan", 900.0)
         .sessions(|_| {
-            (20..24).map(|id| session(id, "Query", "Sending data", "SELECT c FROM t WHERE k = 5000")).collect()
+            (20..24)
+                .map(|id| session(id, "Query", "Sending data", "SELECT c FROM t WHERE k = 5000"))
+                .collect()
         })
 }
 

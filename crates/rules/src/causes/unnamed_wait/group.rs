@@ -65,9 +65,14 @@ impl GroupWait {
                 .to_owned();
         }
         let queue = match replication_group::longest_queue(window) {
-            Some(queue) if queue.is_too_long() => format!(" A member does not keep up: {}.", queue.sentence()),
+            Some(queue) if queue.is_too_long() => {
+                format!(" A member does not keep up: {}.", queue.sentence())
+            }
             Some(queue) => {
-                format!(" No queue of a member is long enough for flow control: {} at most.", queue.sentence())
+                format!(
+                    " No queue of a member is long enough for flow control: {} at most.",
+                    queue.sentence()
+                )
             }
             None => String::new(),
         };
@@ -81,9 +86,11 @@ impl GroupWait {
     /// What the plugin shows of it.
     pub(super) fn evidence(self, window: &Window) -> Vec<Evidence> {
         let clock = "SHOW GLOBAL STATUS Gr_data_messages_sent_roundtrip_time_sum";
-        let agreement = replication_group::agreement_s(window).filter(|_| self != Self::Begin).map(|seconds| {
-            Evidence::new("one agreement", seconds * 1e3, "ms", clock).expected(format!("< {}", SLOW_S * 1e3))
-        });
+        let agreement =
+            replication_group::agreement_s(window).filter(|_| self != Self::Begin).map(|seconds| {
+                Evidence::new("one agreement", seconds * 1e3, "ms", clock)
+                    .expected(format!("< {}", SLOW_S * 1e3))
+            });
         agreement.into_iter().chain(replication_group::evidence(window)).collect()
     }
 
@@ -156,7 +163,9 @@ mod tests {
         for build in [by_stack(), by_clock()] {
             let finding = unnamed(changes(grouped(build, 0, 12), 40.0));
             assert!(
-                finding.headline.contains("wait at their commit for the agreement of their replication group"),
+                finding
+                    .headline
+                    .contains("wait at their commit for the agreement of their replication group"),
                 "{}",
                 finding.headline
             );
