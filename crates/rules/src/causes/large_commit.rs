@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use spindoctor_model::mysql::ServerThread;
-use spindoctor_model::{Evidence, Finding, Remedy, Root, SessionTime, TimeClass, Unavailable, Window};
+use spindoctor_model::{Evidence, Finding, Remedy, Root, SessionTime, TimeClass, Window};
 
 use super::commit_sync_bound::{self, is_in_commit};
 use super::disk_full;
@@ -231,8 +231,8 @@ fn smaller_images(window: &Window) -> Option<Remedy> {
 
 #[cfg(test)]
 pub(crate) mod examples {
-    use spindoctor_model::Reading;
     use spindoctor_model::stack::{Frame, ThreadState};
+    use spindoctor_model::{Reading, Unavailable};
 
     use super::*;
     use crate::testing::{Build, answer, session, transaction};
