@@ -372,7 +372,6 @@ fn sentence(all: &[Counts]) -> String {
 mod tests {
     use proptest::prelude::*;
 
-    use super::*;
     use crate::part::{Kind, Part, Said};
     use crate::{recognise, window};
 

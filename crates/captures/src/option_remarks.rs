@@ -331,7 +331,6 @@ fn durability(of_server: &[&Setting]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::{Kind, recognise};
 
     /// What is said of an option file.

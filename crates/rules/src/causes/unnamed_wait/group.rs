@@ -126,7 +126,6 @@ mod tests {
     use spindoctor_model::{Finding, Severity};
 
     use super::super::CAUSE;
-    use super::*;
     use crate::replication_group::examples::grouped;
     use crate::testing::Build;
 
