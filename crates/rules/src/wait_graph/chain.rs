@@ -30,8 +30,10 @@ impl Lock {
         Self { kind: edge.kind, object: edge.object.clone(), mode: edge.mode.clone() }
     }
 
-    /// What most of these wait for.
+    /// What most of these wait for: where it is named of some, that.
     fn most_of(edges: &[&WaitEdge]) -> Option<Self> {
+        let named: Vec<&WaitEdge> = edges.iter().copied().filter(|edge| !is_unnamed(edge)).collect();
+        let edges = if named.is_empty() { edges } else { &named };
         let (kind, object) = most_wanted(edges);
         edges.iter().find(|edge| edge.kind == kind && edge.object == object).map(|edge| Self::from_edge(edge))
     }
@@ -154,10 +156,14 @@ fn steps_behind(graph: &WaitGraph, root: u32) -> HashMap<u32, Step<'_>> {
     steps
 }
 
+/// True where nothing says which row or table it is.
+fn is_unnamed(edge: &WaitEdge) -> bool {
+    edge.object == A_ROW || names_no_object(&edge.object)
+}
+
 /// True where one waits for the same as the one before it: what that one only wants, too. Where a list names nothing, a lock of one
 /// kind is taken to be one.
 fn is_one_queue(before: &WaitEdge, behind: &WaitEdge) -> bool {
-    let is_unnamed = |edge: &WaitEdge| edge.object == A_ROW || names_no_object(&edge.object);
     before.kind == behind.kind && (before.object == behind.object || is_unnamed(before) || is_unnamed(behind))
 }
 

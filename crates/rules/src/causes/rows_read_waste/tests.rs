@@ -309,7 +309,7 @@ fn workers_that_poll_an_empty_queue_without_a_pause_are_named_with_the_pause() {
     assert!(
         finding
             .headline
-            .starts_with("9,000 polls with SKIP LOCKED a second find no free row, 100 % of all such"),
+            .starts_with("9000 polls with SKIP LOCKED a second find no free row, 100 % of all such"),
         "{}",
         finding.headline
     );

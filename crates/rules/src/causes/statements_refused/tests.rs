@@ -345,7 +345,7 @@ fn statements_that_fail_at_the_limit_of_open_files_say_so() {
     assert!(
         numbered
             .headline
-            .ends_with("the server is at its limit of open files, 1,024 of 1,024 files are open"),
+            .ends_with("the server is at its limit of open files, 1024 of 1024 files are open"),
         "{}",
         numbered.headline
     );
