@@ -343,9 +343,7 @@ fn statements_that_fail_at_the_limit_of_open_files_say_so() {
     let at = |build: Build| found(build.open_files(1_024, 1_024, Some(90))).unwrap();
     let numbered = at(failing(1016, 900.0));
     assert!(
-        numbered
-            .headline
-            .ends_with("the server is at its limit of open files, 1024 of 1024 files are open"),
+        numbered.headline.ends_with("the server is at its limit of open files, 1024 of 1024 files are open"),
         "{}",
         numbered.headline
     );
