@@ -83,7 +83,8 @@ const KEPT: [(&str, &str); 13] = [
 const FEWEST: usize = 4;
 const FEWEST_WORDS: usize = 2;
 
-/// The columns of a head in another language; what is none of a process list is left out. None for other heads.
+/// The columns of a head in another language; what is none of a process list is left out. None for other heads, and where half of the
+/// cells are left out: words of a sentence.
 pub(crate) fn names(cells: &[&str]) -> Option<Vec<String>> {
     if cells.len() < FEWEST {
         return None;
@@ -98,7 +99,7 @@ pub(crate) fn names(cells: &[&str]) -> Option<Vec<String>> {
     }
     let has = |name: &str| names.iter().any(|known| known == name);
     let known = names.iter().filter(|name| !name.starts_with("left_out_")).count();
-    let is_list = words >= FEWEST_WORDS && known >= FEWEST && has("time") && (has("command") || has("info"));
+    let is_list = words >= FEWEST_WORDS && known >= FEWEST && 2 * known > cells.len() && has("time") && (has("command") || has("info"));
     is_list.then_some(names)
 }
 

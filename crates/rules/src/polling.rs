@@ -26,7 +26,7 @@ pub(crate) enum How {
 
 impl How {
     /// None for a statement that waits for locks, or takes none.
-    pub(crate) fn of(statement: &str) -> Option<Self> {
+    pub(crate) fn from_statement(statement: &str) -> Option<Self> {
         const LOCKS: [&str; 3] = ["FOR UPDATE", "FOR SHARE", "IN SHARE MODE"];
         let text = statement.to_ascii_uppercase();
         let (_, behind) = LOCKS.iter().find_map(|lock| text.split_once(*lock))?;
@@ -57,7 +57,7 @@ impl<'w> Poll<'w> {
     pub(crate) fn storm(window: &'w Window, how: How) -> Option<Self> {
         let change = window.change(|s| &s.server.digests)?;
         let mut polls = grown(change.first, change.last, change.seconds);
-        polls.retain(|one| How::of(&one.digest.text) == Some(how));
+        polls.retain(|one| How::from_statement(&one.digest.text) == Some(how));
         let most = *polls.iter().max_by(|a, b| in_vain(a, how).total_cmp(&in_vain(b, how)))?;
         let per_s = |of: &dyn Fn(&Grown<'_>) -> f64| polls.iter().map(of).sum::<f64>() / change.seconds;
         let found = Self {
@@ -168,7 +168,7 @@ mod tests {
             ("ALTER TABLE t NOWAIT ADD c INT", None),
             ("SELECT nowait FROM t", None),
         ] {
-            assert_eq!(How::of(statement), how, "{statement}");
+            assert_eq!(How::from_statement(statement), how, "{statement}");
         }
     }
 

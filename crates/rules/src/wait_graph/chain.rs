@@ -305,7 +305,7 @@ mod tests {
     }
 
     /// What the first root holds, and of a chain who has what most want, how many want it, and whom that one waits for.
-    fn of(
+    fn reached(
         waits: &[(u32, u32, LockKind, &str)],
         kind: LockKind,
     ) -> (String, Option<(String, usize, Option<String>)>) {
@@ -323,7 +323,7 @@ mod tests {
             (3, 2, LockKind::Metadata, "table metadata lock"),
             (4, 2, LockKind::Metadata, "table metadata lock"),
         ];
-        assert_eq!(of(&queue, LockKind::Metadata), ("the metadata lock of shop.t".to_owned(), None));
+        assert_eq!(reached(&queue, LockKind::Metadata), ("the metadata lock of shop.t".to_owned(), None));
     }
 
     #[test]
@@ -331,13 +331,13 @@ mod tests {
         let row = (2, 1, LockKind::Row, "shop.s PRIMARY record 5");
         let one = [row, (3, 2, LockKind::Metadata, "shop.t")];
         let held = "a row lock on shop.s".to_owned();
-        assert_eq!(of(&one, LockKind::Metadata), (held.clone(), Some(("connection 2".to_owned(), 1, None))));
-        assert_eq!(of(&one, LockKind::Row), (held, None), "who waits for the row waits for the root");
+        assert_eq!(reached(&one, LockKind::Metadata), (held.clone(), Some(("connection 2".to_owned(), 1, None))));
+        assert_eq!(reached(&one, LockKind::Row), (held, None), "who waits for the row waits for the root");
         let names =
             [(2, 1, LockKind::User, "user lock 'outer'"), (3, 2, LockKind::User, "user lock 'inner'")];
         let more = [names[0], names[1], (4, 2, LockKind::User, "user lock 'inner'")];
-        assert_eq!(of(&names, LockKind::User).1, None, "as many wait for the one as for the other");
-        assert_eq!(of(&more, LockKind::User).1, Some(("connection 2".to_owned(), 2, None)));
+        assert_eq!(reached(&names, LockKind::User).1, None, "as many wait for the one as for the other");
+        assert_eq!(reached(&more, LockKind::User).1, Some(("connection 2".to_owned(), 2, None)));
     }
 
     #[test]
@@ -349,6 +349,6 @@ mod tests {
             (5, 3, LockKind::Global, "global read lock"),
         ];
         let chain = Some(("connection 3".to_owned(), 2, Some("connection 2".to_owned())));
-        assert_eq!(of(&waits, LockKind::Global), ("a row lock".to_owned(), chain));
+        assert_eq!(reached(&waits, LockKind::Global), ("a row lock".to_owned(), chain));
     }
 }

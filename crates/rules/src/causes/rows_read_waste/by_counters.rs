@@ -154,7 +154,7 @@ pub(super) fn by_counters(window: &Window, of: Of) -> Result<Option<Finding>, Un
              estimate, at five million rows a second.",
         ),
     };
-    let polls = statement.as_deref().and_then(How::of);
+    let polls = statement.as_deref().and_then(How::from_statement);
     let why = match polls {
         Some(how) => format!("{why} {}", polling::why(how)),
         None => why.to_owned(),
