@@ -99,7 +99,11 @@ pub(crate) fn names(cells: &[&str]) -> Option<Vec<String>> {
     }
     let has = |name: &str| names.iter().any(|known| known == name);
     let known = names.iter().filter(|name| !name.starts_with("left_out_")).count();
-    let is_list = words >= FEWEST_WORDS && known >= FEWEST && 2 * known > cells.len() && has("time") && (has("command") || has("info"));
+    let is_list = words >= FEWEST_WORDS
+        && known >= FEWEST
+        && 2 * known > cells.len()
+        && has("time")
+        && (has("command") || has("info"));
     is_list.then_some(names)
 }
 

@@ -331,7 +331,10 @@ mod tests {
         let row = (2, 1, LockKind::Row, "shop.s PRIMARY record 5");
         let one = [row, (3, 2, LockKind::Metadata, "shop.t")];
         let held = "a row lock on shop.s".to_owned();
-        assert_eq!(reached(&one, LockKind::Metadata), (held.clone(), Some(("connection 2".to_owned(), 1, None))));
+        assert_eq!(
+            reached(&one, LockKind::Metadata),
+            (held.clone(), Some(("connection 2".to_owned(), 1, None)))
+        );
         assert_eq!(reached(&one, LockKind::Row), (held, None), "who waits for the row waits for the root");
         let names =
             [(2, 1, LockKind::User, "user lock 'outer'"), (3, 2, LockKind::User, "user lock 'inner'")];
