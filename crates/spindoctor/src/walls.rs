@@ -10,12 +10,13 @@ const FLOOR: &str = "common";
 /// What starts the rooms, and may know all of them.
 const ABOVE: [&str; 6] = ["main.rs", "lib.rs", "commands.rs", "fuzzing.rs", "walls.rs", "plain_words.rs"];
 /// Which room shows what is another's noun. What is no room's noun stands in `common`, or in a crate below the program.
-const SHOWS: [(&str, &str, &str); 12] = [
+const SHOWS: [(&str, &str, &str); 13] = [
     ("bundle", "incident", "a bundle has the report of its recording"),
     ("doctor", "locks", "a diagnosis has the wait graph beside it"),
     ("fleet", "top", "`fleet top` is the same screens, of many servers"),
     ("incident", "doctor", "a stall's page has its diagnosis"),
     ("incident", "locks", "and who blocked whom in it"),
+    ("incident", "workload", "and which statements changed, as `workload --diff` compares them"),
     ("lab", "doctor", "`lab run` ends with a diagnosis"),
     ("lab", "locks", "and with a wait graph, where the scenario is a pile-up"),
     ("lab", "tune", "`lab tune` shows trials as `tune` does"),

@@ -4,18 +4,20 @@
 use maud::{Markup, PreEscaped, html};
 
 use super::view::Incident;
-use super::words::{change_text, compared_text, load_text};
+use super::words::{NOTHING_CHANGED, change_text, changes_title, compared_text, load_text};
 use super::{loads_html, picture, statements};
 use crate::common::session_time;
 use crate::common::stalls::{day_and_time, event_lasted, time};
 use crate::common::words::severity_word;
 use crate::doctor::{acts, examined, explained_here, finding, host, severity_class};
 use crate::locks::html;
+use crate::workload::in_few_words;
 use spindoctor_page::html::{breakable, narrow, page};
 use spindoctor_page::number;
 use spindoctor_page::safe::safe;
 use spindoctor_profile::formats;
 use spindoctor_record::span::Span;
+use spindoctor_statements::changes::{ROWS, TIMES};
 
 /// What this page needs beyond the style of all pages.
 const OWN_STYLE: &str = include_str!("incident.css");
@@ -37,6 +39,7 @@ pub fn render(incident: &Incident) -> String {
             }
             (flames(incident))
             (statements(incident))
+            (changes(incident))
             (settings(incident))
             (missing(incident))
             @if let Some(diagnosis) = &incident.diagnosis { (host(&diagnosis.host)) (examined(diagnosis)) }
@@ -252,6 +255,46 @@ fn statements(incident: &Incident) -> Markup {
             }
         }
     }
+}
+
+/// Statements of one comparison that the page shows.
+const CHANGES_SHOWN: usize = 12;
+
+/// The statements that changed, against each earlier time that there is.
+fn changes(incident: &Incident) -> Markup {
+    html! {
+        @for compared in &incident.changes {
+            section.card {
+                h2 { (first_letter_large(&changes_title(compared))) }
+                @let changed: Vec<_> = compared.changed().take(CHANGES_SHOWN).collect();
+                @if changed.is_empty() {
+                    p.quiet { (NOTHING_CHANGED) }
+                } @else {
+                    table.wide.statements {
+                        thead { tr { th { "statement" } th { "what changed" } } }
+                        tbody {
+                            @for change in changed {
+                                tr {
+                                    td { code { (breakable(&change.statement)) } }
+                                    td { (in_few_words(change)) }
+                                }
+                            }
+                        }
+                    }
+                    p.quiet {
+                        "As " code { "spindoctor workload --diff" } " compares two times: beyond " (TIMES) " times in time or calls, or "
+                        (ROWS) " times in rows read, and beyond chance."
+                     }
+                }
+            }
+        }
+    }
+}
+
+/// A title from words that stand within a sentence elsewhere.
+fn first_letter_large(words: &str) -> String {
+    let mut letters = words.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 fn settings(incident: &Incident) -> Markup {

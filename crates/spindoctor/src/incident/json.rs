@@ -9,6 +9,7 @@ use super::numbers::During;
 use super::statements::Load;
 use super::view::Incident;
 use crate::locks::json;
+use crate::workload;
 use spindoctor_page::json as page_json;
 use spindoctor_record::span::Span;
 
@@ -36,6 +37,7 @@ struct Written<'a> {
     diagnosis: Option<&'a Diagnosis>,
     locks: Option<serde_json::Value>,
     statements: Vec<Statement<'a>>,
+    statements_changed: Vec<StatementsChanged>,
     settings_changed: Vec<SettingChange<'a>>,
     settings: serde_json::Map<String, serde_json::Value>,
     gaps: &'a [Gap],
@@ -100,6 +102,13 @@ struct Numbers {
     threads_at_once: Option<f64>,
     ended_per_s: Option<f64>,
     mean_ms: Option<f64>,
+}
+
+/// A comparison with an earlier time: `before`, `week_ago` or `day_ago`, and how the statements differ (`spindoctor.workload-diff/1`).
+#[derive(Serialize)]
+struct StatementsChanged {
+    against: &'static str,
+    comparison: serde_json::Value,
 }
 
 #[derive(Serialize)]
@@ -187,6 +196,14 @@ pub fn render(incident: &Incident) -> anyhow::Result<String> {
                 during: numbers(&row.during),
             })
             .collect(),
+        statements_changed: incident
+            .changes
+            .iter()
+            .map(|one| {
+                let comparison = workload::value(&one.before, &one.after, &one.changes)?;
+                Ok(StatementsChanged { against: one.against.name(), comparison })
+            })
+            .collect::<serde_json::Result<_>>()?,
         settings_changed: incident
             .settings
             .changes

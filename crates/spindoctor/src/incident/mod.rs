@@ -1,6 +1,7 @@
 //! `spindoctor report`: an incident of a recording, on one page.
 
 mod args;
+mod changes;
 #[cfg(test)]
 pub mod examples;
 mod html;

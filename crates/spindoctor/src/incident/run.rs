@@ -12,7 +12,7 @@ use super::loads::Loads;
 use super::point::Point;
 use super::scope::Scope;
 use super::view::{Incident, Recorded};
-use super::{html, json, text};
+use super::{changes, html, json, text};
 use crate::common::exit::ExitStatus;
 use crate::common::moment::Moment;
 use crate::common::recorded::{self, window};
@@ -149,6 +149,7 @@ fn incident(asked: &Asked, recording: &Recording) -> anyhow::Result<Incident> {
         points,
         loads,
         settings: recording.settings(scope.stall.to)?,
+        changes: changes::read(recording, &name.to_string(), scope, extent)?,
         // After the samples: what is damaged is found when it is read.
         gaps: recording.gaps()?,
         segments,

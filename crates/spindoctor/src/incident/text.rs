@@ -4,11 +4,12 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::loads_html;
 use super::view::Incident;
-use super::words::{change_text, compared_text, load_text};
+use super::words::{NOTHING_CHANGED, change_text, changes_title, compared_text, load_text};
 use crate::common::load::{Layer, averages, in_layer, sessions, stands_on};
 use crate::common::session_time;
 use crate::common::stalls::{day_and_time, event_lasted, time};
 use crate::doctor::{explained_here, finding_text};
+use crate::workload::in_few_words;
 use spindoctor_page::number;
 use spindoctor_page::safe::safe;
 use spindoctor_page::text::{Look, PLAIN, Page, QUIET, STRONG, shortened};
@@ -36,6 +37,7 @@ pub fn render(incident: &Incident, look: Look) -> String {
     loads(&mut page, incident);
     events(&mut page, incident);
     statements(&mut page, incident);
+    changes(&mut page, incident);
     if let Some(last) = incident.settings.changes.first() {
         page.blank();
         page.paragraph("", "settings that changed", STRONG);
@@ -167,6 +169,23 @@ fn statements(page: &mut Page, incident: &Incident) {
         let text = shortened(&safe(&row.text), page.look.width.saturating_sub(8));
         page.paragraph("    ", &text, PLAIN);
         page.paragraph("      ", &line.join(", "), QUIET);
+    }
+}
+
+/// The statements that changed, against each earlier time that there is.
+fn changes(page: &mut Page, incident: &Incident) {
+    for compared in &incident.changes {
+        page.blank();
+        page.paragraph("", &safe(&changes_title(compared)), STRONG);
+        let mut changed = compared.changed().peekable();
+        if changed.peek().is_none() {
+            page.hanging("    ", "    ", NOTHING_CHANGED, QUIET);
+        }
+        for change in changed.take(STATEMENTS_SHOWN) {
+            let text = shortened(&safe(&change.statement), page.look.width.saturating_sub(8));
+            page.paragraph("    ", &text, PLAIN);
+            page.paragraph("      ", &in_few_words(change), QUIET);
+        }
     }
 }
 

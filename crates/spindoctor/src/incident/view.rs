@@ -7,6 +7,7 @@ use spindoctor_model::{
     Diagnosis, Event, EventHead, Gap, Reading, RecordedSetting, Segment, ServerIdentity, SessionTime, Window,
 };
 
+use super::changes::Compared as Changed;
 use super::loads::Loads;
 use super::numbers::Compared;
 use super::point::Point;
@@ -44,6 +45,8 @@ pub struct Recorded {
     pub around: Option<Window>,
     /// The settings with their changes up to the end of the stall, in order of time.
     pub settings: Vec<RecordedSetting>,
+    /// The statements of this time and of earlier ones, compared.
+    pub changes: Vec<Changed>,
 }
 
 /// A stretch of a recording, and the content of its report.
@@ -75,6 +78,8 @@ pub struct Incident {
     pub waits: Option<Locks>,
     /// What ran.
     pub statements: Statements,
+    /// Which statements changed, against each earlier time.
+    pub changes: Vec<Changed>,
     /// Settings, and what of them changed.
     pub settings: Settings,
     /// Gaps in what is shown.
@@ -95,8 +100,20 @@ pub struct TimeCompared {
 impl Incident {
     /// The incident of what was read.
     pub fn new(scope: Scope, recorded: Recorded) -> Self {
-        let Recorded { segments, gaps, events, ends, event, points, loads, calm, stall, around, settings } =
-            recorded;
+        let Recorded {
+            segments,
+            gaps,
+            events,
+            ends,
+            event,
+            points,
+            loads,
+            calm,
+            stall,
+            around,
+            settings,
+            changes,
+        } = recorded;
         let segment = segment_of(&segments, event.as_ref(), scope.stall);
         let server = match (&stall, segment) {
             (Some(window), _) => window.server.clone(),
@@ -128,6 +145,7 @@ impl Incident {
             unrecorded: unrecorded::listed(&[calm.as_ref(), around.as_ref()], event.as_ref()),
             time,
             loads,
+            changes,
             written_by: segment.map(|segment| segment.written_by.clone()).unwrap_or_default(),
             settings,
             server,

@@ -1,9 +1,22 @@
 //! The formats of an incident: a page, text for the terminal, JSON. Each is a function from a finished
 //! [`Incident`](crate::incident::view::Incident); none reads a recording.
 
+use super::changes::{self, Compared as Changed};
 use super::numbers::{Compared, During};
 use super::statements::Load;
+use crate::common::stalls::day_and_time;
 use spindoctor_page::number;
+
+/// Stands where a comparison of statements found nothing.
+pub const NOTHING_CHANGED: &str = "No statement is new, gone or changed beyond chance.";
+
+/// `statements that changed, against the same time a week ago (from 2026-06-24 09:00:00 UTC, 1 h)`
+pub fn changes_title(compared: &Changed) -> String {
+    let when = changes::earlier(compared).map_or_else(String::new, |earlier| {
+        format!(" (from {}, {})", day_and_time(earlier.from), number::duration(earlier.seconds()))
+    });
+    format!("statements that changed, {}{when}", compared.against.words())
+}
 
 /// `5,812 /s`, with `at most` where it is the greatest of a stall; an en dash where nobody read it.
 pub fn compared_text(row: &Compared) -> [String; 2] {

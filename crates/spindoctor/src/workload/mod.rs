@@ -44,4 +44,6 @@ mod words;
 
 pub use args::Workload;
 pub use captured::Captured;
+pub use diff::{in_few_words, value};
 pub use run::run;
+pub use stored::span_of;

@@ -12,12 +12,14 @@ use super::args::Workload as Asked;
 use super::captured::Captured;
 use super::panel::{Ground, panel};
 use super::run::{begun, what};
-use super::tally::{By, Sighting, Tally};
+use super::tally::{By, Sighting, Tally, What};
 use super::view::Workload;
 use crate::common::moment::Moment;
 use crate::common::recorded::{self, window};
 use crate::common::stalls::day_and_time;
+use spindoctor_record::Recording;
 use spindoctor_record::span::Span;
+use spindoctor_statements::Span as Statements;
 
 /// Of a part of a recording: its lists of threads, one a second, and its counters. Without a beginning or an end it is the
 /// recording's.
@@ -40,28 +42,7 @@ pub fn recording(
             day_and_time(last)
         );
     }
-    let mut tally = Tally::new(what(asked));
-    let mut second = None;
-    let mut segment = None;
-    for piece in Span::new(from, to).pieces() {
-        for recorded in recording.samples(piece.from, piece.to)? {
-            let at_s = recorded.at.duration_since(from).as_secs_f64();
-            let server = &recorded.sample.server;
-            if segment.replace(recorded.segment).is_some_and(|before| before != recorded.segment) {
-                tally.restarted();
-            }
-            if let Some(digests) = server.digests.value() {
-                let is_cut = server.cut.iter().any(|name| name == perf_schema_statement_digests::SOURCE.name);
-                tally.reading(at_s, digests, is_cut);
-            }
-            // In a stall the recorder looks more often: a second counts once, whatever happened in it.
-            if let Some(threads) = server.threads.value()
-                && is_another_second(&mut second, recorded.at)
-            {
-                tally.look(&Sighting { at_s, threads: threads.clone(), ..Sighting::default() });
-            }
-        }
-    }
+    let tally = counted(&recording, Span::new(from, to), what(asked))?;
     if tally.looks() == 0 {
         bail!(
             "{name} has no list of threads from {} to {}; `spindoctor top --replay` shows why",
@@ -90,6 +71,41 @@ pub fn recording(
         );
     }
     Ok(workload)
+}
+
+/// What of a part of a recording is compared with another time. None where it has no list of threads.
+pub fn span_of(recording: &Recording, name: &str, part: Span) -> anyhow::Result<Option<Statements>> {
+    let tally = counted(recording, part, What::default())?;
+    let is_seen = tally.looks() > 0;
+    let span = Statements { name: name.to_owned(), start: Some(part.from), ..tally.finish().span };
+    Ok(is_seen.then_some(span))
+}
+
+/// The lists of threads and the counts of the server in a part of a recording.
+fn counted(recording: &Recording, part: Span, what: What) -> anyhow::Result<Tally> {
+    let mut tally = Tally::new(what);
+    let mut second = None;
+    let mut segment = None;
+    for piece in part.pieces() {
+        for recorded in recording.samples(piece.from, piece.to)? {
+            let at_s = recorded.at.duration_since(part.from).as_secs_f64();
+            let server = &recorded.sample.server;
+            if segment.replace(recorded.segment).is_some_and(|before| before != recorded.segment) {
+                tally.restarted();
+            }
+            if let Some(digests) = server.digests.value() {
+                let is_cut = server.cut.iter().any(|name| name == perf_schema_statement_digests::SOURCE.name);
+                tally.reading(at_s, digests, is_cut);
+            }
+            // In a stall the recorder looks more often: a second counts once, whatever happened in it.
+            if let Some(threads) = server.threads.value()
+                && is_another_second(&mut second, recorded.at)
+            {
+                tally.look(&Sighting { at_s, threads: threads.clone(), ..Sighting::default() });
+            }
+        }
+    }
+    Ok(tally)
 }
 
 /// True for the first list of each second.

@@ -258,3 +258,69 @@ fn the_help_of_export_is_this() {
     assert_eq!(code, 0);
     insta::assert_snapshot!(help);
 }
+
+/// Of a server that looks rows up: eight minutes of each of two days that lie a week apart. On the second day the statement reads a
+/// thousand times the rows, and ten sessions are at work in it.
+fn two_days(folder: &Path) -> PathBuf {
+    use spindoctor_model::mysql::{ServerThread, StatementDigest};
+    const LOOKUP: &str = "SELECT `c` FROM `orders` WHERE `k` = ?";
+    const WEEK_S: u64 = 7 * 86_400;
+    let file = folder.join("days.spindoctor");
+    let keep_for = Duration::from_secs(100 * 365 * 86_400);
+    let mut writer =
+        Writer::open(&file, WriterOptions { keep_for, ..WriterOptions::default() }).expect("a recording");
+    let segment = writer.begin_segment(at(0), ServerIdentity::default());
+    let mut digest = StatementDigest {
+        schema: "shop".to_owned(),
+        digest: "lookup".to_owned(),
+        text: LOOKUP.to_owned(),
+        ..StatementDigest::default()
+    };
+    for (from, rows, running) in [(0, 5, 1), (WEEK_S, 5_000, 10)] {
+        for second in 0..480 {
+            let at_s = (from + second) as f64;
+            let mut sample = Sample { at_s, ..Sample::default() };
+            let session = |id: u64| ServerThread {
+                connection_id: Some(id),
+                command: "Query".to_owned(),
+                statement: Some("SELECT c FROM orders WHERE k = ?".to_owned()),
+                ..ServerThread::default()
+            };
+            let value = (20..20 + running).map(session).collect();
+            sample.server.threads = Reading::Available { at_s, took_ms: 1.0, value };
+            digest.executions += 100;
+            digest.rows_examined += 100 * rows;
+            digest.rows_sent += 500;
+            digest.total_ns += 1_000_000_000 * running;
+            if second % 30 == 0 {
+                sample.server.digests =
+                    Reading::Available { at_s, took_ms: 1.0, value: vec![digest.clone()] };
+            }
+            writer.write_sample(RecordedSample { at: at(from + second), segment, sample }).expect("room");
+        }
+    }
+    file
+}
+
+#[test]
+fn a_stretch_is_compared_with_the_same_time_a_week_ago() {
+    let folder = folder();
+    let file = two_days(folder.path());
+    let page = folder.path().join("page.html");
+    let asked = "--from 2026-07-08T09:31:00Z --to 2026-07-08T09:35:00Z";
+    let (text, code) = printed(&format!("report {} {asked} --html {}", file.display(), page.display()));
+    assert_eq!(code, 0);
+    let title = "statements that changed, against the same time a week ago (from 2026-07-01";
+    let words: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains(title), "{text}");
+    assert!(words.contains("reads 1000 times the rows each time, 9 more at work at once"), "{text}");
+    assert!(words.contains("against the time before it"), "{text}");
+    assert!(words.contains("No statement is new, gone or changed beyond chance."), "{text}");
+    let page = std::fs::read_to_string(page).expect("the page");
+    assert!(page.contains("Statements that changed, against the same time a week ago"), "{page}");
+    let (json, _) = printed(&format!("report {} {asked} --json", file.display()));
+    let json: Value = serde_json::from_str(&json).expect("JSON");
+    let week = &json["statements_changed"][1];
+    assert_eq!(week["against"], "week_ago", "{week:#}");
+    assert_eq!(week["comparison"]["statements"][0]["verdict"], "changed", "{week:#}");
+}

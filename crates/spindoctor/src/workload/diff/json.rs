@@ -79,6 +79,15 @@ struct WrittenNotKnown {
 
 /// The comparison as indented JSON with a line break at its end.
 pub fn render(before: &Span, after: &Span, changes: &Changes) -> serde_json::Result<String> {
+    to_text(&document(before, after, changes))
+}
+
+/// The same for a document that holds it.
+pub fn value(before: &Span, after: &Span, changes: &Changes) -> serde_json::Result<serde_json::Value> {
+    serde_json::to_value(document(before, after, changes))
+}
+
+fn document<'a>(before: &'a Span, after: &'a Span, changes: &'a Changes) -> Written<'a> {
     let mut not_known = vec![WrittenNotKnown {
         what: "pages_read, index_used",
         because: "no server counts them by statement",
@@ -89,7 +98,7 @@ pub fn render(before: &Span, after: &Span, changes: &Changes) -> serde_json::Res
             because: "one side has fewer than two readings of the server's summary of statements",
         });
     }
-    to_text(&Written {
+    Written {
         schema: SCHEMA,
         before: written_side(before),
         after: written_side(after),
@@ -101,7 +110,7 @@ pub fn render(before: &Span, after: &Span, changes: &Changes) -> serde_json::Res
         small_statements: changes.small.0,
         small_share: moved(changes.small.1),
         not_known,
-    })
+    }
 }
 
 fn written_side(span: &Span) -> WrittenSide<'_> {

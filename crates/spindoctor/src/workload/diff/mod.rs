@@ -11,4 +11,6 @@ mod run;
 pub mod saved;
 mod text;
 
+pub use json::value;
 pub use run::run;
+pub use text::in_few_words;

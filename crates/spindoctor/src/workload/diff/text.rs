@@ -49,9 +49,10 @@ pub fn render(before: &Span, after: &Span, changes: &Changes, top: usize, look: 
 fn headline(page: &mut Page, changes: &Changes) {
     let unknown = changes.statements.iter().filter(|one| one.verdict == Verdict::NotKnown).count();
     let (text, style) = match changes.significant().next() {
-        Some(first) => {
-            (format!("{}: {}", what(first), safe(&first.statement)), AnsiColor::Yellow.on_default().bold())
-        }
+        Some(first) => (
+            format!("{}: {}", in_few_words(first), safe(&first.statement)),
+            AnsiColor::Yellow.on_default().bold(),
+        ),
         None if changes.statements.is_empty() => ("No statement was seen.".to_owned(), STRONG),
         None if unknown > 0 => (
             format!(
@@ -71,7 +72,7 @@ fn headline(page: &mut Page, changes: &Changes) {
 }
 
 /// What became of a statement, in few words.
-fn what(change: &Change) -> String {
+pub fn in_few_words(change: &Change) -> String {
     let costs = change.costs();
     let sessions = match costs {
         more if more > 0.0 => format!("{} more at work at once", round(more)),
