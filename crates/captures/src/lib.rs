@@ -73,6 +73,7 @@ mod sys_session;
 mod sysstat;
 mod system;
 mod table_kind;
+mod tables;
 mod text;
 mod thread_pool;
 mod threads;

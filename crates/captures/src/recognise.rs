@@ -1,20 +1,16 @@
 //! A text to its documents: where each begins and ends, and what it is. By content alone.
 
 use jiff::civil::DateTime;
-use spindoctor_collect::mysql::{
-    Rows, metadata_lock_info, perf_schema_metadata_locks, replica_status, xa_recover,
-};
-use spindoctor_collect::source::Answer;
-use spindoctor_model::{LoggedTrouble, ServerSample, ServerVersion, TroubleKind};
+use spindoctor_model::{LoggedTrouble, ServerVersion, TroubleKind};
 
 use crate::part::{Kind, Moment, Part, Said};
 use crate::rows::{MOST_ROWS, Tables};
 use crate::stretch::{Look, Stretch, is_title, stretches};
-use crate::table_kind::{TableKind, kind};
+use crate::tables::table_parts;
 use crate::{
-    clock, cluster_status, counted, cut_status, deadlock_rows, error_log, events, group_members, intervals,
-    json, latches, locks, log_lines, named, option_remarks, plain, sampled, server_version, slow_log, stacks,
-    statement_report, status, sys_session, sysstat, system, thread_pool, threads, transactions, tuner,
+    clock, cluster_status, cut_status, deadlock_rows, error_log, events, intervals, json, log_lines, named,
+    option_remarks, plain, sampled, server_version, slow_log, stacks, statement_report, status, sysstat,
+    system, tuner,
 };
 
 /// Documents of one text that are kept.
@@ -264,7 +260,7 @@ fn read(name: &str, stretch: &Stretch, below: Option<&Stretch>, is_alone: bool) 
     }
 }
 
-fn several(number: u64, one: &str) -> String {
+pub(crate) fn several(number: u64, one: &str) -> String {
     format!("{number} {one}{}", if number == 1 { "" } else { "s" })
 }
 
@@ -292,203 +288,6 @@ fn status_moment(text: &str, time: Option<DateTime>) -> Option<Moment> {
         said.push(Said::LockWaits(read.waits));
     }
     Some(Moment { time, said, ..Moment::default() })
-}
-
-/// Result sets of the same kind that follow each other are one document with several readings.
-fn table_parts(
-    name: &str,
-    first_line: usize,
-    lines: usize,
-    tables: Vec<(Option<DateTime>, Rows)>,
-) -> Vec<Part> {
-    let part = |kind: Kind, time: Option<DateTime>| Part {
-        name: name.to_owned(),
-        kind,
-        first_line,
-        lines,
-        time,
-        version: None,
-        says: Vec::new(),
-        moments: Vec::new(),
-        begins: String::new(),
-    };
-    let mut parts: Vec<Part> = Vec::new();
-    for (time, rows) in tables {
-        let columns: Vec<String> = rows.names().iter().map(|name| name.to_ascii_lowercase()).collect();
-        let Some(kind) = kind(&columns) else { continue };
-        let (kind, rows) = match kind {
-            TableKind::LockWaits | TableKind::TableLockWaits => {
-                let rows = locks::as_sys(&rows);
-                let is_of_tables = kind == TableKind::TableLockWaits || locks::is_of_metadata(&rows);
-                (if is_of_tables { TableKind::TableLockWaits } else { kind }, rows)
-            }
-            _ => (kind, rows),
-        };
-        let mut version = None;
-        let mut says = Vec::new();
-        let mut also = Vec::new();
-        let mut earlier: Vec<Moment> = Vec::new();
-        let (kind, said) = match kind {
-            TableKind::ProcessList => {
-                says.extend(sys_session::sentences(&rows));
-                let open = sys_session::transactions(&rows);
-                also.extend((!open.is_empty()).then_some(Said::Transactions(open)));
-                (Kind::ProcessList, Said::Threads(threads::others(&rows)))
-            }
-            TableKind::SessionCounts => {
-                let Some(counted) = counted::read(&rows) else { continue };
-                says.push(counted.says);
-                let Some(threads) = counted.threads else {
-                    match parts.last_mut().filter(|part| part.kind == Kind::ProcessList) {
-                        Some(part) => part.says.extend(says),
-                        None => parts.push(Part { says, ..part(Kind::ProcessList, time) }),
-                    }
-                    continue;
-                };
-                (Kind::ProcessList, Said::Threads(threads))
-            }
-            TableKind::Transactions => {
-                (Kind::Transactions, Said::Transactions(transactions::transactions(&rows)))
-            }
-            TableKind::LockWaits => {
-                let (threads, transactions) = locks::who_waits(&rows);
-                if !threads.is_empty() {
-                    also = vec![Said::SomeThreads(threads), Said::Transactions(transactions)];
-                }
-                says.extend(locks::internal_id_sentence(&rows));
-                (Kind::LockWaits, Said::LockWaits(locks::lock_waits(&rows)))
-            }
-            TableKind::MetadataLockInfo => {
-                (Kind::MetadataLocks, Said::MetadataLocks(metadata_lock_info::listed(&rows)))
-            }
-            TableKind::DataLocks => {
-                let (waits, transactions) = locks::data_locks(&rows);
-                let says = locks::internal_id_sentence(&rows).into_iter().collect();
-                let said = vec![Said::LockWaits(waits), Said::Transactions(transactions)];
-                parts.push(Part {
-                    says,
-                    moments: vec![Moment { time, said, ..Moment::default() }],
-                    ..part(Kind::LockWaits, time)
-                });
-                continue;
-            }
-            TableKind::TableLockWaits => {
-                let (locks, threads) = locks::table_lock_waits(&rows);
-                let said = vec![Said::MetadataLocks(locks), Said::SomeThreads(threads)];
-                parts.push(Part {
-                    moments: vec![Moment { time, said, ..Moment::default() }],
-                    ..part(Kind::MetadataLocks, time)
-                });
-                continue;
-            }
-            TableKind::MetadataLocks => {
-                let owners = locks::metadata_lock_owners(&rows);
-                if !owners.is_empty() {
-                    also = vec![Said::SomeThreads(owners)];
-                }
-                says.extend(locks::internal_id_sentence(&rows));
-                (Kind::MetadataLocks, Said::MetadataLocks(perf_schema_metadata_locks::listed(&rows)))
-            }
-            TableKind::Replica => {
-                let mut sample = ServerSample::default();
-                (replica_status::SOURCE.parse)(&rows, Answer::default(), &mut sample);
-                (
-                    Kind::ReplicaStatus,
-                    Said::Replication(sample.replication.value().cloned().unwrap_or_default()),
-                )
-            }
-            TableKind::ThreadIds => {
-                let ids = rows
-                    .iter()
-                    .filter_map(|row| Some((row.number("thread_id")?, row.number("processlist_id")?)));
-                (Kind::ThreadIds, Said::ThreadIds(ids.collect()))
-            }
-            TableKind::PreparedXa => {
-                let mut sample = ServerSample::default();
-                (xa_recover::SOURCE.parse)(&rows, Answer::default(), &mut sample);
-                let prepared = sample.prepared_xa.value().cloned().unwrap_or_default();
-                says.push(several(rows.len() as u64, "prepared transaction"));
-                (Kind::PreparedXa, Said::PreparedXa(prepared))
-            }
-            TableKind::Named => {
-                let mut readings = intervals::of_rows(&rows);
-                let Some(values) = readings.pop() else { continue };
-                if values.number("proxysql_uptime").is_some() {
-                    let says =
-                        vec!["it is of ProxySQL, not of a server: nothing is diagnosed by it".to_owned()];
-                    parts.push(Part { says, ..part(Kind::GlobalStatus, time) });
-                    continue;
-                }
-                version = named::version(&values);
-                match named::kind(&values) {
-                    named::NamedKind::Status => {
-                        let said = readings.into_iter().map(|values| vec![Said::Status(values)]);
-                        earlier = said.map(|said| Moment { time, said, ..Moment::default() }).collect();
-                        (Kind::GlobalStatus, Said::Status(values))
-                    }
-                    named::NamedKind::Variables => (Kind::GlobalVariables, Said::Variables(values)),
-                }
-            }
-            TableKind::ThreadPool(table) => {
-                let says = thread_pool::sentence(table, &rows).into_iter().collect();
-                parts.push(Part { says, ..part(Kind::ThreadPool, time) });
-                continue;
-            }
-            TableKind::GroupMembers => {
-                let (sentence, members) = group_members::read(&rows);
-                says.push(sentence);
-                (Kind::GroupMembers, Said::GroupMembers(members))
-            }
-            TableKind::GroupQueues => {
-                let says = group_members::queues(&rows).into_iter().collect();
-                parts.push(Part { says, ..part(Kind::GroupMembers, time) });
-                continue;
-            }
-            TableKind::BinaryLog => {
-                let place = rows.first().and_then(|row| Some((row.text("file")?, row.text("position")?)));
-                let says = place.map(|(file, position)| format!("the server writes {file}, at {position}"));
-                parts.push(Part { says: says.into_iter().collect(), ..part(Kind::BinaryLog, time) });
-                continue;
-            }
-            TableKind::Status => match latches::sentence(&rows) {
-                Some(sentence) => {
-                    parts.push(Part { says: vec![sentence], ..part(Kind::Latches, time) });
-                    continue;
-                }
-                None => continue,
-            },
-        };
-        also.insert(0, said);
-        earlier.push(Moment { time, said: also, ..Moment::default() });
-        match parts.last_mut().filter(|part| part.kind == kind) {
-            Some(part) => {
-                part.moments.extend(earlier);
-                says.retain(|sentence| !part.says.contains(sentence));
-                part.says.extend(says);
-            }
-            None => parts.push(Part { version, says, moments: earlier, ..part(kind, time) }),
-        }
-    }
-    for part in &mut parts {
-        let sessions = part.moments.iter().rev().find_map(|moment| match moment.said.first() {
-            Some(Said::Threads(threads)) => Some(threads.len() as u64),
-            _ => None,
-        });
-        let looks = part.moments.len() as u64;
-        if sessions.is_none() && looks > 1 {
-            part.says.push(several(looks, "reading"));
-        }
-        let killed = part.moments.iter().rev().find_map(|moment| match moment.said.first() {
-            Some(Said::Threads(threads)) => Some(threads::killed_sentence(threads)),
-            _ => None,
-        });
-        part.says.extend(sessions.map(|sessions| match looks {
-            1 => several(sessions, "session"),
-            _ => format!("{}, {} in the last", several(looks, "look"), several(sessions, "session")),
-        }));
-        part.says.extend(killed.flatten());
-    }
-    parts
 }
 
 fn named_part(part: Part, readings: Vec<spindoctor_model::mysql::NamedValues>) -> Vec<Part> {
