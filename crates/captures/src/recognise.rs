@@ -1,6 +1,7 @@
 //! A text to its documents: where each begins and ends, and what it is. By content alone.
 
 use jiff::civil::DateTime;
+use spindoctor_collect::mysql::Rows;
 use spindoctor_model::{LoggedTrouble, ServerVersion, TroubleKind};
 
 use crate::part::{Kind, Moment, Part, Said};
