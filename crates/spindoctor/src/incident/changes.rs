@@ -77,13 +77,16 @@ fn pairs(scope: Scope, extent: Span) -> Vec<(Against, Span, Span)> {
         Some(left) => scope.stall.widened(left / 2).within(extent).unwrap_or(scope.stall),
         None => scope.stall,
     };
-    let earlier = |by: Duration| Span { from: before(around.from, by), to: before(around.to, by) };
-    let is_kept = |span: &Span| span.from >= extent.from && span.to < around.from;
-    let ago =
-        [(Against::WeekAgo, 7), (Against::DayAgo, 1)].map(|(against, days)| (against, earlier(days * DAY)));
-    pairs.extend(
-        ago.into_iter().find(|(_, span)| is_kept(span)).map(|(against, span)| (against, span, around)),
-    );
+    let earlier = |span: Span, by: Duration| Span { from: before(span.from, by), to: before(span.to, by) };
+    // The stall's own time must have been recorded on that day, and as much of the hour as was.
+    let ago = |days: u32| {
+        let by = days * DAY;
+        let stall = earlier(scope.stall, by);
+        let is_kept = extent.contains(stall.from) && extent.contains(stall.to);
+        earlier(around, by).within(extent).filter(|span| is_kept && span.to < around.from)
+    };
+    let ago = ago(7).map(|span| (Against::WeekAgo, span)).or_else(|| Some((Against::DayAgo, ago(1)?)));
+    pairs.extend(ago.map(|(against, span)| (against, span, around)));
     pairs
 }
 
@@ -117,7 +120,7 @@ mod tests {
         Timestamp::from_second(1_782_898_200 + second).unwrap()
     }
 
-    fn of(stall: (i64, i64), since_days: i64) -> Vec<(Against, Span, Span)> {
+    fn compared_times(stall: (i64, i64), since_days: i64) -> Vec<(Against, Span, Span)> {
         let extent = Span::new(at(-since_days * 86_400), at(10_000));
         let stall = Span::new(at(stall.0), at(stall.1));
         pairs(Scope::of_stretch(stall, extent).unwrap(), extent)
@@ -126,7 +129,7 @@ mod tests {
     #[test]
     fn a_stall_is_compared_with_the_calm_before_it_and_its_hour_with_the_one_a_week_ago() {
         let week = 7 * 86_400;
-        let [calm, ago] = of((5_000, 5_100), 8).try_into().unwrap();
+        let [calm, ago] = compared_times((5_000, 5_100), 8).try_into().unwrap();
         assert_eq!((calm.0, calm.2), (Against::Before, Span::new(at(5_000), at(5_100))));
         assert_eq!(calm.1, Span::new(at(4_900), at(5_000)));
         assert_eq!((ago.0, ago.2), (Against::WeekAgo, Span::new(at(3_250), at(6_850))));
@@ -135,9 +138,9 @@ mod tests {
 
     #[test]
     fn a_recording_of_two_days_has_yesterday_and_one_of_an_hour_has_neither() {
-        assert_eq!(of((5_000, 5_100), 2)[1].0, Against::DayAgo);
-        assert_eq!(of((5_000, 5_100), 0).len(), 1);
+        assert_eq!(compared_times((5_000, 5_100), 2)[1].0, Against::DayAgo);
+        assert_eq!(compared_times((5_000, 5_100), 0).len(), 1);
         // Two days are no stall.
-        assert_eq!(of((-2 * 86_400, 5_000), 9), []);
+        assert_eq!(compared_times((-2 * 86_400, 5_000), 9), []);
     }
 }

@@ -169,6 +169,7 @@ pub fn recorded() -> (Scope, Recorded) {
         stall: window(Span::new(at(-1.0), at(5.0))),
         around: window(Span::new(at(-60.0), at(30.0))),
         settings: settings(),
+        changes: Vec::new(),
     };
     (scope, recorded)
 }
