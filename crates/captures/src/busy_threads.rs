@@ -106,13 +106,13 @@ pub(crate) fn read(text: &str, found: &mut SystemText) {
 /// The threads that serve clients and fill a CPU each, with what says whose they are.
 fn full_connections(threads: &[(&str, f64, &Row<'_>)], found: &mut SystemText) {
     let serves = |name: &str| GROUPS[0].1.contains(&name) || is_server_program(name);
-    let full = threads.iter().filter(|(name, percent, _)| *percent >= FULL_PERCENT && serves(*name));
+    let full = threads.iter().filter(|(name, percent, _)| *percent >= FULL_PERCENT && serves(name));
     // In a list of ps the number of the process stands beside that of the thread.
     let id = |row: &Row<'_>| {
         ["LWP", "SPID", "TID", "PID"].iter().find_map(|column| row.get(column)?.parse::<u64>().ok())
     };
     let ids: Vec<String> =
-        full.filter_map(|(_, _, row)| id(*row)).take(MOST).map(|id| id.to_string()).collect();
+        full.filter_map(|(_, _, row)| id(row)).take(MOST).map(|id| id.to_string()).collect();
     if ids.is_empty() {
         return;
     }

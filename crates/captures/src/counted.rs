@@ -263,7 +263,7 @@ impl Counts {
             match column {
                 Column::Count => counts.sessions = usize::try_from(number(at)?).ok()?.min(MOST_ROWS),
                 Column::Working => {
-                    counts.working = number(at).and_then(|number| usize::try_from(number).ok())
+                    counts.working = number(at).and_then(|number| usize::try_from(number).ok());
                 }
                 Column::Longest => counts.longest = number(at),
                 Column::Mean => counts.mean = number(at),

@@ -12,9 +12,12 @@ const MOST: usize = 10;
 /// Names that one remark lists.
 const LISTED: usize = 6;
 
+/// Names of options, the first version without them, and what is there instead.
+type Removed = (&'static [&'static str], (u16, u16, u16), &'static str);
+
 /// Options that MySQL took away: from which version on it does not start with them, and what takes their place. Of the MySQL Server
 /// Version Reference, Option and Variable Changes; MariaDB knows these, or passes them over.
-const REMOVED: [(&[&str], (u16, u16, u16), &str); 9] = [
+const REMOVED: [Removed; 9] = [
     (
         &["innodb_file_format", "innodb_file_format_check", "innodb_file_format_max", "innodb_large_prefix"],
         (8, 0, 0),
