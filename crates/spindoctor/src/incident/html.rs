@@ -4,7 +4,7 @@
 use maud::{Markup, PreEscaped, html};
 
 use super::view::Incident;
-use super::words::{NOTHING_CHANGED, change_text, changes_title, compared_text, load_text};
+use super::words::{change_text, changes_title, compared_text, load_text, nothing_changed};
 use super::{loads_html, picture, statements};
 use crate::common::session_time;
 use crate::common::stalls::{day_and_time, event_lasted, time};
@@ -268,7 +268,7 @@ fn changes(incident: &Incident) -> Markup {
                 h2 { (first_letter_large(&changes_title(compared))) }
                 @let changed: Vec<_> = compared.changed().take(CHANGES_SHOWN).collect();
                 @if changed.is_empty() {
-                    p.quiet { (NOTHING_CHANGED) }
+                    p.quiet { (nothing_changed(compared)) }
                 } @else {
                     table.wide.statements {
                         thead { tr { th { "statement" } th { "what changed" } } }

@@ -4,7 +4,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::loads_html;
 use super::view::Incident;
-use super::words::{NOTHING_CHANGED, change_text, changes_title, compared_text, load_text};
+use super::words::{change_text, changes_title, compared_text, load_text, nothing_changed};
 use crate::common::load::{Layer, averages, in_layer, sessions, stands_on};
 use crate::common::session_time;
 use crate::common::stalls::{day_and_time, event_lasted, time};
@@ -179,7 +179,7 @@ fn changes(page: &mut Page, incident: &Incident) {
         page.paragraph("", &safe(&changes_title(compared)), STRONG);
         let mut changed = compared.changed().peekable();
         if changed.peek().is_none() {
-            page.hanging("    ", "    ", NOTHING_CHANGED, QUIET);
+            page.hanging("    ", "    ", &nothing_changed(compared), QUIET);
         }
         for change in changed.take(STATEMENTS_SHOWN) {
             let text = shortened(&safe(&change.statement), page.look.width.saturating_sub(8));

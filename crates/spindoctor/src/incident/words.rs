@@ -6,9 +6,19 @@ use super::numbers::{Compared, During};
 use super::statements::Load;
 use crate::common::stalls::day_and_time;
 use spindoctor_page::number;
+use spindoctor_statements::Verdict;
 
-/// Stands where a comparison of statements found nothing.
-pub const NOTHING_CHANGED: &str = "No statement is new, gone or changed beyond chance.";
+/// Where a comparison of statements found no change: whether there is none, or not enough evidence for one.
+pub fn nothing_changed(compared: &Changed) -> String {
+    let unknown = compared.changes.statements.iter().filter(|one| one.verdict == Verdict::NotKnown).count();
+    match unknown {
+        0 => "No statement is new, gone or changed beyond chance.".to_owned(),
+        unknown => {
+            let statements = number::counted(unknown as u64, "statement", "statements");
+            format!("No change was found, but of {statements} there is not enough evidence.")
+        }
+    }
+}
 
 /// `statements that changed, against the same time a week ago (from 2026-06-24 09:00:00 UTC, 1 h)`
 pub fn changes_title(compared: &Changed) -> String {
