@@ -266,6 +266,27 @@ fn shorten(text: &mut String) {
     }
 }
 
+/// For the tests of other forms of the same list.
+#[cfg(test)]
+pub(crate) mod testing {
+    use crate::part::Said;
+    use crate::recognise;
+
+    /// The sessions of a text: connection, state, statement.
+    pub(crate) fn sessions(text: &str) -> Vec<(Option<u64>, String, String)> {
+        let parts = recognise("x", text);
+        let said = parts.iter().flat_map(|part| &part.moments).flat_map(|moment| &moment.said);
+        let threads =
+            said.filter_map(|said| if let Said::Threads(threads) = said { Some(threads) } else { None });
+        threads
+            .flatten()
+            .map(|thread| {
+                (thread.connection_id, thread.state.clone(), thread.statement.clone().unwrap_or_default())
+            })
+            .collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

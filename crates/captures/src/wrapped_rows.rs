@@ -79,21 +79,7 @@ fn row(lines: &[String]) -> Option<(String, usize)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::part::Said;
-    use crate::recognise;
-
-    fn sessions(text: &str) -> Vec<(Option<u64>, String, String)> {
-        let parts = recognise("x", text);
-        let said = parts.iter().flat_map(|part| &part.moments).flat_map(|moment| &moment.said);
-        let threads =
-            said.filter_map(|said| if let Said::Threads(threads) = said { Some(threads) } else { None });
-        threads
-            .flatten()
-            .map(|thread| {
-                (thread.connection_id, thread.state.clone(), thread.statement.clone().unwrap_or_default())
-            })
-            .collect()
-    }
+    use crate::threads::testing::sessions;
 
     #[test]
     fn rows_that_a_letter_wrapped_are_whole_with_their_head_and_without() {

@@ -166,7 +166,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::part::{Kind, Said};
+    use crate::part::Kind;
+    use crate::threads::testing::sessions;
     use crate::{recognise, window};
 
     /// A list in which a cell with a text begins and ends with what `tags` makes of its name, and one with NULL is what `null` makes of it.
@@ -196,19 +197,6 @@ mod tests {
             |name| [format!("<field name=\"{name}\">"), "</field>".to_owned()],
             |name| format!("<field name=\"{name}\" xsi:nil=\"true\" />"),
         )
-    }
-
-    fn sessions(text: &str) -> Vec<(Option<u64>, String, String)> {
-        let parts = recognise("x", text);
-        let said = parts.iter().flat_map(|part| &part.moments).flat_map(|moment| &moment.said);
-        let threads =
-            said.filter_map(|said| if let Said::Threads(threads) = said { Some(threads) } else { None });
-        threads
-            .flatten()
-            .map(|thread| {
-                (thread.connection_id, thread.state.clone(), thread.statement.clone().unwrap_or_default())
-            })
-            .collect()
     }
 
     #[test]

@@ -146,7 +146,7 @@ fn thread_facts(thread: &WaitingThread, root: Option<&WaitRoot>) -> Markup {
             dd {
                 details open[is_root && !is_idle] {
                     summary { (number::counted(thread.stack.len() as u64, "frame", "frames")) }
-                    ol.frames { @for frame in &thread.stack { li { code { (breakable(frame)) } } } }
+                    ol.frames { @for frame in &thread.stack { li { code { (narrow(frame)) } } } }
                 }
             }
         }

@@ -170,10 +170,10 @@ fn a_thread_that_runs_has_no_stack_but_for_ptrace_which_stops_it() {
     let target = Target::start("spin");
     for source in sources() {
         let mut capture = open_by_name(target.pid(), source);
-        // On a busy machine it may wait for a CPU just then.
+        // On a busy machine it may wait for a CPU just then, or for its first turn, until which it has another name.
         let snapshot = snapshot_where(&mut *capture, |snapshot| {
-            let thread = named(snapshot, "spin")[0];
-            source != StackSource::Bpf || thread.on_cpu
+            let thread = named(snapshot, "spin").first().copied();
+            thread.is_some_and(|thread| source != StackSource::Bpf || thread.on_cpu)
         });
         let thread = named(&snapshot, "spin")[0];
         assert_eq!(thread.state, 'R', "{source:?}");
