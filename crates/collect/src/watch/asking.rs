@@ -97,12 +97,13 @@ impl<'a> Asking<'a> {
         }
     }
 
-    /// Takes every sample of the window that the server lets it take.
+    /// Takes every sample of the window that the server lets it take; `taken` is given each with its number.
     pub(super) async fn run(
         &mut self,
         options: &WatchOptions,
         schedule: Schedule,
         progress: &dyn Fn(Progress),
+        taken: &dyn Fn(usize, &ServerSample),
     ) {
         let until = self.start + schedule.due(schedule.last()) + self.target.limits.query;
         let mut k = 0;
@@ -113,6 +114,7 @@ impl<'a> Asking<'a> {
             let part = schedule.part(k);
             let had_session = self.asker.has_session();
             self.sample(part, k, until, progress).await;
+            taken(k, &self.samples[k]);
             if k == schedule.last() {
                 return;
             }

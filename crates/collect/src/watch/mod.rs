@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
-use spindoctor_model::{Reading, Sample, ServerIdentity, Unavailable, Window};
+use spindoctor_model::{Reading, Sample, ServerIdentity, ServerSample, Unavailable, Window};
 use thiserror::Error;
 use tokio::time::Instant;
 
@@ -44,6 +44,8 @@ pub struct WatchOptions {
     pub host_alone: bool,
     /// Stacks and CPU samples of the server's process beside the samples; none where they are not wanted.
     pub profiling: Option<Profiling>,
+    /// After so long, what was read until then is handed over once ([`Progress::Early`]); none where nobody wants it.
+    pub early: Option<Duration>,
     /// Ends the window early with a last sample, once it says true.
     pub stop: Option<tokio::sync::watch::Receiver<bool>>,
 }
@@ -59,6 +61,7 @@ impl WatchOptions {
             sys: "/sys".into(),
             host_alone: false,
             profiling: None,
+            early: None,
             stop: None,
         }
     }
@@ -105,6 +108,9 @@ pub enum Progress {
         /// Of how many.
         of: usize,
     },
+    /// What was read until [`WatchOptions::early`]: a window by itself, without stacks. Where the server has not answered yet,
+    /// only the host's readings are in it.
+    Early(Box<Window>),
     /// The server stopped answering.
     ServerLost {
         /// What happened.
@@ -202,28 +208,47 @@ pub async fn watch(
         ..Window::default()
     };
     let no_session = session.as_ref().err().map(|(_, error)| error);
-    window.samples = empty_samples(schedule, &server_host, no_session);
+    // Filled by both halves as they read; the early window is what stands there at its time.
+    let samples = RefCell::new(empty_samples(schedule, &server_host, no_session));
     let profiler = options.profiling.zip(window.server.pid).map(|(profiling, pid)| profiling.start(pid));
-    let count = window.samples.len();
-    let watch_host = watch_host(&server_host, options, schedule, start, &mut window.samples, &report);
+    let watch_host = watch_host(&server_host, options, schedule, start, &samples, &report);
+    let hand_over_early = async {
+        let Some(after) = options.early.filter(|after| *after < options.duration) else { return };
+        if options.wait_until(start + after).await {
+            return;
+        }
+        let taken = samples.borrow()[..=schedule.latest(after)].to_vec();
+        let mut early = Window { asked_s: Some(after.as_secs_f64()), samples: taken, ..window.clone() };
+        complete(&mut early, &server_host);
+        report(Progress::Early(Box::new(early)));
+    };
     match (session, version) {
         (Ok(session), Some(version)) => {
-            let mut asking = Asking::new(target, version, session, start, count);
+            let mut asking = Asking::new(target, version, session, start, schedule.last() + 1);
+            let keep_early = |k: usize, answers: &ServerSample| {
+                if options.early.is_some_and(|after| schedule.due(k) <= after) {
+                    samples.borrow_mut()[k].server = answers.clone();
+                }
+            };
             let deadline = start + options.duration + Asking::patience(&target.limits);
-            let watch_server = tokio::time::timeout_at(deadline, asking.run(options, schedule, &report));
+            let watch_server = tokio::time::timeout_at(deadline, asking.run(options, schedule, &report, &keep_early));
             // Polled in this order: at an instant when both are due the host is read first, and the
             // time it takes is not in the server's.
-            let ((), in_time) = tokio::join!(biased; watch_host, watch_server);
+            let ((), in_time, ()) = tokio::join!(biased; watch_host, watch_server, hand_over_early);
             if in_time.is_err() {
                 asking.cut_short();
             }
             let (answers, cost) = asking.finish().await;
             window.cost = cost;
+            window.samples = samples.into_inner();
             for (sample, answers) in window.samples.iter_mut().zip(answers) {
                 sample.server = answers;
             }
         }
-        _ => watch_host.await,
+        _ => {
+            tokio::join!(watch_host, hand_over_early);
+            window.samples = samples.into_inner();
+        }
     }
 
     window.profile = match (profiler, &window.server.no_pid) {
@@ -231,21 +256,26 @@ pub async fn watch(
         (None, Some(why)) => Reading::Unavailable(why.clone()),
         (None, None) => Reading::default(),
     };
-    if let Some(target) = server_host.target() {
-        note_other_rooms(target, &mut window);
-    }
-    window.samples.iter_mut().for_each(|sample| server_host.rename(&mut sample.server.threads));
     // Where the window was ended early, those that were not taken are due after the last one.
     let end_s = window.samples.last().map_or(0.0, |last| last.at_s);
     window.samples.retain(|sample| sample.at_s <= end_s);
+    complete(&mut window, &server_host);
+    window.cost.own_cpu_ms = (own_cpu() - own_cpu_before).as_secs_f64() * 1000.0;
+    Ok(window)
+}
+
+/// Adds what follows from the samples as a whole: room elsewhere, threads by the ids that the host's tools show, uptime.
+fn complete(window: &mut Window, server_host: &ServerHost) {
+    if let Some(target) = server_host.target() {
+        note_other_rooms(target, window);
+    }
+    window.samples.iter_mut().for_each(|sample| server_host.rename(&mut sample.server.threads));
     window.server.uptime_s = window.samples[0]
         .server
         .status
         .value()
         .and_then(|status| status.number("Uptime"))
         .map(|seconds| seconds as u64);
-    window.cost.own_cpu_ms = (own_cpu() - own_cpu_before).as_secs_f64() * 1000.0;
-    Ok(window)
 }
 
 /// Asks how much room there is for undo, the binary log and temporary files, where the server keeps them elsewhere than its data.
@@ -293,7 +323,7 @@ async fn watch_host(
     options: &WatchOptions,
     schedule: Schedule,
     start: Instant,
-    samples: &mut [Sample],
+    samples: &RefCell<Vec<Sample>>,
     report: &dyn Fn(Progress),
 ) {
     let mut k = 0;
@@ -301,10 +331,13 @@ async fn watch_host(
         if options.wait_until(start + schedule.due(k)).await {
             k = schedule.last();
         }
-        samples[k].at_s = start.elapsed().as_secs_f64();
-        let part = schedule.part(k);
-        for source in host::SOURCES.iter().filter(|source| part.asks(source.cadence)) {
-            server_host.read(source, start.into_std(), &mut samples[k].host);
+        {
+            let sample = &mut samples.borrow_mut()[k];
+            sample.at_s = start.elapsed().as_secs_f64();
+            let part = schedule.part(k);
+            for source in host::SOURCES.iter().filter(|source| part.asks(source.cadence)) {
+                server_host.read(source, start.into_std(), &mut sample.host);
+            }
         }
         report(Progress::Sampled { number: k + 1, of: schedule.last() + 1 });
         if k == schedule.last() {
@@ -347,6 +380,30 @@ mod tests {
         .unwrap();
         assert_eq!(window.samples.len(), 2);
         assert!(window.seconds() < 3_600.0);
+    }
+
+    #[tokio::test]
+    async fn what_was_read_so_far_is_handed_over_once_and_the_window_goes_on() {
+        let options = WatchOptions {
+            host: HostChoice::Pid(std::process::id()),
+            host_alone: true,
+            every: Duration::from_millis(20),
+            early: Some(Duration::from_millis(50)),
+            ..WatchOptions::lasting(Duration::from_millis(200))
+        };
+        let mut early = Vec::new();
+        let window = watch(&nobody(), &options, &mut |event| {
+            if let Progress::Early(window) = event {
+                early.push(*window);
+            }
+        })
+        .await
+        .unwrap();
+        assert_eq!(early.len(), 1);
+        // At 0, 20 and 40 ms.
+        assert_eq!((early[0].samples.len(), window.samples.len()), (3, 11));
+        assert_eq!(early[0].samples[2].host, window.samples[2].host);
+        assert_eq!(early[0].interruption(), window.interruption());
     }
 
     #[tokio::test]

@@ -61,6 +61,11 @@ impl Schedule {
         if k >= self.last { self.duration } else { self.every * u32::try_from(k).unwrap_or(u32::MAX) }
     }
 
+    /// The last sample that is due until so long after the start.
+    pub(super) fn latest(self, elapsed: Duration) -> usize {
+        (1..=self.last).take_while(|&k| self.due(k) <= elapsed).last().unwrap_or(0)
+    }
+
     /// The sample to take after `k` when `now` has come: those that are past already are left out,
     /// but never the last.
     pub(super) fn next(self, k: usize, now: Duration) -> usize {

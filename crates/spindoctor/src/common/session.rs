@@ -24,6 +24,18 @@ pub enum WithoutSession {
     WatchHost,
 }
 
+/// How a server is watched.
+pub struct Watching<'a> {
+    /// For how long, or until Ctrl-C.
+    pub duration: Duration,
+    /// What to do where there is no session.
+    pub without_session: WithoutSession,
+    /// With stacks and CPU samples where this says how.
+    pub profiling: Option<Profiling>,
+    /// Gets what was read after so long, where it is wanted before the end.
+    pub early: Option<(Duration, &'a mut dyn FnMut(&Window))>,
+}
+
 /// Watches a server for so long, or until Ctrl-C; with stacks and CPU samples where `profiling` says how.
 pub fn window(
     connection: &Connection,
@@ -31,26 +43,28 @@ pub fn window(
     without_session: WithoutSession,
     profiling: Option<Profiling>,
 ) -> anyhow::Result<Window> {
-    window_of(&target(connection)?, connection, duration, without_session, profiling)
+    let watching = Watching { duration, without_session, profiling, early: None };
+    window_of(&target(connection)?, connection, watching)
 }
 
 /// The same of a server that is resolved already.
 pub fn window_of(
     target: &Target,
     connection: &Connection,
-    duration: Duration,
-    without_session: WithoutSession,
-    profiling: Option<Profiling>,
+    watching: Watching<'_>,
 ) -> anyhow::Result<Window> {
+    let Watching { duration, without_session, profiling, early } = watching;
+    let (early_after, early) = early.unzip();
     let (stop, stopped) = tokio::sync::watch::channel(false);
     let options = WatchOptions {
         host: host(connection),
         host_alone: without_session == WithoutSession::WatchHost && connection.pid.is_some(),
         profiling,
+        early: early_after,
         stop: Some(stopped),
         ..WatchOptions::lasting(duration)
     };
-    let mut shown = SampleProgress { bar: Progress::new(duration), started: None, taken: 0 };
+    let mut shown = SampleProgress { bar: Progress::new(duration), started: None, taken: 0, early };
     let window = wait_for(async {
         let mut tell = |event| shown.event(event);
         let watching = watch(target, &options, &mut tell);
@@ -177,13 +191,14 @@ pub fn login_flags(login: &Login) -> ConnectFlags {
 }
 
 /// What the user sees meanwhile.
-struct SampleProgress {
+struct SampleProgress<'a> {
     bar: Progress,
     started: Option<Instant>,
     taken: usize,
+    early: Option<&'a mut dyn FnMut(&Window)>,
 }
 
-impl SampleProgress {
+impl SampleProgress<'_> {
     fn event(&mut self, event: watch::Progress) {
         match event {
             watch::Progress::Connected { .. } => {}
@@ -193,6 +208,12 @@ impl SampleProgress {
                 self.bar.show(started.elapsed(), self.taken);
             }
             watch::Progress::Note(what) => self.note(&what),
+            watch::Progress::Early(window) => {
+                self.bar.clear();
+                if let Some(early) = &mut self.early {
+                    early(&window);
+                }
+            }
             watch::Progress::NoSession { because } => {
                 self.note(&format!("no session, so only the host is read: {because}"));
             }

@@ -2,6 +2,7 @@
 
 mod args;
 mod captured;
+mod early;
 #[cfg(test)]
 pub mod examples;
 mod finding_text;

@@ -12,10 +12,10 @@ use spindoctor_rules::causes::plan_change;
 
 use super::args::{Doctor, FailOn};
 use super::view::unexplained_interruption;
-use super::{captured, html, json, nagios, text};
+use super::{captured, early, html, json, nagios, text};
 use crate::common::exit::{ExitStatus, NagiosState};
 use crate::common::runtime::wait_for;
-use crate::common::session::WithoutSession;
+use crate::common::session::{Watching, WithoutSession};
 use crate::common::{output, session, terminal, window_file};
 use crate::locks;
 
@@ -51,8 +51,19 @@ fn diagnose(asked: &Doctor) -> anyhow::Result<ExitStatus> {
         None => {
             let profiling = (!asked.no_stacks).then(|| Profiling::with(spindoctor_rules::FRAME_STATES));
             let target = session::target(&asked.connection)?;
-            let (connection, without) = (&asked.connection, WithoutSession::Fail);
-            let mut window = session::window_of(&target, connection, asked.duration, without, profiling)?;
+            let mut say = |window: &Window| {
+                if let Some(line) = early::verdict(&spindoctor_rules::diagnose(window)) {
+                    session::note(&line);
+                }
+            };
+            let is_read_by_a_person = !asked.json && !asked.nagios;
+            let watching = Watching {
+                duration: asked.duration,
+                without_session: WithoutSession::Fail,
+                profiling,
+                early: is_read_by_a_person.then_some((early::AFTER, &mut say)),
+            };
+            let mut window = session::window_of(&target, &asked.connection, watching)?;
             ask_about_plan(&target, &mut window)?;
             window
         }

@@ -7,7 +7,7 @@ use spindoctor_lab::pileup::{Piled, Pileup, Root, find, pile_up};
 use spindoctor_lab::{Home, PILEUPS, Which};
 use spindoctor_model::Flavor;
 
-use crate::program::printed;
+use crate::program::{printed, spindoctor};
 
 /// How long a busy machine may take until a look sees all of them wait.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -104,6 +104,26 @@ mod calm {
         the_idle_client_holds_up_the_appliers_of_mysql_that_commit_in_order: "commit-order", Mysql;
         the_idle_client_holds_up_the_appliers_of_mariadb_that_commit_in_order: "commit-order", Mariadb;
     }
+}
+
+/// The finding of the whole window is the one that was said early.
+#[test]
+fn a_pile_up_is_named_before_the_window_ends() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let home = Home::open().expect("the lab has a folder");
+        let pileup = find("user").expect("a pile-up");
+        let piled = pile_up(&home, pileup, &Which::Mysql, &|_| {}).await.expect("a pile-up");
+        let line =
+            format!("doctor -u root -S {} --no-defaults --duration 4s", piled.server.socket().display());
+        let ran = tokio::task::spawn_blocking(move || spindoctor(&line).output().expect("the program runs"));
+        let ran = ran.await.expect("it ends");
+        let (said, report) = (String::from_utf8_lossy(&ran.stderr), String::from_utf8_lossy(&ran.stdout));
+        let early: Vec<&str> = said.lines().filter(|line| line.contains(" s, preliminary: ")).collect();
+        assert_eq!(early.len(), 1, "{said}");
+        assert!(early[0].ends_with("(user-lock-pileup)"), "{said}");
+        assert!(report.contains("1 CRITICAL") && report.contains("user-lock-pileup"), "{report}");
+    });
 }
 
 #[test]

@@ -1,0 +1,34 @@
+//! A verdict before the window's end, where it cannot be mistaken: who waits for a diagnosis of an outage need not wait for ten
+//! seconds to know where to look.
+
+use std::time::Duration;
+
+use spindoctor_model::{Diagnosis, Severity};
+
+/// After two intervals of a second, with half of one for the server's answers: the verdict is there within three seconds.
+pub const AFTER: Duration = Duration::from_millis(2_500);
+
+/// The first finding in a line, where it is critical; what is milder may look otherwise after the whole window.
+pub fn verdict(diagnosis: &Diagnosis) -> Option<String> {
+    let first = diagnosis.findings.first().filter(|first| first.severity == Severity::Critical)?;
+    let seconds = diagnosis.window.seconds;
+    Some(format!("after {seconds:.1} s, preliminary: {} ({})", first.headline, first.cause))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::examples;
+
+    #[test]
+    fn a_critical_finding_is_said_early_and_no_other() {
+        let mut diagnosis = examples::suffering();
+        diagnosis.window.seconds = 2.04;
+        let first = &diagnosis.findings[0];
+        let expected = format!("after 2.0 s, preliminary: {} ({})", first.headline, first.cause);
+        assert_eq!(verdict(&diagnosis), Some(expected));
+        diagnosis.findings[0].severity = Severity::Warning;
+        assert_eq!(verdict(&diagnosis), None);
+        assert_eq!(verdict(&examples::silent()), None);
+    }
+}
