@@ -108,7 +108,7 @@ pub enum Progress {
         /// Of how many.
         of: usize,
     },
-    /// What was read until [`WatchOptions::early`]: a window by itself, without stacks. Where the server has not answered yet,
+    /// What was read until [`WatchOptions::early`]: a window by itself, without stacks, with threads by the server's own ids. Where the server has not answered yet,
     /// only the host's readings are in it.
     Early(Box<Window>),
     /// The server stopped answering.
@@ -260,16 +260,16 @@ pub async fn watch(
     let end_s = window.samples.last().map_or(0.0, |last| last.at_s);
     window.samples.retain(|sample| sample.at_s <= end_s);
     complete(&mut window, &server_host);
+    window.samples.iter_mut().for_each(|sample| server_host.rename(&mut sample.server.threads));
     window.cost.own_cpu_ms = (own_cpu() - own_cpu_before).as_secs_f64() * 1000.0;
     Ok(window)
 }
 
-/// Adds what follows from the samples as a whole: room elsewhere, threads by the ids that the host's tools show, uptime.
+/// Adds what follows from the samples as a whole: room elsewhere, uptime.
 fn complete(window: &mut Window, server_host: &ServerHost) {
     if let Some(target) = server_host.target() {
         note_other_rooms(target, window);
     }
-    window.samples.iter_mut().for_each(|sample| server_host.rename(&mut sample.server.threads));
     window.server.uptime_s = window.samples[0]
         .server
         .status
