@@ -17,7 +17,7 @@ use super::args::Connections as Asked;
 use super::formats::FORMATS;
 use super::view::Connections;
 use crate::common::exit::ExitStatus;
-use crate::common::session::{WithoutSession, note, process, target, window_of};
+use crate::common::session::{Watching, WithoutSession, note, process, target, window_of};
 use crate::common::{output, terminal, window_file};
 use spindoctor_page::text::Look;
 
@@ -58,7 +58,13 @@ fn live(asked: &Asked) -> anyhow::Result<Connections> {
         },
     };
     let profiling = Profiling::with(spindoctor_rules::FRAME_STATES);
-    let window = window_of(&target, &asked.connection, asked.duration, WithoutSession::Fail, Some(profiling));
+    let watching = Watching {
+        duration: asked.duration,
+        without_session: WithoutSession::Fail,
+        profiling: Some(profiling),
+        early: None,
+    };
+    let window = window_of(&target, &asked.connection, watching);
     // Whatever became of the window, the thread ends.
     let accept = looking.and_then(Looking::finish);
     Ok(Connections::from_window(&window?, accept))

@@ -15,7 +15,7 @@ use super::args::Stacks;
 use crate::common::latch_waits::{LatchReport, Measured, probes};
 use crate::common::progress::Progress;
 use crate::common::runtime::wait_for;
-use crate::common::session::{WithoutSession, note, process, target, window_of};
+use crate::common::session::{Watching, WithoutSession, note, process, target, window_of};
 use crate::common::{output, terminal};
 
 /// The window that the server's settings are read in: the shortest with two samples.
@@ -41,7 +41,11 @@ pub fn run(asked: &Stacks) -> anyhow::Result<()> {
             note(wrong);
             Window::default()
         }
-        None => window_of(&target, connection, SETTINGS, WithoutSession::WatchHost, None)?,
+        None => {
+            let without_session = WithoutSession::WatchHost;
+            let watching = Watching { duration: SETTINGS, without_session, profiling: None, early: None };
+            window_of(&target, connection, watching)?
+        }
     };
     let begun = Instant::now();
     let waits = until_interrupted(asked.duration, &mut probes)?;
