@@ -7,6 +7,7 @@
 //!
 //! How the first name is parted from its value so are the others; a name that came already is a word of a value.
 
+use crate::counted::is_state;
 use crate::headless::one_line;
 use crate::heads::{COMMANDS, is_number};
 use crate::rows::{LONGEST_CELL, header_of};
@@ -131,7 +132,7 @@ fn row(line: &str) -> Option<String> {
     let time = cell(TIME)?.trim_end_matches(['s', ' ']);
     let is_session = match cell(COMMAND) {
         Some(command) => COMMANDS.contains(&command),
-        None => cell(STATE).is_some() && cell(USER).is_some(),
+        None => cell(STATE).is_some_and(is_state) && cell(USER).is_some(),
     };
     if named < FEWEST_NAMES || !cell(0).is_some_and(is_number) || !is_number(time) || !is_session {
         return None;

@@ -58,6 +58,7 @@ mod reshaped;
 mod rows;
 mod sampled;
 mod server_version;
+mod sessions;
 #[cfg(test)]
 mod shared_fixtures;
 mod slow_log;

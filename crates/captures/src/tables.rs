@@ -11,7 +11,8 @@ use crate::part::{Kind, Moment, Part, Said};
 use crate::recognise::several;
 use crate::table_kind::{TableKind, kind};
 use crate::{
-    counted, group_members, intervals, latches, locks, named, sys_session, thread_pool, threads, transactions,
+    counted, group_members, intervals, latches, locks, named, sessions, sys_session, thread_pool, threads,
+    transactions,
 };
 
 /// What a result set says.
@@ -109,7 +110,7 @@ fn say_how_many(part: &mut Part) {
 fn read(rows: &Rows) -> Option<Table> {
     let columns: Vec<String> = rows.names().iter().map(|name| name.to_ascii_lowercase()).collect();
     Some(match kind(&columns)? {
-        TableKind::ProcessList => process_list(rows),
+        TableKind::ProcessList => process_list(rows)?,
         TableKind::SessionCounts => session_counts(rows)?,
         TableKind::Transactions => {
             Table::reading(Kind::Transactions, vec![Said::Transactions(transactions::transactions(rows))])
@@ -145,11 +146,15 @@ fn read(rows: &Rows) -> Option<Table> {
     })
 }
 
-fn process_list(rows: &Rows) -> Table {
+/// Sessions; none of a table of another program, whose columns have such names, too.
+fn process_list(rows: &Rows) -> Option<Table> {
+    if !sessions::is_list(rows) {
+        return None;
+    }
     let open = sys_session::transactions(rows);
     let mut said = vec![Said::Threads(threads::others(rows))];
     said.extend((!open.is_empty()).then_some(Said::Transactions(open)));
-    Table::reading(Kind::ProcessList, said).with(sys_session::sentences(rows))
+    Some(Table::reading(Kind::ProcessList, said).with(sys_session::sentences(rows)))
 }
 
 /// Sessions that a query counted: those of a list where they are counted by their state, else a sentence about one.
