@@ -97,6 +97,40 @@ pub(crate) fn is_of_log(line: &str) -> bool {
         || line.starts_with("Attempting backtrace. ")
 }
 
+/// True where lines of a log are of a server: other programs write a time and a level in brackets, too. A server's line has a thread
+/// between the two, or says whose it is; to 5.5 its year has two digits.
+pub(crate) fn is_of_a_server(text: &str) -> bool {
+    const WORDS: [&str; 11] = [
+        "InnoDB",
+        "MySQL",
+        "mysqld",
+        "MariaDB",
+        "mariadbd",
+        "WSREP",
+        "[Entrypoint]",
+        "Plugin '",
+        "Slave ",
+        "Aborted connection ",
+        "Replica ",
+    ];
+    let says_whose = |line: &str| {
+        WORDS.iter().any(|word| line.contains(word)) || is_of_client(line) || start_errors::is_of_start(line)
+    };
+    text.lines().filter(|line| is_of_log(line)).any(|line| !is_without_thread(line) || says_whose(line))
+}
+
+/// `2024-05-02 08:01:40 [ERROR] `: a time with a year of four digits, and the level right behind it.
+fn is_without_thread(line: &str) -> bool {
+    const DATE: [usize; 2] = [4, 7];
+    let Some((at, _)) = level(line).filter(|_| DATE.iter().all(|at| line.as_bytes().get(*at) == Some(&b'-')))
+    else {
+        return false;
+    };
+    let words: Vec<&str> = line[..at].split_whitespace().collect();
+    let of_time = if words.first().is_some_and(|first| first.contains('T')) { 1 } else { 2 };
+    words.len() <= of_time
+}
+
 /// A line of MySQL 8's log in JSON as its other form has it; None for a line that is none.
 fn plain(line: &str) -> Option<String> {
     let line = line.trim().strip_prefix('{').map(|_| line.trim())?;
@@ -157,6 +191,29 @@ mod tests {
         for line in ["[ERROR] of my own program", "a 0 [ERROR] something", "see [Note] InnoDB: in the manual"]
         {
             assert!(!is_of_log(line), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_log_of_another_program_is_not_a_server_s() {
+        for text in [
+            "2024-05-02 08:01:40 [ERROR] payment 812 failed\n2024-05-02 08:01:41 [Warning] retry\n",
+            "2024-05-02 08:01:40,123 [ERROR] app.cart: no such item\n",
+            "2024-05-02T08:01:40Z [Error] something of a proxy\n",
+        ] {
+            let parts = crate::recognise("app.log", text);
+            assert!(parts.iter().all(|part| part.kind == crate::Kind::Unknown), "{text}: {parts:?}");
+        }
+        for text in [
+            "2024-05-02 08:01:40 [ERROR] InnoDB: something\n",
+            "2024-05-02 08:01:40+00:00 [ERROR] [Entrypoint]: Database is uninitialized and password option is not specified\n",
+            "2024-05-02 08:01:40 0 [ERROR] something\n",
+            "240502  8:01:40 [ERROR] something\n",
+            "2024-05-02T08:01:40.1Z 0 [ERROR] something\n",
+            "2024-05-02 08:01:40,123 [ERROR] app.cart: (1205, 'Lock wait timeout exceeded; try restarting transaction')\n",
+        ] {
+            let parts = crate::recognise("app.log", text);
+            assert_eq!(parts[0].kind, crate::Kind::ErrorLog, "{text}: {parts:?}");
         }
     }
 

@@ -171,6 +171,7 @@ fn read(name: &str, stretch: &Stretch, below: Option<&Stretch>, is_alone: bool) 
             let moment = Moment { said: vec![Said::Options(options.values)], ..Moment::default() };
             vec![Part { says, moments: vec![moment], ..part(Kind::OptionFile) }]
         }
+        Look::Log if !log_lines::is_of_a_server(&stretch.text) => unknown(part(Kind::Unknown), &stretch.text),
         Look::Log => {
             let log = error_log::read(&stretch.text);
             let mut says = log.says;
