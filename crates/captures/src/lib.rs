@@ -16,6 +16,7 @@ mod busy_threads;
 mod client_errors;
 mod cluster_status;
 mod collections;
+mod collectors;
 mod counted;
 mod cut_status;
 #[cfg(test)]

@@ -7,8 +7,8 @@
 use std::borrow::Cow;
 
 use crate::{
-    boxes, exporter, heads, intervals, kernel_log, log_lines, markup, one_line, printed, python, reshaped,
-    slow_marks, summary, tuner, xml,
+    boxes, collectors, exporter, heads, intervals, kernel_log, log_lines, markup, one_line, printed, python,
+    reshaped, slow_marks, summary, tuner, xml,
 };
 
 /// Beginnings of lines, as servers and their tools write them, that stand nowhere within a line of an error log.
@@ -49,6 +49,7 @@ pub(crate) fn undamaged(text: &str) -> String {
     let text = one_line::in_lines(&text);
     let text = summary::as_lists(&text);
     let text = without_numbers(&text);
+    let text = collectors::without_prefixes(&text);
     let text = without_prefix(&text);
     let text = without_container(&text);
     let lines: Vec<Cow<'_, str>> = text.lines().map(|line| plain_line(line)).collect();
