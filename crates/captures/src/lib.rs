@@ -40,6 +40,7 @@ mod lock_owners;
 mod locks;
 mod log_lines;
 mod log_troubles;
+mod logged_json;
 mod markup;
 mod memory_left;
 mod named;

@@ -9,9 +9,9 @@ use crate::rows::{MOST_ROWS, Tables};
 use crate::stretch::{Look, Stretch, is_title, stretches};
 use crate::tables::table_parts;
 use crate::{
-    clock, cluster_status, cut_status, deadlock_rows, error_log, events, intervals, json, log_lines, named,
-    option_remarks, plain, sampled, server_version, slow_log, stacks, statement_report, status, sysstat,
-    system, tuner,
+    clock, cluster_status, cut_status, deadlock_rows, error_log, events, intervals, json, log_lines,
+    logged_json, named, option_remarks, plain, sampled, server_version, slow_log, stacks, statement_report,
+    status, sysstat, system, tuner,
 };
 
 /// Documents of one text that are kept.
@@ -35,6 +35,8 @@ pub fn recognise(name: &str, text: &str) -> Vec<Part> {
 
 /// The documents of a text that is none of sysstat's in JSON and has no cluster's status in it.
 fn documents(name: &str, text: &str) -> Vec<Part> {
+    let collected = logged_json::as_text(text);
+    let text = collected.as_deref().unwrap_or(text);
     if let Some(sets) = json::json(text) {
         let mut parts =
             table_parts(name, 1, text.lines().count(), sets.into_iter().map(|rows| (None, rows)).collect());
