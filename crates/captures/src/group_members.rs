@@ -37,24 +37,33 @@ pub(crate) fn has_queues(columns: &[String]) -> bool {
 /// its neighbour of the certifier are 25,000).
 const BEHIND: u64 = 25_000;
 
-/// The longest queues of that list, in a sentence.
+/// The longest queues of that list, in a sentence. What of them a list has not (MySQL 5.7 counts none of the applier) is not said.
 pub(crate) fn queues(rows: &Rows) -> Option<String> {
+    let has = |wanted: &str| rows.names().iter().any(|name| name.eq_ignore_ascii_case(wanted));
     let all = rows.iter().map(|row| {
-        let of = |name: &str| row.number::<u64>(name).unwrap_or(0);
-        (of(TO_APPLY).max(of(TO_CERTIFY)), of(TO_APPLY), of(TO_CERTIFY), row.string("member_id"))
+        let count = |name: &str| row.number::<u64>(name);
+        (count(TO_APPLY).max(count(TO_CERTIFY)), count(TO_APPLY), count(TO_CERTIFY), row.string("member_id"))
     });
     let (most, apply, certify, id) = all.max_by_key(|(most, ..)| *most)?;
     let transactions = |count: u64| number::counted(count, "transaction", "transactions");
-    let behind = match most >= BEHIND {
+    let behind = match most? >= BEHIND {
         true => ": it is behind, and flow control makes the others slower for it",
         false => "",
     };
     let who = if id.is_empty() { "a member".to_owned() } else { format!("the member {id}") };
-    Some(format!(
-        "{who} has {} of others to apply, and {} to certify{behind}",
-        transactions(apply),
-        transactions(certify)
-    ))
+    let queues = [
+        apply.map(|count| format!("{} of others to apply", transactions(count))),
+        certify.map(|count| format!("{} to certify", transactions(count))),
+    ];
+    let queues: Vec<String> = queues.into_iter().flatten().collect();
+    let not_counted = match has(TO_APPLY) {
+        true => "",
+        false => {
+            "; how many it has to apply this list does not count: SELECT GTID_SUBTRACT(RECEIVED_TRANSACTION_SET, @@GLOBAL.gtid_executed) \
+             FROM performance_schema.replication_connection_status says which"
+        }
+    };
+    Some(format!("{who} has {}{behind}{not_counted}", queues.join(", and ")))
 }
 
 #[cfg(test)]
@@ -94,5 +103,27 @@ mod tests {
             rows(4),
             "the member 56bf6a65 has 4 transactions of others to apply, and 7 transactions to certify"
         );
+    }
+
+    #[test]
+    fn a_list_of_5_7_has_no_queue_of_the_applier_and_none_is_said_to_be_empty() {
+        let row = "                      CHANNEL_NAME: group_replication_applier\n                         MEMBER_ID: 553987cc\n\
+                   \x20      COUNT_TRANSACTIONS_IN_QUEUE: 41\n        COUNT_TRANSACTIONS_CHECKED: 812\n\
+                   TRANSACTIONS_COMMITTED_ALL_MEMBERS: 553987cc:1-2,\n9bd4bf53:1-2\n    LAST_CONFLICT_FREE_TRANSACTION: 9bd4bf53:3\n";
+        for head in [
+            "*************************** 1. row ***************************",
+            "*************************** 1. row ******************** *******",
+            "************************* 1. row *************************",
+        ] {
+            let parts = crate::recognise("a.txt", &format!("{head}\n{row}1 row in set (0.00 sec)\n"));
+            assert_eq!(parts[0].kind, crate::Kind::GroupMembers, "{parts:?}");
+            let says = parts[0].says.concat();
+            assert!(
+                says.starts_with(
+                    "the member 553987cc has 41 transactions to certify; how many it has to apply"
+                ),
+                "{says}"
+            );
+        }
     }
 }

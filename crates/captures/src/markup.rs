@@ -42,7 +42,7 @@ pub(crate) fn without_markup(text: &str) -> Cow<'_, str> {
         ("&minus;", "-"),
         ("&hellip;", "..."),
     ];
-    let mut text = plain_tables(text);
+    let mut text = without_macros(plain_tables(text));
     // A table and its rows end where a line does.
     if text.contains("</TR>") || text.contains("</tr>") {
         let ends = ["</TR>", "</tr>", "</TABLE>", "</table>", "<TABLE>", "<table>"];
@@ -76,6 +76,37 @@ pub(crate) fn without_markup(text: &str) -> Cow<'_, str> {
         true => Cow::Owned(text.replace("&amp;", "&")),
         false => text,
     }
+}
+
+/// A ticket of Jira without the marks around text that is not wrapped: `{noformat}`, `{code}`, `{code:sql|title=x}`.
+fn without_macros(text: Cow<'_, str>) -> Cow<'_, str> {
+    const MACROS: [&str; 2] = ["{noformat", "{code"];
+    /// Bytes of what it is given.
+    const LONGEST: usize = 120;
+    if !MACROS.iter().any(|name| text.contains(name)) {
+        return text;
+    }
+    let mut plain = String::with_capacity(text.len());
+    let mut rest: &str = &text;
+    while let Some(at) = rest.find('{') {
+        let name = MACROS.iter().find(|name| rest[at..].starts_with(**name));
+        let behind =
+            name.map(|name| &rest[at + name.len()..]).filter(|behind| behind.starts_with(['}', ':']));
+        let end = behind
+            .and_then(|behind| behind.bytes().take(LONGEST).position(|byte| byte == b'}' || byte == b'\n'));
+        match behind.zip(end).filter(|(behind, end)| behind.as_bytes()[*end] == b'}') {
+            Some((behind, end)) => {
+                plain.push_str(&rest[..at]);
+                rest = &behind[end + 1..];
+            }
+            None => {
+                plain.push_str(&rest[..=at]);
+                rest = &rest[at + 1..];
+            }
+        }
+    }
+    plain.push_str(rest);
+    Cow::Owned(plain)
 }
 
 /// The tags of a page's tables without what else stands in them, `<td>` of `<TD CLASS="right">`, and without those of links, pictures and
@@ -185,6 +216,15 @@ mod tests {
 
     fn rows(plain: &str) -> Vec<&str> {
         plain.lines().map(str::trim).filter(|line| !line.is_empty()).collect()
+    }
+
+    #[test]
+    fn a_ticket_of_jira_loses_its_marks() {
+        let ticket = "See:\n{noformat}---TRANSACTION 421, not started\n{noformat}\n{code:sql|title=a list}| Id | Info |{code}\n{code: no\n{other}{\"code\": 5}\n";
+        assert_eq!(
+            without_markup(ticket),
+            "See:\n---TRANSACTION 421, not started\n\n| Id | Info |\n{code: no\n{other}{\"code\": 5}\n"
+        );
     }
 
     #[test]

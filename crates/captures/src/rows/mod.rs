@@ -2,12 +2,19 @@
 //!
 //! Line by line, so that a file of any length can be read; each result set is given when the next one begins, or at the end.
 
+mod cells;
+mod head;
+
+use cells::rows_of_line;
+use head::{header, is_of_locks, is_of_locks_with_blanks, joined_name, starts};
 use spindoctor_collect::mysql::Rows;
 
 use crate::counted;
 use crate::heads::is_number;
-use crate::localised;
-use crate::table_kind::{TableKind, kind};
+
+pub(crate) use cells::{framed, quoted_cells};
+pub use head::{Form, form};
+pub(crate) use head::{STARS, header_of, is_border, is_framed_header, is_name, is_process_list, row_number};
 
 /// Rows of one result set that are kept.
 pub(crate) const MOST_ROWS: usize = 20_000;
@@ -17,19 +24,6 @@ pub(crate) const MOST_COLUMNS: usize = 500;
 pub(crate) const LONGEST_CELL: usize = 1 << 20;
 /// Bytes of one: 10,000 sessions with statements of 3 KiB have 30 MiB.
 const MOST_BYTES: usize = 64 << 20;
-
-/// How a table is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
-    /// `*** 1. row ***`, `Name: value`
-    Vertical,
-    /// `| a | b |`
-    Framed,
-    /// Cells with this character between them.
-    Parted(char),
-    /// Cells below the beginnings of the columns' names.
-    Columns,
-}
 
 /// A reader of tables.
 #[derive(Debug, Default)]
@@ -322,276 +316,12 @@ pub(crate) fn tables(text: &str) -> Vec<Rows> {
     all
 }
 
-/// What stands on both sides of a row's number.
-pub(crate) const STARS: &str = "***************************";
-
-/// `*************************** 12. row ***************************`
-pub(crate) fn row_number(line: &str) -> Option<u64> {
-    let inside = line.trim().strip_prefix("***")?.trim_matches('*').trim();
-    inside.strip_suffix(". row")?.parse().ok()
-}
-
-/// `+----+------+`, and in Markdown `|----|:----:|`
-pub(crate) fn is_border(line: &str) -> bool {
-    let line = line.trim();
-    line.len() >= 3
-        && line.starts_with(['+', '|'])
-        && line.contains("--")
-        && line.trim_matches(['+', '-', ' ', '=', '|', ':']).is_empty()
-}
-
-/// `| Id | User | ...`
-pub(crate) fn is_framed_header(line: &str) -> bool {
-    line.trim_start().starts_with('|') && header(line).is_some()
-}
-
-/// The columns that a line names, where it is the head of a table that is known.
-pub(crate) fn header_of(line: &str) -> Option<Vec<String>> {
-    header(line).map(|(_, columns)| columns)
-}
-
-/// How a table is written that a line begins, and the columns that the line names, in lower case: none of them where the line is
-/// the first of a row or a border.
-pub fn form(line: &str) -> Option<(Form, Vec<String>)> {
-    match line {
-        line if row_number(line).is_some() => Some((Form::Vertical, Vec::new())),
-        line if is_border(line) => Some((Form::Framed, Vec::new())),
-        line => header(line),
-    }
-}
-
-/// How phpMyAdmin's page of processes names what a process list has.
-const PHPMYADMIN: [(&str, &str); 3] = [("Database", "db"), ("Status", "state"), ("SQL query", "info")];
-
-fn header(line: &str) -> Option<(Form, Vec<String>)> {
-    // Heads are short: the widest, of a replica's status, has some 60 names.
-    if line.len() > 6_000 {
-        return None;
-    }
-    let named = |cells: Vec<&str>| -> Option<Vec<String>> {
-        fn bare(cell: &str) -> &str {
-            cell.trim().trim_matches(['"', '\'', '`'])
-        }
-        if cells.len() < 2 || cells.len() > MOST_COLUMNS {
-            return None;
-        }
-        if let Some(names) = localised::names(&cells) {
-            return Some(names);
-        }
-        let is_page = cells.iter().any(|cell| cell.trim() == "SQL query");
-        let plain = |cell: &str| match PHPMYADMIN.iter().find(|(name, _)| is_page && *name == bare(cell)) {
-            Some((_, plain)) => (*plain).to_owned(),
-            None => bare(cell).to_ascii_lowercase(),
-        };
-        // Who made a list shorter left a column out: `| Id | ... | Time | State |`.
-        let named = |(at, cell): (usize, &str)| match cell.trim() {
-            "..." | "\u{2026}" | ".." => format!("left_out_{at}"),
-            _ => plain(cell),
-        };
-        let names: Vec<String> = cells.into_iter().enumerate().map(named).collect();
-        match names.iter().all(|name| is_name(name)) {
-            true => kind(&names).is_some().then_some(names),
-            false if counted::is_list(&names) => Some(names),
-            false => without_blanks(&names),
-        }
-    };
-    let trimmed = line.trim();
-    // MySQL Workbench copies rows with the names behind a `#`.
-    let trimmed = trimmed.strip_prefix("# ").filter(|rest| rest.contains(", ")).unwrap_or(trimmed);
-    if trimmed.starts_with('|') {
-        return named(framed(trimmed)).map(|names| (Form::Framed, names));
-    }
-    for mark in ['\t', ',', ';', '|'] {
-        if line.contains(mark)
-            && let Some(names) = named(trimmed.split(mark).collect())
-        {
-            return Some((Form::Parted(mark), names));
-        }
-    }
-    let words: Vec<&str> = trimmed.split_whitespace().collect();
-    // Two words alone may be the beginning of a sentence.
-    if words.len() < 4 {
-        return None;
-    }
-    named(words).map(|names| (Form::Columns, names))
-}
-
-/// The names of a head of which some have blanks, as the manual's and people's own queries give them (`waiting trx id`), with `_` for
-/// the blanks. None where they are of no list of locks, of transactions or of processes: what a sentence has between its commas has
-/// blanks, too.
-fn without_blanks(names: &[String]) -> Option<Vec<String>> {
-    /// A sentence has fewer words of a process list that stand alone. By judgement.
-    const FEWEST_OF_LIST: usize = 4;
-    let names: Vec<String> = names.iter().map(|name| joined_name(name)).collect::<Option<_>>()?;
-    let is_list = || names.iter().filter(|name| is_process_list(name)).count() >= FEWEST_OF_LIST;
-    let is_known = match kind(&names)? {
-        TableKind::LockWaits
-        | TableKind::TableLockWaits
-        | TableKind::MetadataLocks
-        | TableKind::MetadataLockInfo
-        | TableKind::DataLocks
-        | TableKind::Transactions => true,
-        TableKind::ProcessList => is_list(),
-        _ => false,
-    };
-    is_known.then_some(names)
-}
-
-/// `waiting_trx_id` of `Waiting trx id`, `wait_time_s` of `wait time (s)`; None for what is no name.
-fn joined_name(name: &str) -> Option<String> {
-    let is_letter = |c: char| c.is_ascii_alphanumeric() || "_ -./()#".contains(c);
-    if name.len() > 64 || !name.starts_with(|c: char| c.is_ascii_alphabetic()) || !name.chars().all(is_letter)
-    {
-        return None;
-    }
-    let words = name.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| !word.is_empty());
-    Some(words.collect::<Vec<_>>().join("_").to_ascii_lowercase())
-}
-
-fn starts(line: &str) -> Vec<usize> {
-    let mut before = ' ';
-    let mut starts = Vec::new();
-    for (at, letter) in line.chars().enumerate() {
-        if before.is_whitespace() && !letter.is_whitespace() {
-            starts.push(at);
-        }
-        before = letter;
-    }
-    starts
-}
-
-/// The cells of a framed row, without what parts them.
-pub(crate) fn framed(line: &str) -> Vec<&str> {
-    let line = line.trim();
-    let inside = line.strip_prefix('|').unwrap_or(line);
-    inside.strip_suffix('|').unwrap_or(inside).split('|').map(str::trim).collect()
-}
-
-/// The rows of a line into which several were joined, as where a page lost the line ends: each as wide as the head, with the blank
-/// that was a line end between them, and a number in front. None where it is one row.
-fn rows_of_line(cells: &[String], wanted: usize) -> Option<Vec<Vec<String>>> {
-    // A width and the blank behind it, again and again; behind the last stands none.
-    let is_whole = wanted >= 2 && cells.len() > wanted && (cells.len() + 1).is_multiple_of(wanted + 1);
-    let rows = || cells.chunks(wanted + 1);
-    let is_row = |row: &[String]| {
-        row.first().is_some_and(|cell| is_number(cell.trim()))
-            && row.get(wanted).is_none_or(|blank| blank.trim().is_empty())
-    };
-    (is_whole && rows().all(is_row)).then(|| rows().map(|row| row[..wanted].to_vec()).collect())
-}
-
-/// The cells of a row of CSV, as many as wanted where one way of reading its quotes gives so many.
-pub(crate) fn quoted_cells(line: &str, mark: char, wanted: usize) -> Vec<String> {
-    let cells = quoted(line, mark, true);
-    if cells.len() == wanted {
-        return cells;
-    }
-    // Some tools write texts in quotes without doubling the quotes within them.
-    let plain = quoted(line, mark, false);
-    if plain.len() == wanted { plain } else { cells }
-}
-
-/// The cells of a row of CSV. A quote closes before a mark or at the end of the line alone; of two in front of a mark the second
-/// closes where quotes are not doubled.
-fn quoted(line: &str, mark: char, is_doubled: bool) -> Vec<String> {
-    let mut cells = vec![String::new()];
-    let mut is_quoted = false;
-    // Some tools quote as SQL does: the first cell that is quoted shows it.
-    let quote =
-        line.split(mark).find_map(|cell| cell.trim_start().chars().next().filter(|c| "'\"".contains(*c)));
-    let quote = quote.unwrap_or('"');
-    let mut letters = line.chars();
-    while let Some(letter) = letters.next() {
-        let Some(cell) = cells.last_mut() else { break };
-        let rest = letters.as_str();
-        let ends = |rest: &str| {
-            let rest = rest.trim_start_matches(' ');
-            rest.is_empty() || rest.starts_with(mark)
-        };
-        match letter {
-            letter if letter == quote && is_quoted => match rest.strip_prefix(quote) {
-                Some(behind) if is_doubled || !ends(behind) => {
-                    cell.push(quote);
-                    letters.next();
-                }
-                _ if ends(rest) => is_quoted = false,
-                _ => cell.push(letter),
-            },
-            letter if letter == quote && cell.trim().is_empty() => {
-                is_quoted = true;
-                cell.clear();
-            }
-            '\\' if is_quoted => cell.extend(letters.next()),
-            letter if letter == mark && !is_quoted => cells.push(String::new()),
-            letter => cell.push(letter),
-        }
-    }
-    cells
-}
-
-/// True for what may be the name of a column.
-pub(crate) fn is_name(text: &str) -> bool {
-    text.len() <= 64
-        && text.starts_with(|c: char| c.is_ascii_alphabetic())
-        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-}
-
-/// True for a column of the lists of lock waits, of locks and of transactions: where a page mixed tabs and blanks, their names do not
-/// end in one place.
-fn is_of_locks(name: &str) -> bool {
-    const BEGINS: [&str; 9] = [
-        "waiting_",
-        "blocking_",
-        "requesting_",
-        "locked_",
-        "owner_",
-        "trx_",
-        "sql_kill_",
-        "lock_",
-        "object_",
-    ];
-    let name = name.to_ascii_lowercase();
-    BEGINS.iter().any(|begins| name.starts_with(begins))
-}
-
-/// True for such a column whose name has blanks: `waiting trx id`, `wait time (s)`.
-fn is_of_locks_with_blanks(name: &str) -> bool {
-    joined_name(name).is_some_and(|name| is_of_locks(&name) || name.starts_with("wait_"))
-}
-
-/// The columns of the process list of every server (Percona and MariaDB have more of them).
-pub(crate) fn is_process_list(name: &str) -> bool {
-    const COLUMNS: [&str; 21] = [
-        "id",
-        "user",
-        "host",
-        "db",
-        "command",
-        "time",
-        "time_ms",
-        "state",
-        "info",
-        "progress",
-        "stage",
-        "max_stage",
-        "memory_used",
-        "max_memory_used",
-        "examined_rows",
-        "query_id",
-        "info_binary",
-        "tid",
-        "rows_sent",
-        "rows_examined",
-        "rows_read",
-    ];
-    COLUMNS.iter().any(|known| name.eq_ignore_ascii_case(known))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn cells(text: &str) -> Vec<Vec<(String, String)>> {
+    /// The cells of a text's tables, row by row, with the names of their columns.
+    pub(super) fn cells(text: &str) -> Vec<Vec<(String, String)>> {
         let columns = ["Id", "User", "Command", "Time", "State", "Info"];
         tables(text)
             .iter()
@@ -673,45 +403,6 @@ mod tests {
     }
 
     #[test]
-    fn names_with_blanks_are_names_of_lists_of_locks() {
-        let names =
-            "waiting trx id,waiting thread,waiting query,blocking trx id,blocking thread,blocking query";
-        let cells = ["5142", "47", "UPDATE a SET b = 1", "5132", "46", "NULL"];
-        let head = |mark: &str| names.replace(',', mark);
-        let vertical = names.split(',').zip(cells).map(|(name, cell)| format!("{name:>16}: {cell}\n"));
-        for list in [
-            format!("| {} |\n| {} |\n", head(" | "), cells.join(" | ")),
-            format!("{}\n{}\n", head(" | "), cells.join(" | ")),
-            format!("{}\n{}\n", head("\t"), cells.join("\t")),
-            format!("\"{}\"\n\"{}\"\n", head("\",\""), cells.join("\",\"")),
-            format!("{STARS} 1. row {STARS}\n{}", vertical.collect::<String>()),
-        ] {
-            let sets = tables(&list);
-            let row = sets.first().and_then(Rows::first).unwrap_or_else(|| panic!("no row of {list}"));
-            let texts = ["waiting_trx_id", "waiting_thread", "blocking_thread", "blocking_query"];
-            let found = texts.map(|name| row.text(name));
-            assert_eq!(found, [Some("5142"), Some("47"), Some("46"), None], "{list}");
-        }
-        let alias = "| Waiting Thread | Wait Time (s) | Blocking Thread |\n| 5 | 7 | 6 |\n";
-        assert_eq!(tables(alias)[0].names(), ["waiting_thread", "wait_time_s", "blocking_thread"]);
-    }
-
-    #[test]
-    fn sentences_with_commas_or_bars_are_no_heads() {
-        for text in [
-            "Time, User, and the state of it\n1, 2, 3\n",
-            "the waiting thread, the blocking thread\n1, 2\n",
-            "| Time of day | User | What happened |\n| 1 | 2 | 3 |\n",
-            "waiting for a lock, blocking others\n1, 2\n",
-        ] {
-            assert!(tables(text).is_empty(), "{text}");
-        }
-        let statement = "*************************** 1. row ***************************\n     Id: 7\n   Info: SELECT a\n\
-                         waiting for: b\n  blocking thread x: 1\n  State: x\n";
-        assert_eq!(cells(statement)[0].len(), 3);
-    }
-
-    #[test]
     fn rows_that_were_joined_on_one_line_are_rows_each() {
         let rows = cells(
             "| Id | User | Info |\n| 1 | a | SELECT 1 | | 2 | b | SELECT 2 | | 3 | c | SELECT 3 |\n| 4 | d | SELECT a || b |\n",
@@ -729,21 +420,6 @@ mod tests {
         assert_eq!(rows.len(), 3, "{rows:?}");
         assert_eq!(rows[0][2].1, "SELECT 1\nFROM t");
         assert_eq!(rows[1][2].1, "SELECT 2");
-    }
-
-    #[test]
-    fn cells_in_single_quotes_are_read_where_the_first_cell_is_a_number() {
-        let rows = cells(
-            "Id, User, Command, Time, State, Info\n\
-             177, 'app', 'Query', 23994, 'Waiting for table metadata lock', 'SELECT a FROM t WHERE b = 'x' AND c = 'y''\n\
-             178, 'app', 'Query', 3, '', 'SELECT ''a, b'''\n",
-        );
-        assert_eq!(rows[0][1].1, "app");
-        assert_eq!(rows[0][4].1, "Waiting for table metadata lock");
-        assert_eq!(rows[0][5].1, "SELECT a FROM t WHERE b = 'x' AND c = 'y'");
-        assert_eq!(rows[1][5].1, "SELECT 'a, b'");
-        let more = cells("Id, User, Info, Time\n5, 'app', 'SELECT 'x'', 7\n");
-        assert_eq!((more[0][2].1.as_str(), more[0][3].1.as_str()), ("7", "SELECT 'x'"));
     }
 
     #[test]
