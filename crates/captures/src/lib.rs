@@ -10,6 +10,7 @@
 
 #![allow(unreachable_pub, reason = "what others may use, this file says")]
 
+mod appliers;
 mod blanks;
 mod boxes;
 mod busy_threads;

@@ -2,8 +2,8 @@
 
 use jiff::civil::DateTime;
 use spindoctor_model::mysql::{
-    GroupMember, MetadataLock, NamedValues, PreparedXa, ReplicaChannel, RowLockWait, ServerThread,
-    Transaction,
+    ApplierError, GroupMember, MetadataLock, NamedValues, PreparedXa, ReplicaChannel, RowLockWait,
+    ServerThread, Transaction,
 };
 use spindoctor_model::{InnodbStatus, LoggedTrouble, ServerVersion};
 
@@ -30,6 +30,8 @@ pub enum Kind {
     OptionFile,
     /// `SHOW REPLICA STATUS`
     ReplicaStatus,
+    /// What performance_schema lists of the parts of a replica.
+    Appliers,
     /// `INNODB_TRX`
     Transactions,
     /// Who waits for whose lock.
@@ -73,6 +75,7 @@ impl Kind {
             Self::GlobalVariables => "global variables",
             Self::OptionFile => "option file",
             Self::ReplicaStatus => "replica status",
+            Self::Appliers => "list of a replica's parts",
             Self::Transactions => "list of transactions",
             Self::LockWaits => "list of lock waits",
             Self::MetadataLocks => "list of metadata locks",
@@ -152,6 +155,8 @@ pub enum Said {
     ThreadIds(Vec<(u64, u64)>),
     /// Channels of a replica.
     Replication(Vec<ReplicaChannel>),
+    /// Errors with which workers of a replica's applier stopped.
+    ApplierErrors(Vec<ApplierError>),
     /// Members of a replication group.
     GroupMembers(Vec<GroupMember>),
     /// Stacks of threads.

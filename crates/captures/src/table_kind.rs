@@ -1,5 +1,6 @@
 //! What a result set is, by the names of its columns.
 
+use crate::appliers;
 use crate::counted;
 use crate::group_members;
 use crate::locks;
@@ -40,6 +41,8 @@ pub(crate) enum TableKind {
     Named,
     /// `SHOW REPLICA STATUS`
     Replica,
+    /// What performance_schema lists of the parts of a replica, each with its last error.
+    Appliers,
     /// `SHOW ENGINE INNODB STATUS`, whose text stands in it, or `SHOW ENGINE INNODB MUTEX`.
     Status,
     /// `information_schema.INNODB_TRX`
@@ -81,6 +84,8 @@ pub(crate) fn kind(columns: &[String]) -> Option<TableKind> {
         Some(TableKind::Named)
     } else if any(&REPLICA) {
         Some(TableKind::Replica)
+    } else if appliers::is_list(columns) {
+        Some(TableKind::Appliers)
     } else if let Some(table) = thread_pool::table(columns) {
         Some(TableKind::ThreadPool(table))
     } else if has("gtrid_length") && has("bqual_length") {

@@ -5,14 +5,15 @@ use spindoctor_collect::mysql::{
     Rows, metadata_lock_info, perf_schema_metadata_locks, replica_status, xa_recover,
 };
 use spindoctor_collect::source::Answer;
+use spindoctor_model::mysql::ReplicaChannel;
 use spindoctor_model::{ServerSample, ServerVersion};
 
 use crate::part::{Kind, Moment, Part, Said};
 use crate::recognise::several;
 use crate::table_kind::{TableKind, kind};
 use crate::{
-    counted, group_members, intervals, latches, locks, named, sessions, sys_session, thread_pool, threads,
-    transactions,
+    appliers, counted, group_members, intervals, latches, locks, named, sessions, sys_session, thread_pool,
+    threads, transactions,
 };
 
 /// What a result set says.
@@ -128,6 +129,7 @@ fn read(rows: &Rows) -> Option<Table> {
         TableKind::DataLocks => data_locks(rows),
         TableKind::MetadataLocks => metadata_locks(rows),
         TableKind::Replica => replica(rows),
+        TableKind::Appliers => parts_of_replica(rows),
         TableKind::ThreadIds => thread_ids(rows),
         TableKind::PreparedXa => prepared_xa(rows),
         TableKind::Named => named_values(rows)?,
@@ -197,8 +199,28 @@ fn metadata_locks(rows: &Rows) -> Table {
 fn replica(rows: &Rows) -> Table {
     let mut sample = ServerSample::default();
     (replica_status::SOURCE.parse)(rows, Answer::default(), &mut sample);
-    let replication = sample.replication.value().cloned().unwrap_or_default();
+    let mut replication = sample.replication.value().cloned().unwrap_or_default();
+    name_sources(&mut replication);
     Table::reading(Kind::ReplicaStatus, vec![Said::Replication(replication)])
+}
+
+/// Gives channels of which the source's host was left out words that stand for it.
+fn name_sources(channels: &mut [ReplicaChannel]) {
+    for channel in channels.iter_mut().filter(|channel| channel.source_host.is_empty()) {
+        "its source".clone_into(&mut channel.source_host);
+    }
+}
+
+fn parts_of_replica(rows: &Rows) -> Table {
+    let appliers::Parts { says, mut channels, errors } = appliers::read(rows);
+    name_sources(&mut channels);
+    let mut said = Vec::new();
+    said.extend((!channels.is_empty()).then_some(Said::Replication(channels)));
+    said.extend((!errors.is_empty()).then_some(Said::ApplierErrors(errors)));
+    match said.is_empty() {
+        true => Table::in_words(Kind::Appliers, says),
+        false => Table::apart(Kind::Appliers, said).with(says),
+    }
 }
 
 fn thread_ids(rows: &Rows) -> Table {

@@ -96,6 +96,7 @@ fn place(said: &Said) -> Option<&'static str> {
         Said::Variables(_) | Said::Options(_) => "variables",
         Said::PreparedXa(_) => "prepared_xa",
         Said::Replication(_) => "replication",
+        Said::ApplierErrors(_) => "applier_errors",
         Said::GroupMembers(_) => "group_members",
         Said::Stacks(_) | Said::Troubles(_) | Said::ThreadIds(_) => return None,
     })
@@ -107,10 +108,11 @@ fn readings<'p>(parts: &[&'p Part], start: Option<DateTime>) -> BTreeMap<&'stati
     // In order of time, where the names give none: innodbstatus1 stands before innodbstatus2.
     let mut first_uptime = None;
     // Sessions and transactions that a list of locks names are few of those that other documents have, and of transactions that stand
-    // in a list of sessions less is known.
+    // in a list of sessions less is known. A replica's status has more than the errors of its parts.
     let is_second = |part: &Part, said: &Said| {
         matches!(part.kind, Kind::LockWaits | Kind::MetadataLocks | Kind::ProcessList)
             && matches!(said, Said::SomeThreads(_) | Said::Transactions(_))
+            || part.kind == Kind::Appliers && matches!(said, Said::Replication(_))
     };
     let all = |part: &'p Part| part.moments.iter().flat_map(|moment| &moment.said);
     let first: BTreeSet<&str> = parts
@@ -219,6 +221,7 @@ fn put(sample: &mut Sample, at_s: f64, said: &Said) {
         Said::Variables(values) | Said::Options(values) => server.variables = available(at_s, values),
         Said::PreparedXa(list) => server.prepared_xa = available(at_s, list),
         Said::Replication(channels) => server.replication = available(at_s, channels),
+        Said::ApplierErrors(list) => server.applier_errors = available(at_s, list),
         Said::GroupMembers(members) => server.group_members = available(at_s, members),
         Said::Stacks(_) | Said::Troubles(_) | Said::ThreadIds(_) => {}
     }
