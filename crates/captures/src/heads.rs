@@ -143,6 +143,65 @@ fn head_of_row(line: &str) -> Option<String> {
     })
 }
 
+/// Names of a replica's status (sql/rpl_replica.cc), of which a page shows each in a row of its own beside its value.
+const OF_REPLICA: [&str; 26] = [
+    "slave_io_state",
+    "replica_io_state",
+    "slave_io_running",
+    "replica_io_running",
+    "slave_sql_running",
+    "replica_sql_running",
+    "slave_sql_running_state",
+    "replica_sql_running_state",
+    "seconds_behind_master",
+    "seconds_behind_source",
+    "master_host",
+    "source_host",
+    "master_port",
+    "source_port",
+    "master_log_file",
+    "source_log_file",
+    "read_master_log_pos",
+    "read_source_log_pos",
+    "exec_master_log_pos",
+    "exec_source_log_pos",
+    "last_io_errno",
+    "last_io_error",
+    "last_sql_errno",
+    "last_sql_error",
+    "last_error",
+    "relay_log_space",
+];
+
+/// The lines of a text, with the status of a replica that stands in two columns as `\G` prints it: `| Slave_IO_Running | Yes |`,
+/// `Slave_IO_Running = Yes`, or with a tab or blanks between the two.
+fn with_colons(lines: Vec<String>) -> Vec<String> {
+    /// Fewer may be anything.
+    const FEW: usize = 2;
+    if lines.iter().filter(|line| pair_of_replica(line).is_some()).count() < FEW {
+        return lines;
+    }
+    let colon = |line: String| match pair_of_replica(&line) {
+        Some((name, value)) => format!("{name}: {value}"),
+        None => line,
+    };
+    lines.into_iter().map(colon).collect()
+}
+
+fn pair_of_replica(line: &str) -> Option<(&str, &str)> {
+    let bare = line.trim().trim_matches('|').trim();
+    let end = bare.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))?;
+    let is_known = |name: &str| OF_REPLICA.iter().any(|known| name.eq_ignore_ascii_case(known));
+    let (name, rest) = bare.split_at(end);
+    if !is_known(name) || !rest.starts_with([' ', '\t', '|', '=']) {
+        return None;
+    }
+    let value = rest.trim_start_matches([' ', '\t']).trim_start_matches(['|', '=']).trim();
+    // What has further columns is the head of a table.
+    let is_head = value.contains(['|', '\t']) || value.split([' ', ',']).any(is_known);
+    (!is_head && !value.is_empty()).then_some((name, value))
+}
+
 /// Fields of fewer than this are prose, those of a process list of fewer than [`FEWEST_OF_LIST`]: its names are common words.
 const FEWEST: usize = 2;
 const FEWEST_OF_LIST: usize = 4;
@@ -152,6 +211,7 @@ const LONGEST_VALUE: usize = 2;
 /// Fields of a row that `\G` printed, of which the line with the row's number was not copied: `Slave_IO_Running: Yes`. They get one,
 /// and the foot that ends them; a list of status or variables is written with tabs instead.
 pub(crate) fn with_row_numbers(lines: Vec<String>) -> Vec<String> {
+    let lines = with_colons(lines);
     // A list that has the numbers has them for all its rows: what looks as a field between them is a statement's line.
     if lines.iter().any(|line| row_number(line).is_some()) || !lines.iter().any(|line| field(line).is_some())
     {
@@ -270,6 +330,41 @@ mod tests {
                 "What now?"
             ]
         );
+    }
+
+    #[test]
+    fn the_status_of_a_replica_in_two_columns_is_what_a_client_prints() {
+        for (begin, between, end) in [
+            ("| ", " | ", " |"),
+            ("", "\t", ""),
+            ("", "   ", ""),
+            ("", " = ", ""),
+            ("", " ", ""),
+            ("  ", ": ", ""),
+        ] {
+            let pairs = [
+                ("Slave_IO_Running", "Yes"),
+                ("Slave_SQL_Running", "No"),
+                ("Last_SQL_Errno", "1062"),
+                (
+                    "Last_SQL_Error",
+                    "Could not execute Write_rows event on table shop.stock; Duplicate entry '7'",
+                ),
+            ];
+            let text: String =
+                pairs.iter().map(|(name, value)| format!("{begin}{name}{between}{value}{end}\n")).collect();
+            let parts = crate::recognise("x", &text);
+            assert_eq!(parts[0].kind, crate::Kind::ReplicaStatus, "{text}: {parts:?}");
+            let window = crate::window(&parts);
+            let channels = window.latest(|sample| &sample.server.replication).expect("a channel");
+            assert_eq!(
+                (channels[0].applier_running.as_str(), channels[0].applier_errno),
+                ("No", Some(1062)),
+                "{text}"
+            );
+        }
+        let head = "Slave_IO_State\tMaster_Host\tMaster_User\nWaiting\tdb7\trepl\n";
+        assert_eq!(lines(head), head.lines().collect::<Vec<_>>());
     }
 
     #[test]
