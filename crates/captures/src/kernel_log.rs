@@ -138,6 +138,26 @@ pub(crate) fn is_kill_for_memory(line: &str) -> bool {
         || ["mysqld invoked oom-killer", "mariadbd invoked oom-killer"]
             .iter()
             .any(|begin| line.contains(begin))
+        || is_unit_killed(&line)
+        || is_container_killed(&line)
+}
+
+/// True for a name of a unit, a container or an image that is a server's.
+pub(crate) fn names_server(text: &str) -> bool {
+    ["mysql", "mariadb", "percona", "pxc"].iter().any(|name| text.contains(name))
+}
+
+/// systemd's lines about a unit of which the kernel killed a process (src/core/unit.c, service.c), in lower case:
+/// `mysql.service: A process of this unit has been killed by the OOM killer.`, `mariadb.service: Failed with result 'oom-kill'.`
+fn is_unit_killed(line: &str) -> bool {
+    let signs = ["killed by the oom killer", "failed with result 'oom-kill'"];
+    let unit = line.split_once(".service: ").map(|(before, _)| before.rsplit(' ').next().unwrap_or(before));
+    signs.iter().any(|sign| line.contains(sign)) && unit.is_some_and(names_server)
+}
+
+/// Kubernetes' reason for the end of a container, in lower case, in a line that names the container: `mysql-0  0/1  OOMKilled  3`.
+fn is_container_killed(line: &str) -> bool {
+    line.contains("oomkilled") && names_server(line)
 }
 
 /// True for a line of which something is said.
@@ -224,6 +244,24 @@ fn task(line: &str) -> Option<(&str, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_systemd_and_kubernetes_say_of_a_server_that_was_killed_is_a_kill() {
+        for line in [
+            "Mar 12 03:10:11 db1 systemd[1]: mysql.service: A process of this unit has been killed by the OOM killer.",
+            "Mar 12 03:10:11 db1 systemd[1]: mariadb.service: Failed with result 'oom-kill'.",
+            "mysql-0                 0/1     OOMKilled   3 (40s ago)   28m",
+        ] {
+            assert_eq!(finding(line).0, "memory-pressure", "{line}");
+        }
+        for line in [
+            "Mar 12 03:10:11 web1 systemd[1]: php-fpm.service: Failed with result 'oom-kill'.",
+            "Mar 12 03:10:11 db1 systemd[1]: mysql.service: Failed with result 'exit-code'.",
+            "web-0                   0/1     OOMKilled   3 (40s ago)   28m",
+        ] {
+            assert!(!is_kill_for_memory(line), "{line}");
+        }
+    }
 
     #[test]
     fn who_had_the_memory_is_read_from_the_last_table() {

@@ -2,6 +2,7 @@
 
 use crate::client_errors::is_of_client;
 use crate::kernel_log::{is_disk_trouble, is_hung, is_kill_for_memory};
+use crate::log_troubles::is_probe_failed;
 use crate::{clock, start_errors};
 
 /// What lines of a log have behind their time and thread.
@@ -79,6 +80,7 @@ pub(crate) fn is_of_log(line: &str) -> bool {
         || is_hung(line)
         || is_disk_trouble(line)
         || line.contains("Kernel panic - not syncing")
+        || is_probe_failed(line)
         || level == Some(0) && is_of_server(line)
         || level.is_some_and(|at| is_cut_time(&line[..at]))
         || is_of_client(line)
@@ -90,6 +92,8 @@ pub(crate) fn is_of_log(line: &str) -> bool {
         || line.contains("ready for connections.")
         || line.contains(" - mysqld got signal ")
         || line.contains(" - mariadbd got signal ")
+        || line.starts_with("mysqld got signal ")
+        || line.starts_with("mariadbd got signal ")
         || line.len() > 13
             && line.as_bytes()[..6].iter().all(u8::is_ascii_digit)
             && line.contains("  InnoDB: ")
@@ -184,12 +188,18 @@ mod tests {
             "[Warning] mysqld: Disk is full",
             "[Note] mariadbd: ready",
             ":01.123Z 0 [ERROR] [MY-010123] [Server] something",
+            "mysqld got signal 11;",
+            "  Normal   Killing    8m    kubelet   Container mysql failed liveness probe, will be restarted",
             "Warning: 5T00:24:04.043766Z 0 [Warning] [MY-014084] [InnoDB] Threads are unable",
         ] {
             assert!(is_of_log(line), "{line}");
         }
-        for line in ["[ERROR] of my own program", "a 0 [ERROR] something", "see [Note] InnoDB: in the manual"]
-        {
+        for line in [
+            "[ERROR] of my own program",
+            "Container web failed liveness probe, will be restarted",
+            "a 0 [ERROR] something",
+            "see [Note] InnoDB: in the manual",
+        ] {
             assert!(!is_of_log(line), "{line}");
         }
     }

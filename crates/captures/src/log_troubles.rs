@@ -3,7 +3,7 @@
 use spindoctor_model::TroubleKind;
 
 use crate::kernel_log::{
-    DISK_ERRORS, DISKS, HUNG_IN_KERNEL, HUNG_OF_SERVER, READ_ONLY, disk_entry, is_hung, is_hung_server,
+    self, DISK_ERRORS, DISKS, HUNG_IN_KERNEL, HUNG_OF_SERVER, READ_ONLY, disk_entry, is_hung, is_hung_server,
     is_kill_for_memory,
 };
 use crate::{client_errors, start_errors};
@@ -63,37 +63,38 @@ const OVER: [(&str, TroubleKind); 10] = [
     ("received self-leave", TroubleKind::NodeLost),
 ];
 
+/// What lines of the kernel, systemd and Kubernetes about a server that was killed mean.
+const KILLED: &str = "the kernel killed a server because no memory was left";
+
+/// Signs that are of any program: the line names a server, too.
+const OF_KILLS: [&str; 9] = [
+    "out of memory: killed process",
+    "out of memory: kill process",
+    "cgroup out of memory: kill",
+    "killed process ",
+    " invoked oom-killer",
+    "oom-kill:constraint=",
+    "killed by the oom killer",
+    "failed with result 'oom-kill'",
+    "oomkilled",
+];
+
 /// What lines about trouble hold, in lower case, what that means, and the trouble that causes rest on. The first that fits counts.
-const TROUBLES: [(&str, &str, Option<TroubleKind>); 78] = [
+const TROUBLES: [(&str, &str, Option<TroubleKind>); 82] = [
+    (OF_KILLS[0], KILLED, Some(TroubleKind::KilledForMemory)),
+    (OF_KILLS[1], KILLED, Some(TroubleKind::KilledForMemory)),
+    (OF_KILLS[2], KILLED, Some(TroubleKind::KilledForMemory)),
+    (OF_KILLS[3], KILLED, Some(TroubleKind::KilledForMemory)),
+    (OF_KILLS[4], "the kernel had no memory left for the server", Some(TroubleKind::KilledForMemory)),
+    (OF_KILLS[5], KILLED, Some(TroubleKind::KilledForMemory)),
+    (OF_KILLS[6], KILLED, Some(TroubleKind::KilledForMemory)),
+    (OF_KILLS[7], KILLED, Some(TroubleKind::KilledForMemory)),
+    (OF_KILLS[8], KILLED, Some(TroubleKind::KilledForMemory)),
     (
-        "out of memory: killed process",
-        "the kernel killed a server because no memory was left",
-        Some(TroubleKind::KilledForMemory),
-    ),
-    (
-        "out of memory: kill process",
-        "the kernel killed a server because no memory was left",
-        Some(TroubleKind::KilledForMemory),
-    ),
-    (
-        "cgroup out of memory: kill",
-        "the kernel killed a server because no memory was left",
-        Some(TroubleKind::KilledForMemory),
-    ),
-    (
-        "killed process ",
-        "the kernel killed a server because no memory was left",
-        Some(TroubleKind::KilledForMemory),
-    ),
-    (
-        " invoked oom-killer",
-        "the kernel had no memory left for the server",
-        Some(TroubleKind::KilledForMemory),
-    ),
-    (
-        "oom-kill:constraint=",
-        "the kernel killed a server because no memory was left",
-        Some(TroubleKind::KilledForMemory),
+        PROBE_FAILED,
+        "Kubernetes ended the server because its liveness probe failed: a busy server, or one that recovers, answers later than the probe \
+         waits",
+        None,
     ),
     (
         HUNG_OF_SERVER,
@@ -255,6 +256,16 @@ const TROUBLES: [(&str, &str, Option<TroubleKind>); 78] = [
     (RECEIVER_FAILED, "replication: the receiver could not reach its source", None),
 ];
 
+/// Kubernetes' event of a container that it ends because its probe failed (pkg/kubelet/kuberuntime): `Container mysql failed liveness
+/// probe, will be restarted`.
+const PROBE_FAILED: &str = " failed liveness probe, will be restarted";
+
+/// True for that event of a server's container.
+pub(crate) fn is_probe_failed(line: &str) -> bool {
+    let before = line.split_once(PROBE_FAILED).map(|(before, _)| before);
+    before.and_then(|before| before.rsplit(' ').next()).is_some_and(kernel_log::names_server)
+}
+
 /// The first line of a server that waits for room, with the file; every minute or ten it says that it still does.
 const DISK_IS_FULL: &str = "disk is full writing";
 const STILL_FULL: &str = "message reprinted in";
@@ -294,13 +305,8 @@ fn is_entry(sign: &str, line: &str, lower: &str) -> bool {
         HUNG_IN_KERNEL => is_hung(line),
         APPLIER_STOPPED => applier_stopped(lower),
         RECEIVER_FAILED => receiver_failed(lower),
-        sign if sign.contains("out of memory: kill")
-            || sign == "killed process "
-            || sign == "oom-kill:constraint="
-            || sign == " invoked oom-killer" =>
-        {
-            has_sign(lower, sign) && is_kill_for_memory(lower)
-        }
+        sign if OF_KILLS.contains(&sign) => has_sign(lower, sign) && is_kill_for_memory(lower),
+        PROBE_FAILED => is_probe_failed(line),
         // Not of a relay or binary log, of which a replica says that it may be corrupted.
         "is corrupted" => has_sign(lower, sign) && !lower.contains(" log is corrupted"),
         DISK_IS_FULL => has_sign(lower, DISK_IS_FULL) || still_waits(lower),
