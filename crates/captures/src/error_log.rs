@@ -317,6 +317,22 @@ mod tests {
     }
 
     #[test]
+    fn a_receiver_that_its_source_refuses_the_log_has_stopped() {
+        for line in [
+            "2024-12-19 11:52:06 8 [ERROR] Slave I/O: Got fatal error 1236 from master when reading data from binary log: 'Could not find \
+             first log file name in binary log index file', Error_code: 1236\n",
+            "2024-12-19T11:52:06.1Z 8 [ERROR] [MY-013114] [Repl] Replica I/O for channel '': Got fatal error 1236 from source when reading \
+             data from binary log: 'x', Error_code: MY-013114\n",
+        ] {
+            assert_eq!(
+                read(line).says,
+                ["replication stopped: the receiver met an error, last at 2024-12-19 11:52:06"],
+                "{line}"
+            );
+        }
+    }
+
+    #[test]
     fn errors_that_are_not_known_are_counted_and_the_last_is_said_without_texts() {
         let log = read(
             "2024-12-19 11:52:04 7 [ERROR] Something of 'one'\n2024-12-19 11:52:05 7 [Note] Something else\n\

@@ -18,6 +18,10 @@ const APPLIER_STOPPED: &str = "the applier stopped";
 /// Stands for what a replica's receiver says when it has no connection to its source.
 const RECEIVER_FAILED: &str = "the receiver failed";
 
+/// Stands for what a replica's receiver says when it stops: `Slave I/O: Got fatal error 1236 from master when reading data from binary
+/// log: ..., Error_code: 1236`.
+const RECEIVER_STOPPED: &str = "the receiver stopped";
+
 /// What lines about damaged pages mean.
 pub(crate) const DAMAGED: &str = "a page of a data file is damaged";
 
@@ -80,7 +84,7 @@ const OF_KILLS: [&str; 9] = [
 ];
 
 /// What lines about trouble hold, in lower case, what that means, and the trouble that causes rest on. The first that fits counts.
-const TROUBLES: [(&str, &str, Option<TroubleKind>); 82] = [
+const TROUBLES: [(&str, &str, Option<TroubleKind>); 87] = [
     (OF_KILLS[0], KILLED, Some(TroubleKind::KilledForMemory)),
     (OF_KILLS[1], KILLED, Some(TroubleKind::KilledForMemory)),
     (OF_KILLS[2], KILLED, Some(TroubleKind::KilledForMemory)),
@@ -200,6 +204,10 @@ const TROUBLES: [(&str, &str, Option<TroubleKind>); 82] = [
     // MariaDB 10.6
     ("page read from tablespace is corrupted", DAMAGED, Some(TroubleKind::PageDamaged)),
     ("is corrupted", DAMAGED, Some(TroubleKind::PageDamaged)),
+    ("header page consists of zero bytes", DAMAGED, Some(TroubleKind::PageDamaged)),
+    ("corrupted page [page id", DAMAGED, Some(TroubleKind::PageDamaged)),
+    ("because data files are corrupt", DAMAGED, Some(TroubleKind::PageDamaged)),
+    ("error data structure corruption", DAMAGED, Some(TroubleKind::PageDamaged)),
     ("transaction deadlock", DEADLOCKS, Some(TroubleKind::Deadlock)),
     ("transactions deadlock", DEADLOCKS, Some(TroubleKind::Deadlock)),
     (
@@ -254,6 +262,7 @@ const TROUBLES: [(&str, &str, Option<TroubleKind>); 82] = [
     ("aborted connection ", "connections were lost: clients that died, or were silent for too long", None),
     (APPLIER_STOPPED, "replication stopped: the applier met an error", None),
     (RECEIVER_FAILED, "replication: the receiver could not reach its source", None),
+    (RECEIVER_STOPPED, "replication stopped: the receiver met an error", None),
 ];
 
 /// Kubernetes' event of a container that it ends because its probe failed (pkg/kubelet/kuberuntime): `Container mysql failed liveness
@@ -305,6 +314,11 @@ fn is_entry(sign: &str, line: &str, lower: &str) -> bool {
         HUNG_IN_KERNEL => is_hung(line),
         APPLIER_STOPPED => applier_stopped(lower),
         RECEIVER_FAILED => receiver_failed(lower),
+        RECEIVER_STOPPED => {
+            is_of_receiver(lower)
+                && (lower.contains("got fatal error 1236")
+                    || lower.contains("[error]") && lower.contains("error_code:"))
+        }
         sign if OF_KILLS.contains(&sign) => has_sign(lower, sign) && is_kill_for_memory(lower),
         PROBE_FAILED => is_probe_failed(line),
         // Not of a relay or binary log, of which a replica says that it may be corrupted.
@@ -346,8 +360,12 @@ fn applier_stopped(line: &str) -> bool {
 /// What a receiver prints when it cannot connect: `Slave I/O: error connecting to master 'a@b:3306'`, `Replica I/O for channel '':
 /// error reconnecting to source`.
 fn receiver_failed(line: &str) -> bool {
-    let is_of_receiver = ["slave i/o", "replica i/o"].iter().any(|name| line.contains(name));
-    is_of_receiver && ["error connecting to", "error reconnecting to"].iter().any(|sign| line.contains(sign))
+    is_of_receiver(line)
+        && ["error connecting to", "error reconnecting to"].iter().any(|sign| line.contains(sign))
+}
+
+fn is_of_receiver(line: &str) -> bool {
+    ["slave i/o", "replica i/o"].iter().any(|name| line.contains(name))
 }
 
 /// `loop took 18342ms`, `Page cleaner took 48210ms to flush`, `Long wait (241 seconds) for dict_sys.latch`

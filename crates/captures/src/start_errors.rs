@@ -319,6 +319,18 @@ mod tests {
         );
         let all = findings(&damaged);
         assert_eq!(all[0].headline, "The server does not start: a page of its data files is damaged");
+        for line in [
+            "InnoDB: Header page consists of zero bytes in datafile: ./ibdata1, Space ID:0, Flags: 0.",
+            "InnoDB: Corrupted page [page id: space=0, page number=0] of datafile './ibdata1' could not be found in the doublewrite buffer.",
+            "InnoDB: Cannot create redo log files because data files are corrupt or the database was not shut down cleanly",
+            "InnoDB: Plugin initialization aborted with error Data structure corruption",
+        ] {
+            let all = findings(&format!("2024-03-04 10:11:12 0 [ERROR] {line}\n{ended}"));
+            assert_eq!(
+                all[0].headline, "The server does not start: a page of its data files is damaged",
+                "{line}: {all:#?}"
+            );
+        }
     }
 
     #[test]
