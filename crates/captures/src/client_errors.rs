@@ -134,6 +134,9 @@ pub(crate) fn meanings() -> impl Iterator<Item = (&'static str, Option<TroubleKi
 /// Which error a line is, as a client or a driver prints it: `ERROR 1040 (HY000): Too many connections`, `(1040, 'Too many connections')`,
 /// `SQLSTATE[08004] [1040] Too many connections`, `java.sql.SQLException: Lock wait timeout exceeded; try restarting transaction`.
 pub(crate) fn entry(line: &str) -> Option<usize> {
+    /// Bytes of a line that are looked at: an error stands at the beginning, or behind what a program writes of itself.
+    const LOOKED_AT: usize = 4_000;
+    let line = &line[..line.floor_char_boundary(LOOKED_AT)];
     // A comment says what its writer wants to be spared of. A replica's applier says of itself that it tries again.
     if line.trim_start().starts_with(['#', ';']) || line.contains("Error_code: ") {
         return None;
@@ -338,6 +341,24 @@ mod tests {
             assert_eq!(kinds(line), [], "{line}");
             assert_eq!(read(line).says, [meaning], "{line}");
         }
+    }
+
+    #[test]
+    fn functions_below_an_error_are_of_it_however_many_they_are() {
+        let text = format!(
+            "java.sql.SQLException: Lock wait timeout exceeded; try restarting transaction\n{}\nIt is so each night.\nWhat is it?\n",
+            "\tat a.b.C.d(C.java:7)\n".repeat(500)
+        );
+        let parts = crate::recognise("x", &text);
+        assert_eq!((parts[0].kind, parts[0].lines), (crate::Kind::ErrorLog, 501), "{:?}", parts[0].says);
+    }
+
+    #[test]
+    fn of_a_line_that_never_ends_the_beginning_counts() {
+        let line = |before: usize| {
+            format!("{}Lock wait timeout exceeded; try restarting transaction", "Disk full (".repeat(before))
+        };
+        assert!(is_of_client(&line(10)) && !is_of_client(&line(4_000)));
     }
 
     #[test]

@@ -9,6 +9,8 @@
 //!
 //! The exporter gives counters of one family one name, with what they differ in as a label (collector/global_status.go).
 
+use std::collections::HashSet;
+
 use crate::rows::STARS;
 
 /// Beginnings of the names.
@@ -116,11 +118,17 @@ fn status_name(metric: &Metric<'_>) -> Option<String> {
     Some(renamed.unwrap_or(name).to_owned())
 }
 
+/// Names of one list that are kept: a server's status and variables have some 600 each.
+const MOST_NAMES: usize = 20_000;
+/// Channels of a replica that are kept.
+const MOST_CHANNELS: usize = 256;
+
 /// A list that is being made.
 #[derive(Debug, Default)]
 struct List {
     names: Vec<String>,
     values: Vec<String>,
+    known: HashSet<String>,
 }
 
 impl List {
@@ -129,7 +137,12 @@ impl List {
         if self.names.first() == Some(&name) {
             done.push(std::mem::take(self));
         }
-        if !self.names.contains(&name) {
+        self.keep(name, value);
+    }
+
+    /// Keeps a value of a name that is new.
+    fn keep(&mut self, name: String, value: String) {
+        if self.names.len() < MOST_NAMES && self.known.insert(name.clone()) {
             self.names.push(name);
             self.values.push(value);
         }
@@ -164,21 +177,20 @@ fn replica_value(name: &str, metric: &Metric<'_>) -> String {
 fn add_of_replica<'l>(name: &str, metric: &Metric<'l>, channels: &mut Vec<(&'l str, List)>) {
     let channel =
         metric.label("channel_name").or_else(|| metric.label("connection_name")).unwrap_or_default();
-    let at = channels.iter().position(|(other, _)| *other == channel).unwrap_or_else(|| {
+    let known = channels.iter().position(|(other, _)| *other == channel);
+    if known.is_none() && channels.len() >= MOST_CHANNELS {
+        return;
+    }
+    let at = known.unwrap_or_else(|| {
         let mut list = List::default();
         let given = [("Channel_Name", Some(channel)), ("Master_Host", metric.label("master_host"))];
         for (name, value) in given.into_iter().filter_map(|(name, value)| Some((name, value?))) {
-            list.names.push(name.to_owned());
-            list.values.push(value.to_owned());
+            list.keep(name.to_owned(), value.to_owned());
         }
         channels.push((channel, list));
         channels.len() - 1
     });
-    let list = &mut channels[at].1;
-    if !list.names.iter().any(|other| other == name) {
-        list.names.push(name.to_owned());
-        list.values.push(replica_value(name, metric));
-    }
+    channels[at].1.keep(name.to_owned(), replica_value(name, metric));
 }
 
 /// The lines of a text, with the metrics of the first server in it as its lists, where the first of them stood. A text that is none of an
@@ -261,6 +273,16 @@ mod tests {
 
     fn lists(text: &str) -> Vec<String> {
         as_lists(text.lines().map(str::to_owned).collect())
+    }
+
+    #[test]
+    fn a_list_has_no_more_names_than_any_server() {
+        let text: String = (0..MOST_NAMES + 9).map(|at| format!("mysql_global_status_x{at} 1\n")).collect();
+        assert_eq!(lists(&text).iter().filter(|line| line.starts_with('x')).count(), MOST_NAMES);
+        let channels: String = (0..MOST_CHANNELS + 9)
+            .map(|at| format!("mysql_slave_status_last_errno{{channel_name=\"c{at}\"}} 0\n"))
+            .collect();
+        assert_eq!(lists(&channels).iter().filter(|line| line.starts_with(STARS)).count(), MOST_CHANNELS);
     }
 
     #[test]

@@ -78,6 +78,7 @@ mod sysstat;
 mod system;
 mod table_kind;
 mod tables;
+mod terminal;
 mod text;
 mod thread_pool;
 mod threads;

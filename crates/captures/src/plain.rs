@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use crate::{
     boxes, collectors, exporter, heads, intervals, kernel_log, log_lines, markup, one_line, printed, python,
-    reshaped, slow_marks, summary, tuner, xml,
+    reshaped, slow_marks, summary, terminal, tuner, xml,
 };
 
 /// Beginnings of lines, as servers and their tools write them, that stand nowhere within a line of an error log.
@@ -36,7 +36,7 @@ const LOOKED_AT: usize = 2_000;
 
 /// The text as it was before it was pasted.
 pub(crate) fn undamaged(text: &str) -> String {
-    let text = reshaped::without_colours(text);
+    let text = terminal::plain(text);
     let text = boxes::in_ascii(&text);
     let text = unquoted(&text);
     let text = without_diff(&text);

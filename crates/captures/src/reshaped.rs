@@ -1,29 +1,8 @@
 //! What some tools print in forms of their own, as what it stands for: gdb's list of threads as backtraces, mytop's page as a process
 //! list; and frames that a terminal wrapped at its width, as they were.
 
-use std::borrow::Cow;
-
 use crate::heads::{COMMANDS, STATEMENTS, is_number};
 use crate::{blanks, headless, innotop, labelled, quoted_lines, spaced, uniq, wrapped_rows};
-
-/// A terminal's text without what steers the terminal (ECMA-48, section 5.4): colours, cursor movements.
-pub(crate) fn without_colours(text: &str) -> Cow<'_, str> {
-    const BEGINS: &str = "\x1b[";
-    /// Parameters of one sequence are shorter.
-    const LONGEST: usize = 32;
-    if !text.contains(BEGINS) {
-        return Cow::Borrowed(text);
-    }
-    let mut plain = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once(BEGINS) {
-        plain.push_str(before);
-        let end = after.bytes().take(LONGEST).position(|byte| (0x40..=0x7e).contains(&byte));
-        rest = end.map_or(after, |end| &after[end + 1..]);
-    }
-    plain.push_str(rest);
-    Cow::Owned(plain)
-}
 
 /// The lines of a text, where some stand for others.
 pub(crate) fn reshaped(lines: Vec<String>) -> Vec<String> {
@@ -44,12 +23,14 @@ struct Wrapped {
 impl Wrapped {
     /// Frames that are wider than this were never printed whole.
     const MOST_PIECES: usize = 64;
+    /// No terminal has more columns. By judgement.
+    const WIDEST: usize = 2_000;
 
     /// Of a border that goes on in the lines below it.
     fn from_border(lines: &[String]) -> Option<Self> {
         let first = lines.first()?;
         let is_rule = |line: &str| !line.is_empty() && line.bytes().all(|byte| byte == b'-' || byte == b'+');
-        if !first.starts_with("+-") || !is_rule(first) {
+        if !first.starts_with("+-") || first.len() > Self::WIDEST || !is_rule(first) {
             return None;
         }
         // A border that is whole ends with its corner, and the one below begins with one.
@@ -228,12 +209,6 @@ mod tests {
     }
 
     #[test]
-    fn colours_of_a_terminal_are_no_part_of_a_cell() {
-        let coloured = "| Id | State |\n| 7 | \x1b[1;31mupdating\x1b[0m |\n\x1b[K\x1b[9";
-        assert_eq!(without_colours(coloured), "| Id | State |\n| 7 | updating |\n9");
-    }
-
-    #[test]
     fn frames_that_a_terminal_wrapped_are_whole_again() {
         let table = "+------+------------------------------+----------+\n\
                      | Id   | State                        | Info     |\n\
@@ -257,6 +232,14 @@ mod tests {
             );
         }
         assert_eq!(lines(table), table.lines().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_frame_is_no_wider_than_a_terminal() {
+        // Each line would become one of the frame's width.
+        let border = format!("+{}\n--+\n", "-".repeat(Wrapped::WIDEST));
+        let text = format!("{border}{}", "|\n|\n".repeat(40));
+        assert_eq!(lines(&text), text.lines().collect::<Vec<_>>());
     }
 
     #[test]

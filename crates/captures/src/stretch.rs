@@ -48,9 +48,11 @@ pub(crate) fn stretches(text: &str) -> Vec<Stretch> {
     let mut now = Look::Other;
     let mut is_open = false;
     let mut form = None;
+    let mut is_below_client = false;
     for at in 0..lines.len() {
         let before = now;
-        now = next_look(now, &plain, at, is_open, form);
+        now = next_look(now, &plain, at, Above { is_open, form, is_below_client });
+        is_below_client = ends_with_client(plain[at], is_below_client);
         if now == Look::Table {
             form = table_form(plain[at]).or(form);
         }
@@ -95,8 +97,20 @@ fn is_end_of_status(line: &str) -> bool {
     line.starts_with("END OF INNODB MONITOR OUTPUT")
 }
 
+/// What is known of the lines above one.
+#[derive(Debug, Clone, Copy)]
+struct Above {
+    /// A row of a frame goes on.
+    is_open: bool,
+    /// How their table is written.
+    form: Option<char>,
+    /// They end with a client's error, with the functions below it or without.
+    is_below_client: bool,
+}
+
 /// What the line at a place belongs to, where those above it belong to `now`.
-fn next_look(now: Look, lines: &[&str], at: usize, is_open: bool, form: Option<char>) -> Look {
+fn next_look(now: Look, lines: &[&str], at: usize, above: Above) -> Look {
+    let Above { is_open, form, is_below_client } = above;
     let line = lines[at];
     let begins_table = || {
         row_number(line).is_some()
@@ -145,7 +159,7 @@ fn next_look(now: Look, lines: &[&str], at: usize, is_open: bool, form: Option<c
             () if named::is_group(line) => Look::Options,
             () if is_thread_of_gdb(line) => Look::Other,
             // A client's error is a line by itself, with the functions below it that its program prints.
-            () if ends_with_client(&lines[..at]) && !client_errors::is_of_trace(line) => {
+            () if is_below_client && !client_errors::is_of_trace(line) => {
                 beginning(lines, at).unwrap_or(Look::Other)
             }
             () => now,
@@ -172,13 +186,9 @@ fn next_look(now: Look, lines: &[&str], at: usize, is_open: bool, form: Option<c
     }
 }
 
-/// True where lines end with a client's error, with the functions below it or without.
-fn ends_with_client(lines: &[&str]) -> bool {
-    /// Functions below an error that are looked at. By judgement: those of a framework are some hundred.
-    const DEEPEST: usize = 400;
-    let is_end = |line: &&&str| !client_errors::is_of_trace(line) || client_errors::is_of_client(line);
-    let end = lines.iter().rev().take(DEEPEST).find(is_end);
-    end.is_some_and(|line| client_errors::is_of_client(line))
+/// True where lines that end with this one end with a client's error and the functions below it; `is_above` where those above it did.
+fn ends_with_client(line: &str, is_above: bool) -> bool {
+    client_errors::is_of_client(line) || is_above && client_errors::is_of_trace(line)
 }
 
 /// What begins at a place, whatever stands above it.
