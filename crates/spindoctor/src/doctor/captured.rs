@@ -1,11 +1,12 @@
 //! `doctor --from`: files that somebody captured, to a window, and how a report says what they were.
 
 use std::fs::{self, File};
-use std::io::{Read as _, Seek as _, SeekFrom};
+use std::io::{Read, Seek as _, SeekFrom};
 use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
+use flate2::read::MultiGzDecoder;
 use rustix::fs::OFlags;
 use spindoctor_captures::{
     Kind, LONGEST_BYTES, NOT_GIVEN, Part, Text, collections, recognise, say_hints, window,
@@ -15,6 +16,7 @@ use spindoctor_model::{Diagnosis, Window};
 use spindoctor_page::number;
 use spindoctor_page::safe::safe;
 use spindoctor_page::text::{PLAIN, Page, QUIET, STRONG};
+use tar::{Archive, EntryType};
 
 use crate::common::stalls::day_and_time;
 use crate::common::words::from_what_was_given;
@@ -30,6 +32,10 @@ const MOST_ENTRIES: usize = 20_000;
 const DEEPEST: usize = 6;
 /// Bytes read in all: the working memory is some times as much.
 const MOST_BYTES: u64 = 256 << 20;
+/// Bytes of an archive that are unpacked, those of files that are left out among them.
+const MOST_UNPACKED: u64 = 512 << 20;
+/// Bytes of a header in an archive (POSIX, pax).
+const BLOCK: usize = 512;
 /// Documents that a report lists.
 const LISTED: usize = 24;
 
@@ -269,6 +275,43 @@ impl Reader {
     }
 
     fn content(&mut self, name: &str, bytes: &[u8], note: Option<String>) -> anyhow::Result<()> {
+        match archive(bytes) {
+            Some(content) => self.archived(name, content),
+            None => self.text(name, bytes, note),
+        }
+    }
+
+    /// The files of an archive: what pt-stalk collected is often sent as one. An archive in an archive stays packed.
+    fn archived(&mut self, name: &str, content: impl Read) -> anyhow::Result<()> {
+        let mut archive = Archive::new(content.take(MOST_UNPACKED));
+        for entry in archive.entries().with_context(|| format!("could not read {name}"))? {
+            self.entries += 1;
+            if self.entries > MOST_ENTRIES || self.files >= MOST_FILES || self.bytes >= MOST_BYTES {
+                self.note(format!("only the first {} of the files in {name} were read", self.files));
+                break;
+            }
+            let mut bytes = Vec::new();
+            let read = entry.and_then(|mut entry| {
+                let path = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
+                let is_file = entry.header().entry_type() == EntryType::Regular;
+                if is_file {
+                    entry.by_ref().take(LONGEST_BYTES as u64).read_to_end(&mut bytes)?;
+                }
+                Ok(is_file.then_some(path))
+            });
+            match read {
+                Ok(Some(path)) => self.text(&path, &bytes, None)?,
+                Ok(None) => {}
+                Err(_) => {
+                    self.note(format!("{name} is cut or damaged: what could be unpacked was read"));
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn text(&mut self, name: &str, bytes: &[u8], note: Option<String>) -> anyhow::Result<()> {
         self.files += 1;
         self.bytes += bytes.len() as u64;
         let text = Text::from_bytes(bytes);
@@ -281,8 +324,10 @@ impl Reader {
             return Ok(());
         }
         let mut parts = recognise(name, &text.text);
-        if let Some(first) = parts.first_mut() {
-            first.says.extend(note.into_iter().chain(text.note));
+        match (parts.first_mut(), text.note) {
+            (Some(first), said) => first.says.extend(note.into_iter().chain(said)),
+            (None, Some(said)) => self.note(format!("{name}: {said}")),
+            (None, None) => {}
         }
         self.parts.extend(parts);
         Ok(())
@@ -293,6 +338,20 @@ impl Reader {
             self.notes.push(note);
         }
     }
+}
+
+/// The content of an archive, within gzip or not; None for bytes that are none.
+fn archive(bytes: &[u8]) -> Option<Box<dyn Read + '_>> {
+    const GZIP: [u8; 2] = [0x1f, 0x8b];
+    let unpacked = || -> Box<dyn Read + '_> {
+        match bytes.starts_with(&GZIP) {
+            true => Box::new(MultiGzDecoder::new(bytes)),
+            false => Box::new(bytes),
+        }
+    };
+    let mut block = [0; BLOCK];
+    unpacked().read_exact(&mut block).ok()?;
+    (&block[257..262] == b"ustar").then(unpacked)
 }
 
 /// The head of a report: what was given, a line for each document.

@@ -107,6 +107,44 @@ fn what_is_longer_than_any_capture_is_read_in_part() {
     assert!(text.contains("only its first 64 MiB were read"), "{text}");
 }
 
+/// An archive of these files, within gzip.
+fn archive(files: &[(&str, &str)]) -> Vec<u8> {
+    let packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    let mut archive = tar::Builder::new(packed);
+    for (name, text) in files {
+        let mut header = tar::Header::new_ustar();
+        header.set_size(text.len() as u64);
+        header.set_mode(0o600);
+        archive.append_data(&mut header, name, text.as_bytes()).unwrap();
+    }
+    archive.into_inner().unwrap().finish().unwrap()
+}
+
+/// A folder of pt-stalk is sent as one file.
+#[test]
+fn an_archive_is_read_as_the_folder_that_is_in_it() {
+    const LIST: &str = "Id\tUser\tHost\tdb\tCommand\tTime\tState\tInfo\n\
+                        7\tapp\th:1\tshop\tQuery\t90\tWaiting for table metadata lock\tALTER TABLE a ADD b INT\n\
+                        8\tapp\th:1\tshop\tQuery\t80\tWaiting for table metadata lock\tSELECT b FROM a\n";
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("stalk.tgz");
+    let whole = archive(&[
+        ("stalk/2024_05_02_08_01_40-processlist", LIST),
+        ("stalk/2024_05_02_08_01_40-hostname", "db7\n"),
+        ("stalk/2024_05_02_08_01_40-packed", "PK\u{3}\u{4}"),
+    ]);
+    fs::write(&file, &whole).unwrap();
+    let (text, code) = printed(&format!("doctor --from {}", file.display()));
+    assert_eq!(code, 1, "{text}");
+    assert!(text.contains("stalk/2024_05_02_08_01_40-processlist: process list"), "{text}");
+    assert!(text.contains("metadata-lock-pileup"), "{text}");
+    assert!(text.contains("it is a zip archive"), "{text}");
+    // Cut within its first file.
+    fs::write(&file, &whole[..whole.len() / 3]).unwrap();
+    let (message, code) = complained(&format!("doctor --from {}", file.display()));
+    assert_eq!((code, message.lines().count()), (2, 1), "{message}");
+}
+
 /// Captures of two servers in one folder: the full one is named, and no number of the other stands beside its.
 #[test]
 fn two_servers_in_a_folder_are_not_mixed() {
