@@ -9,10 +9,18 @@ use crate::rows::{MOST_COLUMNS, MOST_ROWS};
 /// Values of a text in JSON that are read.
 const MOST_VALUES: usize = 50_000;
 
+/// Values and names of a text in JSON, by the marks between them: each takes some hundred bytes of memory where it is an object by itself.
+const MOST_MARKS: usize = 2_000_000;
+
+/// True for a text that has no more values than are read.
+pub(crate) fn has_few_values(text: &str) -> bool {
+    text.bytes().filter(|byte| b",[{".contains(byte)).count() <= MOST_MARKS
+}
+
 /// The result sets of a text in JSON: lists of objects, objects that have one (MySQL Shell), or an object for each row.
 pub(crate) fn json(text: &str) -> Option<Vec<Rows>> {
     let text = text.trim();
-    if !text.starts_with('[') && !text.starts_with('{') {
+    if !text.starts_with(['[', '{']) || !has_few_values(text) {
         return None;
     }
     let values = serde_json::Deserializer::from_str(text).into_iter::<serde_json::Value>();
@@ -100,5 +108,13 @@ mod tests {
         }
         assert!(json(r#"{"a": ["b"]}"#).is_none_or(|sets| sets[0].first().unwrap().text("id").is_none()));
         assert!(json("[1, 2]").is_none());
+    }
+
+    #[test]
+    fn a_text_of_nothing_but_values_is_not_taken_apart() {
+        let row = r#"{"id": 7, "command": "Query"}"#;
+        let list = |empty: usize| format!("[{row}{}]", ",{}".repeat(empty));
+        assert_eq!(json(&list(10)).map(|sets| sets[0].len()), Some(11));
+        assert!(json(&list(MOST_MARKS)).is_none());
     }
 }

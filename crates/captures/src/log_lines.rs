@@ -3,7 +3,7 @@
 use crate::client_errors::is_of_client;
 use crate::kernel_log::{is_disk_trouble, is_hung, is_kill_for_memory};
 use crate::log_troubles::is_probe_failed;
-use crate::{clock, start_errors};
+use crate::{clock, json, start_errors};
 
 /// What lines of a log have behind their time and thread.
 const LEVELS: [&str; 6] = ["[Note]", "[Warning]", "[ERROR]", "[System]", "[Error]", "[Information]"];
@@ -137,7 +137,7 @@ fn is_without_thread(line: &str) -> bool {
 
 /// A line of MySQL 8's log in JSON as its other form has it; None for a line that is none.
 fn plain(line: &str) -> Option<String> {
-    let line = line.trim().strip_prefix('{').map(|_| line.trim())?;
+    let line = Some(line.trim()).filter(|line| line.starts_with('{') && json::has_few_values(line))?;
     let value: serde_json::Value = serde_json::from_str(line).ok()?;
     let text = |name: &str| value.get(name).and_then(serde_json::Value::as_str).unwrap_or_default();
     let number = |name: &str| value.get(name).and_then(serde_json::Value::as_u64).unwrap_or_default();

@@ -13,7 +13,7 @@
 use serde_json::Value;
 
 use crate::log_lines::is_of_log;
-use crate::{clock, slow_log, status};
+use crate::{clock, json, slow_log, status};
 
 /// Names of the text in such an object. That which is looked for first stands first.
 const NAMES: [&str; 9] =
@@ -22,8 +22,6 @@ const NAMES: [&str; 9] =
 const DEEPEST: usize = 5;
 /// Lines above the first object: a prompt, what a tool says of itself.
 const ABOVE: usize = 20;
-/// Bytes of a text that is one value: what was read of it is some times as much.
-const LONGEST: usize = 16 << 20;
 
 /// The log that such a text holds; None for other texts.
 pub(crate) fn as_text(text: &str) -> Option<String> {
@@ -59,10 +57,9 @@ fn by_line(text: &str) -> Option<Vec<String>> {
     let mut plain = Vec::new();
     let mut read = 0_usize;
     for line in text.lines().filter(|line| !line.trim().is_empty()) {
-        let value = match line.trim_start().starts_with('{') && !is_own_json(line) {
-            true => serde_json::from_str::<Value>(line).ok(),
-            false => None,
-        };
+        let is_object =
+            line.trim_start().starts_with('{') && !is_own_json(line) && json::has_few_values(line);
+        let value = is_object.then(|| serde_json::from_str::<Value>(line).ok()).flatten();
         let before = texts.len();
         if let Some(value) = value {
             collect(&value, DEEPEST, &mut texts);
@@ -82,7 +79,7 @@ fn by_line(text: &str) -> Option<Vec<String>> {
 
 /// The texts of a list of objects, or of objects without anything between them.
 fn by_value(text: &str) -> Option<Vec<String>> {
-    if text.len() > LONGEST {
+    if !json::has_few_values(text) {
         return None;
     }
     let mut texts = Vec::new();

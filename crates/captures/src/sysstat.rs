@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use spindoctor_model::TroubleKind;
 
+use crate::json;
 use crate::system::{IDLE_PERCENT, STEAL_PERCENT, SystemText, mean, number, tables};
 
 /// Time in which CPUs wait for a disk and have nothing else to do, percent, from which on that is worth a sentence. By judgement.
@@ -116,6 +117,9 @@ fn cpus(line: &str) -> Option<f64> {
 pub(crate) fn from_json(text: &str) -> Option<String> {
     let trimmed = text.trim_start();
     if !trimmed.starts_with('{') || !trimmed[..trimmed.floor_char_boundary(200)].contains("\"sysstat\"") {
+        return None;
+    }
+    if !json::has_few_values(trimmed) {
         return None;
     }
     let value: serde_json::Value = serde_json::from_str(trimmed).ok()?;

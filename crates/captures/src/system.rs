@@ -30,6 +30,8 @@ const BLOCKED: f64 = 4.0;
 const THROTTLED_RATIO: f64 = 0.1;
 /// Sentences of one tool.
 const MOST: usize = 5;
+/// Rows of one text that are read: a day of vmstat has 86,400.
+const MOST_ROWS: usize = 100_000;
 
 /// What a stretch of such texts says.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -75,6 +77,7 @@ pub(crate) fn read(text: &str) -> SystemText {
 pub(crate) fn tables(text: &str, is_head: impl Fn(&[&str]) -> bool) -> Vec<Vec<BTreeMap<&str, &str>>> {
     let mut reports: Vec<Vec<BTreeMap<&str, &str>>> = Vec::new();
     let mut head: Vec<&str> = Vec::new();
+    let mut left = MOST_ROWS;
     for line in text.lines() {
         let words: Vec<&str> = line.split_whitespace().collect();
         if is_head(&words) {
@@ -85,8 +88,10 @@ pub(crate) fn tables(text: &str, is_head: impl Fn(&[&str]) -> bool) -> Vec<Vec<B
             head.clear();
         } else if !head.is_empty()
             && words.len() >= head.len()
+            && left > 0
             && let Some(rows) = reports.last_mut()
         {
+            left -= 1;
             rows.push(head.iter().copied().zip(words).collect());
         }
     }
@@ -306,6 +311,13 @@ mod tests {
 
     fn kinds(text: &str) -> Vec<TroubleKind> {
         read(text).troubles.iter().map(|trouble| trouble.kind).collect()
+    }
+
+    #[test]
+    fn of_a_table_without_end_the_first_rows_are_read() {
+        let text = format!("r b swpd\n{}", "1 2 3\n".repeat(MOST_ROWS + 9));
+        let reports = tables(&text, |words| words.starts_with(&["r", "b", "swpd"]));
+        assert_eq!(reports.iter().map(Vec::len).sum::<usize>(), MOST_ROWS);
     }
 
     const VMSTAT: &str = "\
