@@ -14,8 +14,9 @@ use crate::{
     status, sysstat, system, tuner,
 };
 
-/// Documents of one text that are kept.
+/// Documents of one text that are kept, and how many are read before those that are too many go.
 const MOST_PARTS: usize = 1_000;
+const MOST_READ: usize = 20_000;
 /// Characters of what was not recognised that are shown.
 const SHOWN: usize = 60;
 /// Lines beside a document that are no document: a prompt, an answer's foot, what a person wrote around it.
@@ -57,7 +58,13 @@ fn documents(name: &str, text: &str) -> Vec<Part> {
     let stretches = stretches(&text);
     let is_all_other = stretches.iter().all(|stretch| stretch.look == Look::Other);
     for (at, stretch) in stretches.iter().enumerate() {
+        if parts.len() >= MOST_READ {
+            break;
+        }
         parts.extend(read(name, stretch, stretches.get(at + 1), is_all_other));
+        if parts.len() >= 2 * MOST_PARTS {
+            without_oldest_statuses(&mut parts);
+        }
     }
     let of_parts = version.or_else(|| parts.iter().find_map(|part| part.version));
     for part in parts.iter_mut().filter(|part| part.kind == Kind::OptionFile) {
@@ -67,6 +74,7 @@ fn documents(name: &str, text: &str) -> Vec<Part> {
     }
     let known = parts.iter().any(|part| part.kind != Kind::Unknown);
     parts.retain(|part| part.kind != Kind::Unknown || !known || part.lines > ASIDE);
+    without_oldest_statuses(&mut parts);
     parts.truncate(MOST_PARTS);
     cut_status::with_waits_of_log(&mut parts);
     intervals::settle(&mut parts, &text);
@@ -74,6 +82,16 @@ fn documents(name: &str, text: &str) -> Vec<Part> {
         part.version = part.version.or(version);
     }
     parts
+}
+
+/// Of too many documents the oldest statuses go: a log of days has one for each 15 seconds (`innodb_status_output`), and its end counts.
+fn without_oldest_statuses(parts: &mut Vec<Part>) {
+    let mut too_many = parts.len().saturating_sub(MOST_PARTS);
+    parts.retain(|part| {
+        let goes = too_many > 0 && part.kind == Kind::InnodbStatus;
+        too_many -= usize::from(goes);
+        !goes
+    });
 }
 
 /// What MySQL Shell says of a cluster, and the documents that stand beside it.
@@ -362,6 +380,26 @@ mod tests {
         assert_eq!((locks[0].owner_connection_id, locks[0].granted), (Some(7), true));
         assert_eq!((locks[1].name.as_str(), locks[1].owner_connection_id), ("stock", Some(8)));
         assert_eq!((threads[0].command.as_str(), threads[1].time_s), ("Sleep", 40.0));
+    }
+
+    #[test]
+    fn of_a_log_with_statuses_of_days_the_last_ones_are_kept() {
+        let status = |at: usize| {
+            format!(
+                "=====\n2024-05-02 {:02}:{:02}:{:02} 0x7f INNODB MONITOR OUTPUT\n=====\n------------\nTRANSACTIONS\n------------\n\
+                 Trx id counter 5\nHistory list length {at}\nEND OF INNODB MONITOR OUTPUT\n=====\n",
+                at / 3_600,
+                at / 60 % 60,
+                at % 60
+            )
+        };
+        let log = "2024-05-02T00:00:00.1Z 0 [Warning] [MY-010055] [Server] Too many connections\n";
+        let text: String =
+            std::iter::once(log.to_owned()).chain((0..MOST_PARTS * 5 / 2).map(status)).collect();
+        let parts = recognise("error.log", &text);
+        assert_eq!((parts.len(), parts[0].kind), (MOST_PARTS, Kind::ErrorLog));
+        let last = parts.last().and_then(|part| part.time).map(|time| time.to_string());
+        assert_eq!(last.as_deref(), Some("2024-05-02T00:41:39"));
     }
 
     #[test]

@@ -3,6 +3,10 @@
 //! What the server prints of its sessions and their locks is in no other reading of a capture, so it is read here as the lists
 //! that a live server gives: threads, transactions, and who waits for whose lock.
 
+mod waits;
+
+use std::collections::HashMap;
+
 use spindoctor_collect::mysql::innodb_status;
 use spindoctor_model::innodb_status::ListedTransaction;
 use spindoctor_model::mysql::{RowLockWait, ServerThread, Transaction};
@@ -11,6 +15,10 @@ use spindoctor_model::{InnodbStatus, printed_deadlock};
 
 /// Characters of a statement that are kept.
 const LONGEST: usize = 1_280;
+/// Bytes of a status that are read: a client gets 1 MiB of it, a log has all of it.
+const LONGEST_STATUS: usize = 16 << 20;
+/// Transactions of one status that are read: a server with each connection that it can have.
+const MOST_ENTRIES: usize = 100_000;
 /// Locks of one transaction that are kept: the server prints some ten of them.
 const MOST_LOCKS: usize = 200;
 /// Records of one lock that are kept: a page of 16 KiB has some hundred.
@@ -82,10 +90,10 @@ pub(crate) fn is_heading(line: &str) -> bool {
 
 /// Reads a text, or what there is of one. None where it says nothing.
 pub(crate) fn read(text: &str) -> Option<StatusText> {
-    let text = with_headings(text);
+    let text = with_headings(&text[..text.floor_char_boundary(LONGEST_STATUS)]);
     let status = innodb_status::parse(&text);
     let (threads, entries) = entries(&text, &status);
-    let waits = waits(&entries, &status);
+    let waits = waits::between(&entries, &status);
     let transactions =
         entries.iter().filter(|entry| entry.is_active).map(|entry| entry.transaction.clone()).collect();
     let said = StatusText { status, threads, transactions, waits };
@@ -178,29 +186,6 @@ struct Lock {
     records: Vec<u32>,
 }
 
-impl Lock {
-    /// True where who has this lock stands in the way of who wants the other.
-    fn blocks(&self, wanted: &Self) -> bool {
-        let is_gap_only = self.printed.mode.contains("locks gap before rec");
-        let fits = match wanted.printed.mode.contains("insert intention") {
-            true => {
-                !self.printed.mode.contains("insert intention")
-                    && !self.printed.mode.contains("rec but not gap")
-            }
-            false => !is_gap_only,
-        };
-        // Of a page with many records the text prints those that are locked; older servers print none.
-        let is_same_record = self.records.is_empty()
-            || wanted.records.is_empty()
-            || self.records.iter().any(|record| wanted.records.contains(record));
-        let is_shared = |lock: &Self| lock.printed.mode.split(' ').next() == Some("S");
-        fits && is_same_record
-            && !(is_shared(self) && is_shared(wanted))
-            && (&self.printed.table, &self.printed.page, &self.printed.index)
-                == (&wanted.printed.table, &wanted.printed.page, &wanted.printed.index)
-    }
-}
-
 /// `------- TRX HAS BEEN WAITING 20 SEC FOR THIS LOCK TO BE GRANTED:`, in microseconds on MariaDB 10.5 and later.
 fn waited(line: &str) -> Option<f64> {
     let mut words = line.strip_prefix("------- TRX HAS BEEN WAITING ")?.split(' ');
@@ -225,6 +210,9 @@ fn entries(text: &str, status: &InnodbStatus) -> (Vec<ServerThread>, Vec<Entry>)
     let mut is_below_wait = false;
     let lines: Vec<&str> = text.lines().collect();
     for (at, line) in lines.iter().enumerate() {
+        if entries.len() > MOST_ENTRIES {
+            break;
+        }
         let next_is_heading = lines.get(at + 1).is_some_and(|next| is_heading(next));
         if let Some(rest) = line.strip_prefix("---TRANSACTION ") {
             let is_behind_a_gap =
@@ -298,16 +286,20 @@ fn entries(text: &str, status: &InnodbStatus) -> (Vec<ServerThread>, Vec<Entry>)
         is_below_wait = line.starts_with("------- TRX HAS BEEN WAITING ");
     }
     entries.retain(|entry| !entry.transaction.id.is_empty());
+    // The first of a number counts.
+    let mut listed_by_id: HashMap<(&str, Option<u64>), &ListedTransaction> = HashMap::new();
+    for listed in &status.transactions.transactions {
+        listed_by_id.entry((listed.id.as_str(), listed.connection_id)).or_insert(listed);
+    }
     for entry in &mut entries {
         if let Some(statement) = &mut entry.transaction.statement {
             let kept = statement.trim_end().len();
             statement.truncate(kept);
         }
         entry.transaction.statement = entry.transaction.statement.take().filter(|text| !text.is_empty());
-        let of = |listed: &&ListedTransaction| {
-            listed.id == entry.transaction.id && listed.connection_id == entry.transaction.connection_id
-        };
-        if let Some(listed) = status.transactions.transactions.iter().find(of) {
+        let listed =
+            listed_by_id.get(&(entry.transaction.id.as_str(), entry.transaction.connection_id)).copied();
+        if let Some(listed) = listed {
             entry.transaction.age_s = listed.active_s.unwrap_or(0.0);
             entry.transaction.waited_s = listed.lock_waited_s.or(entry.transaction.waited_s);
             entry.transaction.rows_locked = listed.row_locks.unwrap_or(0);
@@ -439,60 +431,6 @@ fn thread(entry: &Entry) -> Option<ServerThread> {
     })
 }
 
-/// Who waits for whose lock. A holder is named where the text prints the lock that it has, or where only one transaction can
-/// have it; of the other waits it is known for what they are.
-fn waits(entries: &[Entry], status: &InnodbStatus) -> Vec<RowLockWait> {
-    let is_waiting = |entry: &&Entry| entry.is_active && entry.transaction.state == "LOCK WAIT";
-    let others: Vec<&Entry> = entries.iter().filter(|entry| entry.is_active && !is_waiting(entry)).collect();
-    let mut waits = Vec::new();
-    for waiter in entries.iter().filter(is_waiting) {
-        let Some(wanted) = &waiter.wanted else { continue };
-        let is_counter = wanted.printed.mode.starts_with("AUTO-INC");
-        let waited_s = waiter.transaction.waited_s.unwrap_or(0.0);
-        let printed = entries.iter().find(|other| {
-            other.transaction.id != waiter.transaction.id && other.held.iter().any(|held| held.blocks(wanted))
-        });
-        // Ages are printed in whole seconds.
-        let mut old = others.iter().filter(|other| other.transaction.age_s + 1.0 >= waited_s);
-        let mut can = old.clone().filter(|other| match is_counter {
-            true => inserts_into(other, &wanted.printed.table),
-            // MySQL 5.0 does not count the rows that it has locked.
-            false => other.transaction.rows_locked > 0 || other.transaction.rows_modified > 0,
-        });
-        let inferred = match (can.next(), can.next()) {
-            (Some(only), None) => Some(*only),
-            _ => None,
-        };
-        let is_whole = !status.truncated || old.all(|other| !other.is_cut);
-        let holder =
-            printed.or(inferred).filter(|holder| holder.transaction.connection_id.is_some() || is_whole);
-        waits.push(RowLockWait {
-            waiting_connection_id: waiter.transaction.connection_id,
-            blocking_connection_id: holder.and_then(|holder| holder.transaction.connection_id),
-            waiting_transaction: waiter.transaction.id.clone(),
-            blocking_transaction: holder.map(|holder| holder.transaction.id.clone()).unwrap_or_default(),
-            table: wanted.printed.table.clone(),
-            index: wanted.printed.index.clone(),
-            record: String::new(),
-            mode: wanted.printed.mode.replace("AUTO-INC", "AUTO_INC"),
-            waited_s,
-        });
-    }
-    waits
-}
-
-/// True where the statement inserts into that table.
-fn inserts_into(entry: &Entry, table: &str) -> bool {
-    let statement = entry.transaction.statement.as_deref().unwrap_or_default();
-    let name = table.rsplit('.').next().unwrap_or(table);
-    let first = spindoctor_sql::first_table(statement).map(|first| first.to_ascii_lowercase());
-    let name = name.to_ascii_lowercase();
-    ["INSERT", "REPLACE", "LOAD", "CREATE"].iter().any(|word| spindoctor_sql::begins_with(statement, &[word]))
-        && first.is_some_and(|first| {
-            first.rsplit('.').next().is_some_and(|first| first.trim_matches('`') == name)
-        })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -523,6 +461,19 @@ mod tests {
         );
         let waits = read(&text).unwrap().waits;
         waits.iter().map(|wait| (wait.waiting_connection_id, wait.blocking_connection_id)).collect()
+    }
+
+    #[test]
+    fn a_list_of_transactions_has_an_end() {
+        let transaction = |at: usize| {
+            format!(
+                "---TRANSACTION {at}, not started\nMySQL thread id {at}, OS thread handle 1, query id 1 localhost root\n"
+            )
+        };
+        let list: String = (0..MOST_ENTRIES + 50).map(transaction).collect();
+        let read =
+            read(&format!("------------\nTRANSACTIONS\n------------\nTrx id counter 100\n{list}")).unwrap();
+        assert_eq!(read.threads.len(), MOST_ENTRIES);
     }
 
     #[test]
