@@ -72,6 +72,7 @@ mod start_errors;
 mod statement_report;
 mod status;
 mod stretch;
+mod summaries;
 mod summary;
 mod sys_session;
 mod sysstat;
