@@ -66,6 +66,7 @@ mod sessions;
 mod shared_fixtures;
 mod slow_log;
 mod slow_marks;
+mod slow_rows;
 mod spaced;
 pub mod stacks;
 mod start_errors;

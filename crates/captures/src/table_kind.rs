@@ -4,6 +4,7 @@ use crate::appliers;
 use crate::counted;
 use crate::group_members;
 use crate::locks;
+use crate::slow_rows;
 use crate::summaries::{self, Summary};
 use crate::thread_pool::{self, ThreadPoolTable};
 
@@ -68,6 +69,8 @@ pub(crate) enum TableKind {
     GroupMembers,
     /// `performance_schema.replication_group_member_stats`
     GroupQueues,
+    /// `mysql.slow_log`
+    SlowLog,
     /// A summary of performance_schema or `sys`.
     Summary(Summary),
     /// `SHOW BINARY LOG STATUS`, to MySQL 8.0 `SHOW MASTER STATUS`
@@ -89,6 +92,8 @@ pub(crate) fn kind(columns: &[String]) -> Option<TableKind> {
         Some(TableKind::Replica)
     } else if appliers::is_list(columns) {
         Some(TableKind::Appliers)
+    } else if slow_rows::is_list(columns) {
+        Some(TableKind::SlowLog)
     } else if let Some(summary) = summaries::summary(columns) {
         Some(TableKind::Summary(summary))
     } else if let Some(table) = thread_pool::table(columns) {
