@@ -53,6 +53,7 @@ mod pasted;
 #[cfg(test)]
 mod pasted_lists;
 mod plain;
+mod plan;
 mod printed;
 mod python;
 mod quoted_lines;

@@ -112,7 +112,7 @@ fn without_diff(text: &str) -> Cow<'_, str> {
 /// Lines that a client, a driver or a JSON string wrote as one, with `\n` for their ends.
 fn unescaped(text: &str) -> Cow<'_, str> {
     // Below one of these pairs of characters stands a line of a server's own; statements in a tab-separated list have `\n` too.
-    const BEGINS: [&str; 9] = [
+    const BEGINS: [&str; 10] = [
         r"\n====",
         r"\n--------",
         r"\n--Thread",
@@ -121,6 +121,7 @@ fn unescaped(text: &str) -> Cow<'_, str> {
         r"\n#0 ",
         r"\n#1 ",
         r"\nThread ",
+        r"\n    -> ",
         r"\n[mysqld",
     ];
     let is_escaped = |line: &str| BEGINS.iter().any(|begins| line.contains(begins));

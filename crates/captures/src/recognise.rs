@@ -10,8 +10,8 @@ use crate::stretch::{Look, Stretch, is_title, stretches};
 use crate::tables::table_parts;
 use crate::{
     clock, cluster_status, cut_status, deadlock_rows, error_log, events, intervals, json, log_lines,
-    logged_json, named, option_remarks, plain, sampled, server_version, slow_log, stacks, statement_report,
-    status, sysstat, system, tuner,
+    logged_json, named, option_remarks, plain, plan, sampled, server_version, slow_log, stacks,
+    statement_report, status, sysstat, system, tuner,
 };
 
 /// Documents of one text that are kept, and how many are read before those that are too many go.
@@ -215,6 +215,7 @@ fn read(name: &str, stretch: &Stretch, below: Option<&Stretch>, is_alone: bool) 
             Some(says) => vec![Part { says, ..part(Kind::StatementReport) }],
             None => unknown(part(Kind::Unknown), &stretch.text),
         },
+        Look::Plan => vec![Part { says: plan::read(&stretch.text), ..part(Kind::Plan) }],
         Look::Tuner => vec![Part { says: tuner::read(&stretch.text), ..part(Kind::Tuner) }],
         Look::Deadlocks => match deadlock_rows::read(&stretch.text) {
             Some(deadlock_rows::Deadlocks { says, trouble }) => {

@@ -2,7 +2,7 @@
 
 use crate::rows::{header_of, is_border, row_number};
 use crate::{
-    client_errors, clock, deadlock_rows, log_lines, named, slow_log, statement_report, status, tuner,
+    client_errors, clock, deadlock_rows, log_lines, named, plan, slow_log, statement_report, status, tuner,
 };
 
 /// What a stretch of lines looks like.
@@ -18,6 +18,8 @@ pub(crate) enum Look {
     SlowLog,
     Report,
     Deadlocks,
+    /// What EXPLAIN ANALYZE prints.
+    Plan,
     /// What mysqltuner prints.
     Tuner,
     System,
@@ -132,7 +134,11 @@ fn next_look(now: Look, lines: &[&str], at: usize, above: Above) -> Look {
     if deadlock_rows::is_head(line) {
         return Look::Deadlocks;
     }
+    if plan::is_step(line) {
+        return Look::Plan;
+    }
     match now {
+        Look::Plan => beginning(lines, at).unwrap_or(Look::Other),
         Look::Deadlocks if deadlock_rows::is_row(line) => now,
         Look::Deadlocks => beginning(lines, at).unwrap_or(Look::Other),
         Look::SlowLog | Look::Report if begins_table() => Look::Table,
