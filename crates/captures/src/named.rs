@@ -208,6 +208,22 @@ pub(crate) fn is_group(line: &str) -> bool {
         && PROGRAMS.iter().any(|program| name.starts_with(program))
 }
 
+/// True for a file of another program: all its groups have names that such files have too (`[server]` of a web application), and none of
+/// its options is of a server or a client.
+pub(crate) fn is_of_other_program(text: &str) -> bool {
+    const COMMON: [&str; 5] = ["server", "instance", "manager", "replication", "embedded"];
+    const OF_CLIENTS: [&str; 6] =
+        ["user", "password", "socket", "port", "default_character_set", "plugin_dir"];
+    let groups = || text.lines().filter(|line| is_group(line));
+    let is_common = |line: &str| {
+        let name = line.trim().trim_start_matches('[').split(']').next().unwrap_or_default().trim();
+        COMMON.iter().any(|common| name.eq_ignore_ascii_case(common))
+    };
+    let is_own =
+        |line: &str| option(line).is_some_and(|name| is_known(&name) || OF_CLIENTS.contains(&name.as_str()));
+    groups().next().is_some() && groups().all(is_common) && !text.lines().any(is_own)
+}
+
 /// The name of a line of an option file that gives it a value: `key_buffer_size` of `key-buffer-size = 16M`.
 fn option(line: &str) -> Option<String> {
     let name = line.split_once('=')?.0.trim();
@@ -364,6 +380,23 @@ mod tests {
         assert_eq!(options.values.text("skip_name_resolve"), Some("ON"));
         assert_eq!(options.values.text("nice"), None);
         assert_eq!(options.includes, ["/etc/my.cnf.d/optional", "/etc/mysql/conf.d/"]);
+    }
+
+    #[test]
+    fn a_file_of_another_program_that_has_a_group_of_that_name_is_no_option_file() {
+        let kinds = |text: &str| {
+            crate::recognise("x.ini", text).into_iter().map(|part| part.kind).collect::<Vec<_>>()
+        };
+        let other =
+            "[server]\nprotocol = http\nhttp_port = 3000\ndomain = a.example\nroot_url = https://a.example\n";
+        assert!(kinds(other).iter().all(|kind| *kind == crate::Kind::Unknown), "{:?}", kinds(other));
+        for text in [
+            "[server]\ninnodb_buffer_pool_size = 4G\n",
+            "[server]\nport = 3307\n",
+            "[mariadb]\nsomething = 1\n",
+        ] {
+            assert_eq!(kinds(text), [crate::Kind::OptionFile], "{text}");
+        }
     }
 
     #[test]

@@ -181,7 +181,7 @@ mod tests {
                 parts[0].says,
                 [
                     "the statement took 4 s",
-                    "70 % of the time: Single-row index lookup on c using PRIMARY, 2,000 times, 1 row each time",
+                    "70 % of the time: Single-row index lookup on c using PRIMARY, 2000 times, 1 row each time",
                     "22 % of the time: Table scan on o, 1 time, 9,800,000 rows each time",
                     "the optimizer expected 200 rows of Table scan on o, and there were 9,800,000: ANALYZE TABLE, a histogram or another \
                      index gives it better numbers",

@@ -182,6 +182,9 @@ fn read(name: &str, stretch: &Stretch, below: Option<&Stretch>, is_alone: bool) 
             parts
         }
         Look::Pairs => named_part(part(Kind::GlobalStatus), intervals::of_pairs(&stretch.text)),
+        Look::Options if named::is_of_other_program(&stretch.text) => {
+            unknown(part(Kind::Unknown), &stretch.text)
+        }
         Look::Options => {
             let options = named::options(&stretch.text);
             let mut says = Vec::new();
