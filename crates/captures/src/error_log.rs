@@ -407,7 +407,9 @@ mod tests {
     }
 
     #[test]
-    fn windows_numbers_a_full_disk_in_its_own_way() {
+    fn windows_and_innodb_have_words_of_their_own_for_a_full_disk() {
+        let innodb = read("[ERROR] [FATAL] InnoDB: Error (Out of disk space) in rollback.\n");
+        assert_eq!(innodb.troubles.first().map(|trouble| trouble.kind), Some(TroubleKind::DiskFull));
         let windows = read("160212 11:53:00 InnoDB: Operating system error number 112.\n");
         assert_eq!(windows.troubles.first().map(|trouble| trouble.kind), Some(TroubleKind::DiskFull));
     }

@@ -46,6 +46,7 @@ mod markup;
 mod memory_left;
 mod named;
 mod one_line;
+mod open_tables;
 mod option_remarks;
 pub mod part;
 #[cfg(test)]

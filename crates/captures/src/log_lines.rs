@@ -54,7 +54,15 @@ pub(crate) fn begins(line: &str) -> Option<usize> {
 
 /// `[ERROR] [MY-013059] [InnoDB] Out of space ...`, `[Warning] mysqld: ...`: a line without its time.
 fn is_of_server(line: &str) -> bool {
-    const SERVERS: [&str; 5] = ["InnoDB: ", "mysqld: ", "mariadbd: ", "[MY-", "[InnoDB]"];
+    const SERVERS: [&str; 7] = [
+        "InnoDB: ",
+        "mysqld: ",
+        "mariadbd: ",
+        "mysqld got signal ",
+        "mariadbd got signal ",
+        "[MY-",
+        "[InnoDB]",
+    ];
     /// Behind the level stand the error's number and the part of the server. By judgement.
     const NEAR: usize = 60;
     let near = &line[..line.floor_char_boundary(NEAR)];
@@ -189,6 +197,8 @@ mod tests {
             "[Note] mariadbd: ready",
             ":01.123Z 0 [ERROR] [MY-010123] [Server] something",
             "mysqld got signal 11;",
+            "[ERROR] mariadbd got signal 6 ;",
+            "[ERROR] /opt/server/bin/mariadbd got signal 6 ;",
             "  Normal   Killing    8m    kubelet   Container mysql failed liveness probe, will be restarted",
             "Warning: 5T00:24:04.043766Z 0 [Warning] [MY-014084] [InnoDB] Threads are unable",
         ] {

@@ -84,7 +84,7 @@ const OF_KILLS: [&str; 9] = [
 ];
 
 /// What lines about trouble hold, in lower case, what that means, and the trouble that causes rest on. The first that fits counts.
-const TROUBLES: [(&str, &str, Option<TroubleKind>); 87] = [
+const TROUBLES: [(&str, &str, Option<TroubleKind>); 88] = [
     (OF_KILLS[0], KILLED, Some(TroubleKind::KilledForMemory)),
     (OF_KILLS[1], KILLED, Some(TroubleKind::KilledForMemory)),
     (OF_KILLS[2], KILLED, Some(TroubleKind::KilledForMemory)),
@@ -152,6 +152,7 @@ const TROUBLES: [(&str, &str, Option<TroubleKind>); 87] = [
     // ER_DISK_FULL, as a client prints it
     ("waiting for someone to free some space", WAITS_FOR_ROOM, Some(TroubleKind::WaitsForSpace)),
     ("no space left on device", "a disk was full", Some(TroubleKind::DiskFull)),
+    ("out of disk space", "a disk was full", Some(TroubleKind::DiskFull)),
     ("errno: 28", "a disk was full", Some(TroubleKind::DiskFull)),
     ("errcode: 28", "a disk was full", Some(TroubleKind::DiskFull)),
     ("error number 28", "a disk was full", Some(TroubleKind::DiskFull)),

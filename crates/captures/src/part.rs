@@ -48,6 +48,8 @@ pub enum Kind {
     PreparedXa,
     /// The members of a replication group.
     GroupMembers,
+    /// `SHOW OPEN TABLES`
+    OpenTables,
     /// What EXPLAIN ANALYZE prints.
     Plan,
     /// What performance_schema and `sys` keep since the server's start.
@@ -87,6 +89,7 @@ impl Kind {
             Self::ThreadPool => "list of the thread pool",
             Self::ThreadIds => "list of threads",
             Self::PreparedXa => "list of prepared transactions",
+            Self::OpenTables => "list of open tables",
             Self::Plan => "plan of a statement",
             Self::Summary => "summary of performance_schema",
             Self::Tuner => "report of mysqltuner",

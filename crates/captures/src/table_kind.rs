@@ -4,6 +4,7 @@ use crate::appliers;
 use crate::counted;
 use crate::group_members;
 use crate::locks;
+use crate::open_tables;
 use crate::slow_rows;
 use crate::summaries::{self, Summary};
 use crate::thread_pool::{self, ThreadPoolTable};
@@ -69,6 +70,8 @@ pub(crate) enum TableKind {
     GroupMembers,
     /// `performance_schema.replication_group_member_stats`
     GroupQueues,
+    /// `SHOW OPEN TABLES`
+    OpenTables,
     /// `mysql.slow_log`
     SlowLog,
     /// A summary of performance_schema or `sys`.
@@ -92,6 +95,8 @@ pub(crate) fn kind(columns: &[String]) -> Option<TableKind> {
         Some(TableKind::Replica)
     } else if appliers::is_list(columns) {
         Some(TableKind::Appliers)
+    } else if open_tables::is_list(columns) {
+        Some(TableKind::OpenTables)
     } else if slow_rows::is_list(columns) {
         Some(TableKind::SlowLog)
     } else if let Some(summary) = summaries::summary(columns) {
