@@ -27,6 +27,13 @@ const VALUE: u32 = TABLES.rows / 2;
 
 pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "comparisons",
+    of: &[
+        "crates/record",
+        "crates/statements",
+        "crates/spindoctor/src/record",
+        "crates/spindoctor/src/workload",
+    ],
+    minutes: 9,
     story: "`spindoctor workload --diff` of two recordings of 100 s each. A MySQL and a MariaDB at once, both with the statement summary, under \
             sysbench's oltp_read_only (30 transactions a second) and oltp_update_non_index (60 a second) and a session that looks up rows by \
             an index, a hundred times a second at most. Ten times on each a calm time is recorded, the index is made invisible (MariaDB: ignored), \

@@ -16,6 +16,8 @@ const TABLES: Tables = Tables { count: 4, rows: 10_000 };
 
 pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "idle-threads",
+    of: &["crates/profile", "crates/stacks", "crates/spindoctor/src/stacks"],
+    minutes: 3,
     story: "A MySQL with 1,000 connections: 950 idle, 50 of sysbench's oltp_point_select with 1,000 queries a second \
             in all. `spindoctor stacks --hz 10 --duration 60s`, CPU samples beside the snapshots: its own CPU time, \
             start-up, names and output included, over the time it ran.",

@@ -19,15 +19,17 @@ mod recorded_scenarios;
 mod recorder;
 mod snapshot;
 mod spin_share;
+mod stale;
 mod throughput;
 mod tuning;
 mod wait_graph;
 mod workload;
 
 use std::future::Future;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
-use std::time::Duration;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use clap::Parser;
@@ -63,13 +65,21 @@ const BENCHMARKS: &[&Benchmark] = &[
     &tuning::spin_loops::BENCHMARK,
 ];
 
-/// It takes an hour: it is run where it is named.
-const APART: &str = "recorded-hour";
+/// They take an hour and more: each is run where it is named.
+const APART: [&str; 2] = ["recorded-hour", "no-effect"];
+
+/// The page.
+const PAGE: &str = "BENCHMARKS.md";
 
 /// A benchmark.
 struct Benchmark {
     /// What it is called.
     name: &'static str,
+    /// Files and folders of the project that its numbers come from, below which everything counts but tests and pages: the code
+    /// that the measured command runs through for what is measured. Where one of them has changed, the numbers are stale.
+    of: &'static [&'static str],
+    /// About how many minutes it takes with twelve runs. What it took stands in its section.
+    minutes: u32,
     /// What is measured and how, in a paragraph.
     story: &'static str,
     /// Measures.
@@ -120,24 +130,32 @@ struct Asked {
     /// Write the page here; what was not measured now stays as it stands there
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
+    /// List the sections of the page that are older than what they measure; exit with 1 where there are any
+    #[arg(long, conflicts_with_all = ["names", "only", "rerun_stale"])]
+    stale: bool,
+    /// Measure exactly those again, those that take the shortest first
+    #[arg(long, conflicts_with_all = ["names", "only"])]
+    rerun_stale: bool,
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> anyhow::Result<()> {
+async fn main() -> anyhow::Result<ExitCode> {
     let asked = Asked::parse();
     if let Some(&[port, servers, bytes]) = asked.read.as_deref() {
-        return tokio::task::spawn_blocking(move || {
+        tokio::task::spawn_blocking(move || {
             fleet::reading::run(servers, u16::try_from(port)?, bytes as usize)
         })
-        .await?;
+        .await??;
+        return Ok(ExitCode::SUCCESS);
     }
-    if let Some(unknown) = asked.names.iter().find(|name| BENCHMARKS.iter().all(|b| b.name != **name)) {
-        let known: Vec<&str> = BENCHMARKS.iter().map(|benchmark| benchmark.name).collect();
-        bail!("there is no benchmark {unknown}; there are {}", known.join(", "));
+    if asked.stale {
+        let stale = stale::sections(asked.page())?;
+        for (benchmark, reason) in &stale {
+            print(&format!("{} (about {} min): {reason}\n", benchmark.name, benchmark.minutes));
+        }
+        return Ok(if stale.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
-    if !asked.only.is_empty() && asked.names != [recorded_scenarios::BENCHMARK.name] {
-        bail!("--only goes with {} alone: the others have no scenarios", recorded_scenarios::BENCHMARK.name);
-    }
+    let chosen = asked.chosen()?;
     let bench = Bench {
         home: Home::open()?,
         spindoctor: Spindoctor::at(&asked.spindoctor)?,
@@ -148,17 +166,17 @@ async fn main() -> anyhow::Result<()> {
     let with = machine::description(&bench.spindoctor)?;
     let order: Vec<&str> = BENCHMARKS.iter().map(|benchmark| benchmark.name).collect();
     let (mut sections, mut failed) = (Vec::new(), Vec::new());
-    for benchmark in BENCHMARKS
-        .iter()
-        .filter(|b| asked.names.iter().any(|n| n == b.name) || asked.names.is_empty() && b.name != APART)
-    {
-        progress(&format!("{}:", benchmark.name));
+    for benchmark in chosen {
+        progress(&format!("{}: about {} min", benchmark.name, benchmark.minutes));
+        let begun = Instant::now();
         match (benchmark.run)(&bench).await {
             Ok(rows) => {
+                let took = minutes_text(begun.elapsed());
+                progress(&format!("{}: took {took}", benchmark.name));
                 sections.push(Section {
                     name: benchmark.name,
                     story: benchmark.story,
-                    with: with.clone(),
+                    with: format!("{with}; took {took}"),
                     only: bench.only.clone(),
                     rows,
                 });
@@ -179,7 +197,45 @@ async fn main() -> anyhow::Result<()> {
     if !failed.is_empty() {
         bail!("failed: {}", failed.join("; "));
     }
-    Ok(())
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Asked {
+    /// The page whose sections may be stale.
+    fn page(&self) -> &Path {
+        self.markdown.as_deref().unwrap_or(Path::new(PAGE))
+    }
+
+    /// What is to be measured, in this order.
+    fn chosen(&self) -> anyhow::Result<Vec<&'static Benchmark>> {
+        if self.rerun_stale {
+            let mut stale: Vec<_> =
+                stale::sections(self.page())?.into_iter().map(|(benchmark, _)| benchmark).collect();
+            stale.sort_by_key(|benchmark| benchmark.minutes);
+            return Ok(stale);
+        }
+        if let Some(unknown) = self.names.iter().find(|name| BENCHMARKS.iter().all(|b| b.name != **name)) {
+            let known: Vec<&str> = BENCHMARKS.iter().map(|benchmark| benchmark.name).collect();
+            bail!("there is no benchmark {unknown}; there are {}", known.join(", "));
+        }
+        if !self.only.is_empty() && self.names != [recorded_scenarios::BENCHMARK.name] {
+            bail!(
+                "--only goes with {} alone: the others have no scenarios",
+                recorded_scenarios::BENCHMARK.name
+            );
+        }
+        let is_asked = |benchmark: &&&'static Benchmark| match self.names.is_empty() {
+            true => !APART.contains(&benchmark.name),
+            false => self.names.iter().any(|name| name == benchmark.name),
+        };
+        Ok(BENCHMARKS.iter().filter(is_asked).copied().collect())
+    }
+}
+
+/// `12 min`, `0.7 min`
+fn minutes_text(took: Duration) -> String {
+    let minutes = took.as_secs_f64() / 60.0;
+    if minutes >= 9.95 { format!("{minutes:.0} min") } else { format!("{minutes:.1} min") }
 }
 
 #[expect(clippy::print_stdout, reason = "the page is what the program is for")]
@@ -190,4 +246,33 @@ fn print(page: &str) {
 #[expect(clippy::print_stderr, reason = "a benchmark takes minutes; somebody watches")]
 fn progress(what: &str) {
     eprintln!("bench: {what}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All that is run where nothing is named: two and a half hours, and something for a slower machine.
+    const MOST_MINUTES: u32 = 160;
+
+    #[test]
+    fn the_benchmarks_are_done_in_one_sitting() {
+        let in_one = BENCHMARKS.iter().filter(|benchmark| !APART.contains(&benchmark.name));
+        let minutes: u32 = in_one.map(|benchmark| benchmark.minutes).sum();
+        assert!(minutes <= MOST_MINUTES, "{minutes} min");
+        assert!(APART.iter().all(|name| BENCHMARKS.iter().any(|benchmark| benchmark.name == *name)));
+        assert_eq!(minutes_text(Duration::from_secs(42)), "0.7 min");
+        assert_eq!(minutes_text(Duration::from_secs(735)), "12 min");
+    }
+
+    #[test]
+    fn what_a_benchmark_measures_is_there() {
+        let workspace = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+        for benchmark in BENCHMARKS {
+            assert!(!benchmark.of.is_empty(), "{} measures nothing", benchmark.name);
+            for path in benchmark.of {
+                assert!(workspace.join(path).exists(), "{}: no {path}", benchmark.name);
+            }
+        }
+    }
 }

@@ -61,11 +61,9 @@ pub(crate) fn render(earlier: &str, sections: &[Section], order: &[&str]) -> Str
         "# Benchmarks\n\nWritten by `make bench`. Peers ran in the same run, interleaved. Where runs are repeated, the \
          median stands first and the smallest and largest in brackets.\n",
     );
-    let earlier: Vec<(&str, &str)> =
-        earlier.split("\n## ").skip(1).filter_map(|s| s.split_once('\n')).collect();
     let mut texts: Vec<(&str, String)> = Vec::new();
     for name in order {
-        let before = earlier.iter().find(|(earlier, _)| earlier == name).map(|(_, text)| text.trim());
+        let before = text_under(earlier, name);
         let section = sections.iter().find(|section| section.name == *name);
         let text = match (section, before) {
             (Some(section), Some(before)) if !section.only.is_empty() => section.markdown_among(before),
@@ -82,17 +80,24 @@ pub(crate) fn render(earlier: &str, sections: &[Section], order: &[&str]) -> Str
     page
 }
 
+/// The text of a page under this heading; None where it has none.
+pub(crate) fn text_under<'a>(page: &'a str, name: &str) -> Option<&'a str> {
+    let mut sections = page.split("\n## ").skip(1).filter_map(|section| section.split_once('\n'));
+    sections.find(|(heading, _)| *heading == name).map(|(_, text)| text.trim())
+}
+
 const HEAD: &str = "| what | measured | goal | reached |\n|---|---:|---:|---|\n";
 
-/// Rows with a goal, from which on a benchmark has one line in the summary: so many scenarios are read where they stand.
-const MANY: usize = 9;
+/// A benchmark with more rows with a goal has one line in the summary: so many scenarios are read where they stand.
+const MANY: usize = 11;
 
 /// All numbers with a goal, and those that stand beside another tool's (`gdb / at rest`), in one table. It is written from the text of
 /// the sections, so that what was not measured again is in it with the day of its own run.
 fn summary(sections: &[(&str, String)]) -> String {
     let mut text = String::from(
         "\n## Summary\n\nEvery number that has a goal, and every ratio to another tool or another way, of the sections below, each with \
-         the day and the commit of its run. A benchmark with many scenarios has one line.\n\n\
+         the day and the commit of its run. A benchmark with many scenarios has one line. `script/bench --stale` lists the sections \
+         that are older than what they measure, and `script/bench --rerun-stale` measures exactly those again.\n\n\
          | benchmark | what | measured | goal | reached | run |\n|---|---|---:|---:|---|---|\n",
     );
     for (name, section) in sections {
@@ -125,21 +130,32 @@ fn cells(line: &str) -> Option<[&str; 4]> {
     <[&str; 4]>::try_from(cells).ok().filter(|[what, ..]| *what != "what")
 }
 
-/// `2026-11-28, 5ae2e0981c` of `Measured with spindoctor 0.1.0 (commit 5ae2e0981c), 2026-11-28, on ...`; the newest of several.
-fn run(section: &str) -> String {
-    let mut runs = section.lines().filter_map(|line| {
+/// A run that a section names.
+pub(crate) struct Run<'a> {
+    day: &'a str,
+    /// `5ae2e0981c`, or `5ae2e0981c and changes`; None where it names none.
+    pub(crate) commit: Option<&'a str>,
+}
+
+/// The runs of `Measured with spindoctor 0.1.0 (commit 5ae2e0981c), 2026-11-28, on ...` and of `... measured again with ...`, in order.
+pub(crate) fn runs(section: &str) -> impl DoubleEndedIterator<Item = Run<'_>> {
+    section.lines().filter_map(|line| {
         let (_, with) = line.split_once(if line.starts_with("Measured with ") {
             "Measured with "
         } else {
             " measured again with "
         })?;
         let (program, rest) = with.split_once(", ")?;
-        let day = rest.split(", ").next()?;
-        let commit =
-            program.split_once("(commit ").map(|(_, commit)| format!(", {}", commit.trim_end_matches(')')));
-        Some(format!("{day}{}", commit.unwrap_or_default()))
-    });
-    runs.next_back().unwrap_or_default()
+        let commit = program.split_once("(commit ").map(|(_, commit)| commit.trim_end_matches(')'));
+        Some(Run { day: rest.split(", ").next()?, commit })
+    })
+}
+
+/// `2026-11-28, 5ae2e0981c`; the newest of several.
+fn run(section: &str) -> String {
+    runs(section).next_back().map_or_else(String::new, |Run { day, commit }| {
+        format!("{day}{}", commit.map_or_else(String::new, |commit| format!(", {commit}")))
+    })
 }
 
 impl Section {

@@ -27,6 +27,8 @@ const LOG_BYTES: usize = 64 << 20;
 
 pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "page-cache",
+    of: &["crates/collect/src/host/page_cache", "crates/spindoctor/src/cache"],
+    minutes: 3,
     story: "A MySQL on a disk, with 10,000 files of 16 KiB in ten schemas of its data directory: `spindoctor cache --json` \
             from start to exit, of which it watches 0.5 s for rates, and the look at all files alone. Then 1 GiB of closed \
             binary logs in 16 files, all of it in the page cache: `cache --evict logs`, the time in which they are taken out, \

@@ -26,6 +26,15 @@ const WITHIN: SignedDuration = SignedDuration::from_secs(1);
 
 pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "recorded-scenarios",
+    of: &[
+        "crates/collect",
+        "crates/record",
+        "crates/rules",
+        "crates/stacks",
+        "crates/stalls",
+        "crates/spindoctor/src/record",
+    ],
+    minutes: 23,
     story: "The stalls that the second seed names, overload and hung I/O, made on servers that are calm under a steady load: \
             `spindoctor record` runs for 90 s, then the server suffers for 6 to 12 s, is calm for 52 s, and suffers again. \
             A stall is caught where there is an event whose first cause is the scenario's label, with stacks from before \

@@ -20,6 +20,8 @@ const PAUSE: Duration = Duration::from_millis(400);
 
 pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "snapshot",
+    of: &["crates/profile", "crates/stacks", "crates/spindoctor/src/stacks"],
+    minutes: 5,
     story: "A MySQL with 1,000 connections. `spindoctor stacks --hz 2` for 10 s: the time of one snapshot is from the first \
             thread read to the last frame named. *At rest*: no connection runs anything, and nearly every stack is \
             known from the snapshot before. *Moved*: each connection runs `DO 0` every half second, so that every \

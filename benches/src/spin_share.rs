@@ -22,6 +22,8 @@ const ANNOTATED: f64 = 0.005;
 
 pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "spin-share",
+    of: &["crates/profile", "crates/stacks", "crates/spindoctor/src/stacks"],
+    minutes: 2,
     story: "64 clients of sysbench's oltp_update_index on a MySQL that spins on its latches forty times longer than it \
             should (`innodb_spin_wait_delay` and `innodb_spin_wait_pause_multiplier` at 100). `spindoctor stacks --cpu \
             --hz 999` and `perf record -F 999 -e cpu-clock` look at the same 10 s. perf's share is that of the \

@@ -63,6 +63,14 @@ const LOOKERS: &[Looker] = &[
 
 pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "throughput",
+    of: &[
+        "crates/collect",
+        "crates/profile",
+        "crates/stacks",
+        "crates/spindoctor/src/doctor",
+        "crates/spindoctor/src/stacks",
+    ],
+    minutes: 12,
     story: "256 clients of sysbench's oltp_point_select on a MySQL with its data in memory, on the same CPUs as the \
             clients and spindoctor: the CPUs are never idle, and no lock adds noise of its own. spindoctor runs \
             throughout; it is halted (SIGSTOP, and its perf events disabled) and goes on in quads of windows of 0.4 \

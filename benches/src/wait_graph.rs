@@ -25,6 +25,14 @@ const REST: Duration = Duration::from_millis(500);
 
 pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "wait-graph",
+    of: &[
+        "crates/collect/src/locks.rs",
+        "crates/collect/src/mysql",
+        "crates/rules/src/wait_graph",
+        "crates/stacks",
+        "crates/spindoctor/src/locks",
+    ],
+    minutes: 1,
     story: "A session of a MySQL changed a row and idles; 500 others want to change it. `spindoctor locks --json` as a \
             user of its own: until the graph is read and built, stacks included; what its statements took on the \
             server, as the server's own performance_schema counts for that user, and as their client sees it. Beside \

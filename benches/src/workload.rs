@@ -36,6 +36,8 @@ const LOOKER: Looker = Looker {
 
 pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "workload",
+    of: &["crates/collect", "crates/sql", "crates/statements", "crates/spindoctor/src/workload"],
+    minutes: 5,
     story: "The cost: a MySQL with 1,000 connections, of which 256 are clients of sysbench's oltp_point_select and the others \
             rest; windows of 0.4 s with and without `workload` in quads, as in `throughput`. The shares: 16 clients of \
             sysbench's oltp_read_write for 60 s; the share of each digest's time that `workload` shows, against that of \

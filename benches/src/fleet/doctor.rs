@@ -23,6 +23,8 @@ const INTERVAL: Duration = Duration::from_secs(2);
 
 pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "fleet-doctor",
+    of: &["crates/collect", "crates/fleet", "crates/rules", "crates/wire", "crates/spindoctor/src/fleet"],
+    minutes: 2,
     story: "`spindoctor fleet doctor --json` of 1,000 stub servers: one thread of the benchmark that answers as a healthy \
             MySQL 8.0 would: 620 variables, 490 status variables and 314 metrics, each as rows, twice but for the \
             variables. Client and stub servers share the CPUs. Each time is that of the whole command, from its start \

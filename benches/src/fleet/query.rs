@@ -25,6 +25,8 @@ const LISTS: u32 = 1000;
 
 pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "fleet-query",
+    of: &["crates/fleet", "crates/wire", "crates/spindoctor/src/fleet"],
+    minutes: 3,
     story: "`spindoctor fleet query 'SELECT 1'` of stub servers: one thread of the benchmark that listens on all of \
             127.0.0.0/8, speaks MySQL's protocol, lets anybody in and answers everything with one row. Client and \
             stub servers share the CPUs. Each time is that of the whole command, from its start to its exit, with a \

@@ -31,6 +31,8 @@ const TEXT: usize = 90;
 
 pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "recorder-connections",
+    of: super::OF,
+    minutes: 15,
     story: "`spindoctor record` alone beside 1,000 and 5,000 connections of MySQL and MariaDB, of which 256 are sysbench's \
             oltp_read_write with 1,000 statements a second in all and all others do nothing. From 75 s after its start on, by \
             the minute: its CPU time, and that of the server's threads that serve its sessions. Of MySQL the statements, as the \

@@ -23,6 +23,8 @@ const MIB: f64 = 1_048_576.0;
 
 pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "recorder",
+    of: super::OF,
+    minutes: 5,
     story: "A MySQL with 1,000 connections: 744 idle, 256 of sysbench's oltp_read_write with 1,000 statements a second in \
             all. `spindoctor record`, with its probe ten times a second and its ring of stacks, dolphie's daemon at one \
             second, Debian's mysqld_exporter, scraped each second as Prometheus would, and pt-stalk look at it at the same \

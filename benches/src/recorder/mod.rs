@@ -11,6 +11,10 @@ pub(crate) mod stalls;
 pub(crate) mod steady;
 pub(crate) mod throughput;
 
+/// What the recorder runs through each second, and what its statements are.
+const OF: &[&str] =
+    &["crates/collect", "crates/record", "crates/stacks", "crates/stalls", "crates/spindoctor/src/record"];
+
 /// The events of a recording that are stalls: a deadlock stops nobody, and is one of any load.
 pub(crate) fn stall_heads(
     recording: &spindoctor_record::Recording,

@@ -33,6 +33,8 @@ const JUMPS: [&str; 4] = ["-20h", "-45h", "-37h", "-51h"];
 
 pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "replayed-week",
+    of: &["crates/record", "crates/spindoctor/src/top"],
+    minutes: 5,
     story: "Minutes that `spindoctor record` wrote of the MySQL with 1,000 connections, their rows repeated with moved times \
             until the file holds a week. `spindoctor top --replay` on a terminal of 120 x 40: from its start to the first \
             picture, and until the charts' five minutes are in it; then `g`, a time in another part of the week, and from \

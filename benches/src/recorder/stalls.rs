@@ -36,6 +36,15 @@ const KINDS: [&str; 5] = ["read-lock", "table-rows", "table-lock", "ddl", "stopp
 
 pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "recorded-stalls",
+    of: &[
+        "crates/collect",
+        "crates/record",
+        "crates/rules",
+        "crates/stacks",
+        "crates/stalls",
+        "crates/spindoctor/src/record",
+    ],
+    minutes: 6,
     story: "Stalls of 200 ms at random moments, 9 to 19 s apart, 25 of MySQL and 25 of MariaDB, each under 1,200 statements a \
             second of sysbench's oltp_read_write: FLUSH TABLES WITH READ LOCK, a transaction that holds every row of the \
             table, LOCK TABLES, an ALTER TABLE behind a transaction, SIGSTOP of the server, in turn. `spindoctor record` \

@@ -15,6 +15,8 @@ const RATE: u32 = 50;
 
 pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "recorded-hour",
+    of: super::OF,
+    minutes: 61,
     story: "A MySQL with 1,000 connections, 256 of sysbench's oltp_read_write with 1,000 statements a second in all, for an \
             hour (`--steady`), with whatever noise the machine has; `spindoctor record` knows nothing of it. How many events \
             does it keep? Run by its name alone: with the others it is left out.",

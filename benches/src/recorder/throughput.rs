@@ -27,6 +27,8 @@ const QUADS: usize = 50;
 
 pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "recorder-throughput",
+    of: super::OF,
+    minutes: 14,
     story: "The same 1,000 connections, 256 of them sysbench's oltp_point_select as fast as they can, on the same \
             CPUs as the server and those that look: the CPUs are never idle. One of them at a time runs throughout; \
             it is halted with SIGSTOP and goes on in quads of windows of 1 s: without, with, with, without, or the \

@@ -11,6 +11,8 @@ const EXPERIMENTS: [&str; 2] = ["quota-spin", "long-pause"];
 
 pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "experiments",
+    of: &["crates/tune", "crates/lab/src/experiment", "crates/spindoctor/src/lab"],
+    minutes: 7,
     story: "`spindoctor lab run quota-spin` and `lab run long-pause`: two published experiments as trials on this \
             machine. Ratios are the new setting to the old one, with the always-valid interval of 95 %.",
     run: |bench| Box::pin(run(bench)),

@@ -26,6 +26,8 @@ const LOOK: Duration = Duration::from_millis(20);
 
 pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "killed",
+    of: &["crates/tune", "crates/spindoctor/src/tune"],
+    minutes: 3,
     story: "`spindoctor tune --apply` with two variables and blocks of 0.2 s under a small load, killed with SIGKILL at a \
             random moment of its first 15 s; how long until both variables have their old values, and stay so for a \
             second. Where nothing was changed at the moment of the kill, that is at once. MySQL has the EVENT and the \

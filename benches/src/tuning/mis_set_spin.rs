@@ -38,6 +38,8 @@ const MOST_OF_GRID: f64 = 0.2;
 
 pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "mis-set-spin",
+    of: &["crates/tune", "crates/spindoctor/src/tune"],
+    minutes: 14,
     story: "A MySQL in memory under 64 clients of sysbench's oltp_update_index, with innodb_sync_spin_loops 30, \
             innodb_spin_wait_delay 100 and innodb_spin_wait_pause_multiplier 100. First `spindoctor tune --apply \
             --settle 500ms --measure 2.5s`, which gets no other flags. Then a full grid of 126 points (loops 10, 30, \

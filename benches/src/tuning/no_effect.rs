@@ -27,6 +27,8 @@ const LEAST: usize = 7;
 
 pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "no-effect",
+    of: &["crates/tune", "crates/spindoctor/src/tune"],
+    minutes: 80,
     story: "`spindoctor tune --apply` with the same value on both sides: *helps* and *hurts* are false. A MySQL in memory \
             under 16 clients of sysbench's oltp_point_select, blocks of 0.1 s and 0.4 s, ten minutes a run at most, the default \
             margins. Simulated ones stand under truth-table.",

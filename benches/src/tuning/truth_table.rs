@@ -22,6 +22,8 @@ const LEAST_HELD: f64 = 0.93;
 
 pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "truth-table",
+    of: &["crates/tune/src/statistics"],
+    minutes: 2,
     story: "Simulated trials, judged by the code that judges real ones, looked at after every quad, 40 quads at most, with the \
             default margins (throughput 2 %, p95 10 %, CPU per query 3 %). Better and worse are 5 % of throughput and of CPU \
             per query and 20 % of p95. Blocks have 1 % of noise (p95 4 %), of ten kinds: normal; skewed (lognormal, sigma 1); a \
