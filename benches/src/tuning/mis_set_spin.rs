@@ -85,10 +85,11 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     server.stop()?;
 
     let part = ran.took.as_secs_f64() / grid_took.as_secs_f64();
-    let ratio = |interval: Interval| {
-        format!("{} ({} to {})", short(interval.median), short(interval.low), short(interval.high))
+    let text = |interval: Interval| {
+        format!("{} ({} to {})", short(interval.middle), short(interval.low), short(interval.high))
     };
-    let near = match of_best {
+    let ratio = |(middle, mean): (Interval, Interval)| format!("{}; mean {}", text(middle), text(mean));
+    let near = match of_best.0 {
         Interval { low, .. } if low >= LEAST_OF_BEST => Verdict::Reached,
         Interval { high, .. } if high < LEAST_OF_BEST => Verdict::Missed,
         _ => Verdict::Open,
@@ -149,14 +150,14 @@ async fn shuffled(asked: &mut Conn, count: usize) -> anyhow::Result<Vec<usize>> 
     Ok(dice.into_iter().map(|(_, number)| number).collect())
 }
 
-/// Throughput of the second settings against the first, in quads.
+/// Throughput of the second settings against the first, in quads: the middle and the mean.
 async fn compare(
     asked: &mut Conn,
     load: &mut Load,
     one: &[String],
     other: &[String],
     quads: usize,
-) -> anyhow::Result<Interval> {
+) -> anyhow::Result<(Interval, Interval)> {
     let mut ratios = Vec::new();
     for quad in 0..quads {
         if quad % QUADS == 0 {
@@ -173,7 +174,8 @@ async fn compare(
         }
         ratios.push(second / first);
     }
-    Interval::of_symmetric(&ratios).context("too few quads for an interval")
+    let (middle, mean) = (Interval::of_symmetric(&ratios), Interval::of_mean(&ratios));
+    middle.zip(mean).context("too few quads for an interval")
 }
 
 /// Commits a second with these settings.
