@@ -26,19 +26,21 @@ const LOOP_WORDS: usize = 1 << 15;
 /// threads an answer comes up to 20 ms late, which is more of a window than what is looked for.
 pub(crate) struct Counter {
     pub(crate) conn: Conn,
+    /// The server's status that counts the queries: `Com_select`.
+    counts: &'static str,
     cpus: Vec<Arc<Mutex<Vec<u32>>>>,
     ended: Arc<AtomicBool>,
 }
 
 impl Counter {
-    pub(crate) async fn start(server: &Server) -> anyhow::Result<Self> {
+    pub(crate) async fn start(server: &Server, counts: &'static str) -> anyhow::Result<Self> {
         let mut conn = server.connect().await?;
         let asked =
             "SELECT THREAD_OS_ID FROM performance_schema.threads WHERE PROCESSLIST_ID = CONNECTION_ID()";
         let answers: Option<u32> = conn.query_first(asked).await?;
         run_ahead(answers.context("the server does not say which thread answers")?)?;
         run_ahead(std::process::id())?;
-        let mut counter = Self { conn, cpus: Vec::new(), ended: Arc::default() };
+        let mut counter = Self { conn, counts, cpus: Vec::new(), ended: Arc::default() };
         let all = sched_getaffinity(None)?;
         for cpu in (0..CpuSet::MAX_CPU).filter(|cpu| all.is_set(*cpu)) {
             let (took_ns, ended) = (Arc::default(), Arc::clone(&counter.ended));
@@ -64,8 +66,8 @@ impl Counter {
     }
 
     async fn queries(&mut self) -> anyhow::Result<(Instant, f64)> {
-        const COUNT: &str = "SHOW GLOBAL STATUS LIKE 'Com_select'";
-        let row: Option<(String, String)> = self.conn.query_first(COUNT).await?;
+        let asked = format!("SHOW GLOBAL STATUS LIKE '{}'", self.counts);
+        let row: Option<(String, String)> = self.conn.query_first(asked).await?;
         let count = row.and_then(|(_, count)| count.parse().ok()).context("the server counts no queries")?;
         Ok((Instant::now(), count))
     }

@@ -14,6 +14,8 @@ use anyhow::Context as _;
 use rustix::ioctl::{NoArg, ioctl, opcode};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, Signal, kill_process, pidfd_getfd, pidfd_open};
 
+use crate::cpu_time;
+
 /// `PERF_EVENT_IOC_ENABLE` and `PERF_EVENT_IOC_DISABLE` of linux/perf_event.h.
 const ENABLE: rustix::ioctl::Opcode = opcode::none(b'$', 0);
 const DISABLE: rustix::ioctl::Opcode = opcode::none(b'$', 1);
@@ -47,17 +49,8 @@ impl Halting {
     }
 
     /// Its CPU time so far.
-    #[expect(unsafe_code, reason = "rustix knows no clocks of another process's CPU time")]
     pub(crate) fn cpu(&self) -> anyhow::Result<Duration> {
-        let mut clock: libc::clockid_t = 0;
-        let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: the C library writes one number to `clock`.
-        let error = unsafe { libc::clock_getcpuclockid(self.pid.as_raw_nonzero().get(), &raw mut clock) };
-        anyhow::ensure!(error == 0, "could not find the clock of spindoctor's CPU time");
-        // SAFETY: the kernel writes one time to `now`.
-        let failed = unsafe { libc::clock_gettime(clock, &raw mut now) } != 0;
-        anyhow::ensure!(!failed, "could not read the clock of spindoctor's CPU time");
-        Ok(Duration::new(now.tv_sec.try_into()?, now.tv_nsec.try_into()?))
+        cpu_time::so_far(self.pid)
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod comparisons;
 mod counter;
+mod cpu_time;
 mod fleet;
 mod halting;
 mod idle_threads;
@@ -20,9 +21,11 @@ mod recorder;
 mod snapshot;
 mod spin_share;
 mod stale;
+mod start;
 mod throughput;
 mod tuning;
 mod wait_graph;
+mod whole_runs;
 mod workload;
 
 use std::future::Future;
@@ -40,12 +43,14 @@ use program::Spindoctor;
 
 /// Every benchmark, in the order of `BENCHMARKS.md`.
 const BENCHMARKS: &[&Benchmark] = &[
+    &start::BENCHMARK,
     &snapshot::BENCHMARK,
     &idle_threads::BENCHMARK,
     &spin_share::BENCHMARK,
     &wait_graph::BENCHMARK,
     &page_cache::BENCHMARK,
     &throughput::BENCHMARK,
+    &whole_runs::BENCHMARK,
     &workload::BENCHMARK,
     &comparisons::BENCHMARK,
     &recorder::cost::BENCHMARK,

@@ -6,8 +6,12 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
+use rustix::process::Pid;
 use serde_json::Value;
 use spindoctor_lab::kept;
+use tokio::task::JoinHandle;
+
+use crate::cpu_time;
 
 /// How often the memory of a running program is looked at.
 const LOOK: Duration = Duration::from_millis(20);
@@ -25,6 +29,14 @@ pub(crate) struct Ran {
     pub(crate) resident_mib: f64,
     /// What it printed, as JSON.
     pub(crate) json: Value,
+}
+
+/// What a whole run took that printed nothing to anybody.
+pub(crate) struct Whole {
+    /// From start to exit.
+    pub(crate) took: Duration,
+    /// Its CPU time.
+    pub(crate) cpu: Duration,
 }
 
 impl Ran {
@@ -55,6 +67,11 @@ impl Spindoctor {
         Ok(format!("{} {:016x}", self.version()?, kept::number_of_build(&self.path)?))
     }
 
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// A run of it, to be given arguments.
     pub(crate) fn command(&self) -> Command {
         Command::new(&self.path)
@@ -68,18 +85,62 @@ impl Spindoctor {
         Ok(command.spawn()?)
     }
 
+    /// Starts it; what it prints goes nowhere. What is given back ends with it.
+    pub(crate) fn start_whole(
+        &self,
+        arguments: &[&str],
+    ) -> anyhow::Result<JoinHandle<anyhow::Result<Whole>>> {
+        let begun = Instant::now();
+        let mut command = self.command();
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let child = command.spawn()?;
+        let arguments = arguments.join(" ");
+        Ok(tokio::task::spawn_blocking(move || {
+            let (status, cpu) = cpu_time::until_end(child)?;
+            ensure!(status.success(), "spindoctor {arguments} failed: {status}");
+            Ok(Whole { took: begun.elapsed(), cpu })
+        }))
+    }
+
     /// Runs it to its end; it must print JSON.
     pub(crate) async fn run(&self, arguments: &[&str]) -> anyhow::Result<Ran> {
-        let mut command = Command::new(&self.path);
+        Ok(self.run_beside(arguments, |_| Ok(())).await?.0)
+    }
+
+    /// The same, and what it takes of a core once its start is over: its CPU time from so long after its start on, for so long,
+    /// as a part of that time. It must run for longer.
+    pub(crate) async fn run_counting(
+        &self,
+        arguments: &[&str],
+        after: Duration,
+        lasts: Duration,
+    ) -> anyhow::Result<(Ran, f64)> {
+        self.run_beside(arguments, move |pid| {
+            std::thread::sleep(after);
+            let (begun, before) = (Instant::now(), cpu_time::so_far(pid)?);
+            std::thread::sleep(lasts);
+            Ok((cpu_time::so_far(pid)? - before).as_secs_f64() / begun.elapsed().as_secs_f64())
+        })
+        .await
+    }
+
+    /// Runs it to its end, and this beside it from its start on, which ends sooner.
+    async fn run_beside<T: Send + 'static>(
+        &self,
+        arguments: &[&str],
+        beside: impl FnOnce(Pid) -> anyhow::Result<T> + Send + 'static,
+    ) -> anyhow::Result<(Ran, T)> {
+        let mut command = self.command();
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // The load's clients may live on this thread: what blocks gets another.
-        let (output, took, resident_mib) = tokio::task::spawn_blocking(move || {
+        let (output, took, resident_mib, beside) = tokio::task::spawn_blocking(move || {
             let begun = Instant::now();
             let child = command.spawn()?;
             let status = format!("/proc/{}/status", child.id());
             let watched = std::thread::spawn(move || most_resident_mib(&status));
+            let beside = beside(Pid::from_child(&child));
             let output = child.wait_with_output()?;
-            anyhow::Ok((output, begun.elapsed(), watched.join().unwrap_or(f64::NAN)))
+            anyhow::Ok((output, begun.elapsed(), watched.join().unwrap_or(f64::NAN), beside))
         })
         .await??;
         ensure!(
@@ -89,7 +150,7 @@ impl Spindoctor {
             String::from_utf8_lossy(&output.stderr)
         );
         let json = serde_json::from_slice(&output.stdout).context("spindoctor printed no JSON")?;
-        Ok(Ran { took, resident_mib, json })
+        Ok((Ran { took, resident_mib, json }, beside?))
     }
 }
 

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use spindoctor_lab::load::{Load, LoadSpec, Tables, Workload};
 use spindoctor_lab::{Server, ServerSpec};
+use spindoctor_stacks::profiler::usual_most_cpu_percent;
 
 use crate::counter::Counter;
 use crate::halting::Halting;
@@ -28,36 +29,35 @@ pub(crate) struct Looker {
     pub(crate) name: &'static str,
     /// Arguments of spindoctor; none where nothing is run.
     pub(crate) arguments: Option<&'static [&'static str]>,
-    /// More of them where it is halted half of the time: the bound on its CPU time counts the clock's time, in which it takes
-    /// nothing while it is halted, and would let it take twice as much in the windows with it.
-    pub(crate) halved: &'static [&'static str],
     pub(crate) goal_ratio: Option<f64>,
+    /// How many snapshots a second it is to take at least, where it takes any.
+    pub(crate) least_snapshots: Option<f64>,
     /// Quads to a run that was asked for: a smaller goal needs more.
     pub(crate) quads: usize,
 }
 
 const LOOKERS: &[Looker] = &[
-    Looker { name: "nothing", arguments: None, halved: &[], goal_ratio: None, quads: 6 },
+    Looker { name: "nothing", arguments: None, goal_ratio: None, least_snapshots: None, quads: 3 },
     Looker {
         name: "`stacks --hz 10`",
         arguments: Some(&["stacks", "--hz", "10", "--duration", "1h", "--json"]),
-        halved: &["--max-cpu", "0.125"],
         goal_ratio: Some(0.01),
-        quads: 48,
+        least_snapshots: Some(9.0),
+        quads: 10,
     },
     Looker {
         name: "`stacks --hz 100`",
         arguments: Some(&["stacks", "--hz", "100", "--duration", "1h", "--json"]),
-        halved: &["--max-cpu", "1.8"],
         goal_ratio: Some(0.05),
-        quads: 20,
+        least_snapshots: Some(80.0),
+        quads: 6,
     },
     Looker {
         name: "`doctor`",
         arguments: Some(&["doctor", "--duration", "1h", "--json"]),
-        halved: &[],
         goal_ratio: Some(0.01),
-        quads: 20,
+        least_snapshots: None,
+        quads: 6,
     },
 ];
 
@@ -71,22 +71,25 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
         "crates/spindoctor/src/stacks",
     ],
     minutes: 12,
-    story: "256 clients of sysbench's oltp_point_select on a MySQL with its data in memory, on the same CPUs as the \
-            clients and spindoctor: the CPUs are never idle, and no lock adds noise of its own. spindoctor runs \
-            throughout; it is halted (SIGSTOP, and its perf events disabled) and goes on in quads of windows of 0.4 \
-            s: without, with, with, without, or the other way round in turn. What counts the queries runs before all \
-            others (SCHED_FIFO). The bound on the CPU time of `stacks`, 0.025 % of the CPUs for each of `--hz` up to \
-            3 % (`--max-cpu`), counts the time in which it is halted, so here it is given half of it: its own CPU \
-            time in the windows and in 10 s in which it has all of its bound and is not halted stand below. What \
-            fell due while it was halted is done at once when it goes on, so the windows with `doctor` hold more \
-            samples of it than one a second. The loss of a quad is 1 minus the ratio of its windows with to those \
-            without. How fast the CPUs of a shared machine are changes by far more than what is looked for: each \
-            runs a loop of some 50 us every 4 ms, and as much of a quad's loss as follows from the loops' times (a \
-            straight line with the least squares) is taken off. The middle of all quads stands here (Hodges and \
-            Lehmann) with an interval that holds it in 95 of 100 cases (signed ranks). *Reached* means that the \
-            whole interval lies within the goal. Lost to nothing is the difference that the method cannot distinguish from zero on this \
-            machine: nothing is started, and the same is computed. How many snapshots a second were taken is from a \
-            run of 10 s. Own CPU time is a part of what all CPUs have.",
+    story: "256 clients of sysbench's oltp_point_select on a MySQL with its data in memory, on the same CPUs as \
+            the clients and spindoctor: the CPUs are never idle, and no lock adds noise of its own. spindoctor \
+            runs throughout; it is halted (SIGSTOP, and its perf events disabled) and goes on in quads of windows \
+            of 0.4 s: without, with, with, without, or the other way round in turn. What counts the queries runs \
+            before all others (SCHED_FIFO). The bound on the CPU time of `stacks` (`--max-cpu`) counts the time in \
+            which it is halted, so here it is given half of what it has where none is named: its own CPU time in \
+            the windows and in 10 s in which it has all of its bound and is not halted stand below. What fell due \
+            while it was halted is done at once when it goes on, so the windows with `doctor` hold more samples of \
+            it than one a second. What a whole run costs, its start included, stands under whole-runs. The loss of \
+            a quad is 1 minus the ratio of its windows with to those without. How fast the CPUs of a shared \
+            machine are changes by far more than what is looked for: each runs a loop of some 50 us every 4 ms, \
+            and as much of a quad's loss as follows from the loops' times (a straight line with the least squares) \
+            is taken off; the same without that stands below. The middle of all quads stands first (Hodges and \
+            Lehmann), with an interval that holds it in 95 of 100 cases (signed ranks), then the mean, with the \
+            interval of a moving-block bootstrap. *Reached* means that the whole interval of the middle lies \
+            within the goal. Fixed before the run, for twelve runs: 36 quads of nothing, 120 of `stacks --hz 10`, \
+            72 of `stacks --hz 100` and of `doctor`. Lost to nothing is the difference that the method cannot \
+            distinguish from zero on this machine: nothing is started, and the same is computed. How many \
+            snapshots a second were taken is from a run of 10 s. Own CPU time is a part of what all CPUs have.",
     run: |bench| Box::pin(run(bench)),
 };
 
@@ -101,7 +104,7 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let mut load =
         Load::start(server.socket(), LoadSpec { workload, threads: CLIENTS, rate: None, tables: TABLES })?;
     tokio::time::sleep(Duration::from_secs(5)).await;
-    let mut counter = Counter::start(&server).await?;
+    let mut counter = Counter::start(&server, "Com_select").await?;
     let mut rows = Vec::new();
     for looker in LOOKERS {
         rows.extend(lost_to(bench, looker, &server, &mut load, &mut counter).await?);
@@ -122,7 +125,7 @@ pub(crate) async fn lost_to(
 ) -> anyhow::Result<Vec<Row>> {
     let mut rows = Vec::new();
     let whole = unhalted_percent(bench, looker, server).await?;
-    let looking = look(bench, looker, looker.halved, server).await?;
+    let looking = look(bench, looker, looker.halved().as_deref(), server).await?;
     let mut all = Quads::default();
     let mut alone = Vec::new();
     let mut own = Vec::new();
@@ -159,14 +162,33 @@ pub(crate) async fn lost_to(
     if let Some(whole) = whole {
         rows.push(Row::plain("and not halted", format!("{} % of all CPUs", short(whole))));
     }
-    if let Some(["stacks", hz @ ..]) = looker.arguments
-        && let ["--hz", hz, ..] = hz
-    {
+    if let Some(hz) = looker.hz() {
         let taken = snapshots_a_second(bench, hz, server).await?;
-        rows.push(Row::plain("its snapshots", format!("{} a second", short(taken))));
+        let (what, measured) = (format!("snapshots a second of {}", looker.name), short(taken));
+        rows.push(match looker.least_snapshots {
+            Some(least) => Row::goal(what, measured, format!(">= {least:.0}"), taken >= least),
+            None => Row::plain(what, measured),
+        });
     }
     rows.push(Row::plain("queries a second without it", Spread::from_values(&alone).text("1/s")));
     Ok(rows)
+}
+
+impl Looker {
+    /// The snapshots a second that `stacks` is asked for; none of another command.
+    fn hz(&self) -> Option<&'static str> {
+        match self.arguments {
+            Some(["stacks", "--hz", hz, ..]) => Some(*hz),
+            _ => None,
+        }
+    }
+
+    /// Half of what its snapshots may take of the CPUs where nobody says otherwise, percent. The bound counts the clock's time: it is
+    /// halted half of it, takes nothing then, and would take twice as much in the windows with it.
+    fn halved(&self) -> Option<String> {
+        let hz = self.hz()?.parse().ok()?;
+        Some((usual_most_cpu_percent(hz) / 2.0).to_string())
+    }
 }
 
 fn cpus() -> f64 {
@@ -183,24 +205,25 @@ async fn snapshots_a_second(bench: &Bench, hz: &str, server: &Server) -> anyhow:
 
 /// Its own CPU time where it is not halted, as a part of what all CPUs have.
 async fn unhalted_percent(bench: &Bench, looker: &Looker, server: &Server) -> anyhow::Result<Option<f64>> {
-    let Some(looking) = look(bench, looker, &[], server).await? else { return Ok(None) };
+    let Some(looking) = look(bench, looker, None, server).await? else { return Ok(None) };
     let (begun, before) = (Instant::now(), looking.cpu()?);
     tokio::time::sleep(UNHALTED).await;
     let taken_s = (looking.cpu()? - before).as_secs_f64();
     Ok(Some(100.0 * taken_s / (begun.elapsed().as_secs_f64() * cpus())))
 }
 
-/// What looks, warm, until it is dropped.
+/// What looks, warm, until it is dropped; with this bound on its CPU time, percent, where there is one.
 async fn look(
     bench: &Bench,
     looker: &Looker,
-    more: &[&str],
+    most_cpu: Option<&str>,
     server: &Server,
 ) -> anyhow::Result<Option<Halting>> {
     let Some(arguments) = looker.arguments else { return Ok(None) };
     let socket = server.socket().display().to_string();
     let connection = ["--no-defaults", "-u", "root", "-S", &socket];
-    let arguments: Vec<&str> = arguments.iter().chain(more).copied().chain(connection).collect();
+    let mut arguments: Vec<&str> = arguments.iter().copied().chain(connection).collect();
+    arguments.extend(most_cpu.into_iter().flat_map(|percent| ["--max-cpu", percent]));
     let child = bench.spindoctor.start(&arguments)?;
     tokio::time::sleep(WARM_UP).await;
     Halting::new(child).map(Some)

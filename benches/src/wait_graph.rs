@@ -59,7 +59,7 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     ] {
         asked.query_drop(statement).await?;
     }
-    let _sessions = pile_up(&server, &mut asked).await?;
+    let _sessions = pile_up(&server, &mut asked, WAITERS).await?;
 
     let socket = server.socket().display().to_string();
     let arguments = ["locks", "--json", "--no-defaults", "-u", "looker", "-S", &socket];
@@ -104,8 +104,12 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     ])
 }
 
-/// A transaction that holds a row, and those who want it; all wait as long as these live.
-async fn pile_up(server: &Server, asked: &mut Conn) -> anyhow::Result<Vec<tokio::task::JoinHandle<()>>> {
+/// A transaction that holds a row, and so many who want it; all wait as long as these live.
+pub(crate) async fn pile_up(
+    server: &Server,
+    asked: &mut Conn,
+    waiters: u64,
+) -> anyhow::Result<Vec<tokio::task::JoinHandle<()>>> {
     const CHANGE: &str = "UPDATE sbtest1 SET k = k + 1 WHERE id = 1";
     let mut holder = server.connect().await?;
     for statement in ["USE sbtest", "BEGIN", CHANGE] {
@@ -116,7 +120,7 @@ async fn pile_up(server: &Server, asked: &mut Conn) -> anyhow::Result<Vec<tokio:
         drop(holder);
     };
     let mut sessions = vec![tokio::spawn(idle(holder))];
-    for _ in 0..WAITERS {
+    for _ in 0..waiters {
         let mut waiter = server.connect().await?;
         waiter.query_drop("USE sbtest").await?;
         sessions.push(tokio::spawn(async move {
@@ -129,10 +133,10 @@ async fn pile_up(server: &Server, asked: &mut Conn) -> anyhow::Result<Vec<tokio:
         const WAITING: &str =
             "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'";
         let waiting: Option<u64> = asked.query_first(WAITING).await?;
-        if waiting == Some(WAITERS) {
+        if waiting == Some(waiters) {
             return Ok(sessions);
         }
-        ensure!(begun.elapsed() < PATIENCE, "{waiting:?} of {WAITERS} sessions wait");
+        ensure!(begun.elapsed() < PATIENCE, "{waiting:?} of {waiters} sessions wait");
         tokio::time::sleep(REST).await;
     }
 }

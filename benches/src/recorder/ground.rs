@@ -12,29 +12,29 @@ use spindoctor_lab::{Server, ServerSpec, Which};
 use crate::{Bench, progress};
 
 /// Clients of sysbench.
-pub(super) const BUSY: u32 = 256;
+pub(crate) const BUSY: u32 = 256;
 /// Connections that do nothing.
-pub(super) const IDLE: usize = 744;
+pub(crate) const IDLE: usize = 744;
 /// Tables of sysbench's.
-pub(super) const TABLES: Tables = Tables { count: 4, rows: 10_000 };
+pub(crate) const TABLES: Tables = Tables { count: 4, rows: 10_000 };
 
 /// A server with its connections.
-pub(super) struct Ground {
-    pub(super) server: Server,
+pub(crate) struct Ground {
+    pub(crate) server: Server,
     /// Of the benchmark's own.
-    pub(super) asked: Conn,
-    pub(super) load: Load,
+    pub(crate) asked: Conn,
+    pub(crate) load: Load,
     _idle: Vec<Conn>,
 }
 
 impl Ground {
     /// Starts all of it: clients of this workload, at so many transactions a second in all, or as many as they can.
-    pub(super) async fn start(bench: &Bench, workload: Workload, rate: Option<u32>) -> anyhow::Result<Self> {
+    pub(crate) async fn start(bench: &Bench, workload: Workload, rate: Option<u32>) -> anyhow::Result<Self> {
         Self::with(bench, Which::Mysql, IDLE, workload, rate).await
     }
 
     /// The same of either server, with so many connections that do nothing.
-    pub(super) async fn with(
+    pub(crate) async fn with(
         bench: &Bench,
         which: Which,
         idle_connections: usize,
@@ -63,7 +63,7 @@ impl Ground {
     }
 
     /// A user of its own for each that looks, so that the server's counters are separate for each.
-    pub(super) async fn admit(&mut self, user: &str) -> anyhow::Result<()> {
+    pub(crate) async fn admit(&mut self, user: &str) -> anyhow::Result<()> {
         for statement in [
             format!("CREATE USER {user}@localhost"),
             format!("GRANT PROCESS, REPLICATION CLIENT, SELECT ON *.* TO {user}@localhost"),
@@ -80,12 +80,12 @@ impl Ground {
     }
 
     /// True where it is a MariaDB.
-    pub(super) fn is_mariadb(&self) -> bool {
+    pub(crate) fn is_mariadb(&self) -> bool {
         self.server.version().is_mariadb()
     }
 
     /// CPU time of the threads that serve the sessions of a user now, seconds, by the kernel's ids of them.
-    pub(super) async fn sessions_cpu_s(&mut self, user: &str) -> anyhow::Result<BTreeMap<u32, f64>> {
+    pub(crate) async fn sessions_cpu_s(&mut self, user: &str) -> anyhow::Result<BTreeMap<u32, f64>> {
         let ids = match self.is_mariadb() {
             true => format!("SELECT TID FROM information_schema.PROCESSLIST WHERE USER = '{user}'"),
             false => format!(
@@ -104,7 +104,7 @@ impl Ground {
 
     /// Statements without a default schema so far, as only those have none that look at the server: text, executions,
     /// CPU time of the server in seconds. None of MariaDB, which does not count it.
-    pub(super) async fn statements(&mut self) -> anyhow::Result<BTreeMap<String, (u64, f64)>> {
+    pub(crate) async fn statements(&mut self) -> anyhow::Result<BTreeMap<String, (u64, f64)>> {
         if self.is_mariadb() {
             return Ok(BTreeMap::new());
         }
@@ -116,7 +116,7 @@ impl Ground {
     }
 
     /// CPU time of the server for all statements of a user so far, seconds.
-    pub(super) async fn server_cpu_s(&mut self, user: &str) -> anyhow::Result<f64> {
+    pub(crate) async fn server_cpu_s(&mut self, user: &str) -> anyhow::Result<f64> {
         let took = format!(
             "SELECT IFNULL(SUM(SUM_CPU_TIME), 0) / 1e12 \
              FROM performance_schema.events_statements_summary_by_user_by_event_name WHERE USER = '{user}'"
@@ -125,7 +125,7 @@ impl Ground {
     }
 
     /// Ends all of it.
-    pub(super) async fn stop(self) -> anyhow::Result<()> {
+    pub(crate) async fn stop(self) -> anyhow::Result<()> {
         self.load.stop().await;
         drop(self.asked);
         self.server.stop()?;

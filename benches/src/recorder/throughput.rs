@@ -47,7 +47,7 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
 
 async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let mut ground = Ground::start(bench, Workload::OltpPointSelect, None).await?;
-    let mut counter = Counter::start(&ground.server).await?;
+    let mut counter = Counter::start(&ground.server, "Com_select").await?;
     let folder = tempfile::Builder::new().prefix("spindoctor-recorder-").tempdir()?;
     tokio::time::sleep(Duration::from_secs(5)).await;
     let mut rows = measure(&mut ground, &mut counter, "nothing", None, None, bench.runs * 2).await?;
