@@ -18,8 +18,14 @@ const RATE: u32 = 50;
 /// Its first minute, in which it asks everything, is over.
 const WARM_UP: Duration = Duration::from_secs(75);
 const MINUTE: Duration = Duration::from_secs(60);
-/// Connections in all.
-const CONNECTIONS: [usize; 2] = [1_000, 5_000];
+/// Connections in all. More than `MANY` are measured where the machine can have them.
+const OF_MYSQL: &[usize] = &[1_000, MANY, 20_000];
+const OF_MARIADB: &[usize] = &[1_000, MANY];
+const MANY: usize = 5_000;
+/// Each connection is a file here, and one of the server, which this program starts and which opens tables besides.
+const FILES: u64 = 1 << 16;
+/// How often each of the other commands is run.
+const COMMANDS: usize = 2;
 /// Its own CPU time and the server's for it.
 const MOST_OF_A_CORE: f64 = 1.0;
 /// With five times the connections.
@@ -33,46 +39,65 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "recorder-connections",
     of: super::OF,
     minutes: 15,
-    story: "`spindoctor record` alone beside 1,000 and 5,000 connections of MySQL and MariaDB, of which 256 are sysbench's \
-            oltp_read_write with 1,000 statements a second in all and all others do nothing. From 75 s after its start on, by \
-            the minute: its CPU time, and that of the server's threads that serve its sessions. Of MySQL the statements, as the \
-            server's summary of digests counts them: how often, what each takes of the server's CPU, and their share of a core.",
+    story: "`spindoctor record` alone beside 1,000 and 5,000 connections of MySQL and MariaDB, and 20,000 of MySQL \
+            where the machine can have them, of which 256 are sysbench's oltp_read_write with 1,000 statements a \
+            second in all and all others do nothing. From 75 s after its start on, a minute with twelve runs: its \
+            CPU time, and that of the server's threads that serve its sessions. Of MySQL the statements, as the \
+            server's summary of digests counts them: how often, what each takes of the server's CPU, and their \
+            share of a core. Beside 5,000 connections `stacks --hz 2`, `doctor` and `locks`, too, each twice.",
     run: |bench| Box::pin(run(bench)),
 };
 
 async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
-    // Each connection is a file here, and one of the server, which this program starts.
     let limit = getrlimit(Resource::Nofile);
-    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })?;
-    let mut rows = Vec::new();
-    for (which, server) in [(Which::Mysql, "MySQL"), (Which::Mariadb, "MariaDB")] {
-        let mut in_all = Vec::new();
-        for connections in CONNECTIONS {
-            progress(&format!("recorder-connections: {server} with {connections}"));
-            let seen = measure(bench, which.clone(), connections).await?;
-            let sum = Spread::from_values(&seen.sums());
-            let what = |what: &str| format!("{server}, {connections} connections: {what}");
-            rows.push(Row::plain(what("CPU"), Spread::from_values(&seen.own).text("% of a core")));
-            let of_server = Spread::from_values(&seen.server).text("% of a core");
-            rows.push(Row::plain(what("the server's CPU for it"), of_server));
-            let text = sum.text("% of a core");
-            rows.push(match in_all.is_empty() {
-                true => Row::goal(what("both"), text, "<= 1 %", sum.median <= MOST_OF_A_CORE),
-                false => Row::plain(what("both"), text),
-            });
-            rows.push(Row::plain(what("resident memory"), format!("{} MiB", short(seen.resident_mib))));
-            in_all.push(sum.median);
-            rows.extend(seen.statements.iter().map(|statement| statement.row(&what)));
-        }
-        if let [few, many] = in_all[..] {
-            let times = many / few;
-            rows.push(Row::goal(
-                format!("{server}: five times the connections"),
-                format!("{} times the CPU", short(times)),
-                "<= 1.5 times",
-                times <= MOST_TIMES,
-            ));
-        }
+    let wanted = Rlimit { current: Some(FILES), maximum: limit.maximum.map(|maximum| maximum.max(FILES)) };
+    // Root alone may have more than the maximum.
+    if setrlimit(Resource::Nofile, wanted).is_err() {
+        setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })?;
+    }
+    let mut rows = on(bench, &Which::Mysql, "MySQL", OF_MYSQL).await?;
+    rows.extend(on(bench, &Which::Mariadb, "MariaDB", OF_MARIADB).await?);
+    setrlimit(Resource::Nofile, limit)?;
+    Ok(rows)
+}
+
+async fn on(bench: &Bench, which: &Which, server: &str, all: &[usize]) -> anyhow::Result<Vec<Row>> {
+    let (mut rows, mut in_all) = (Vec::new(), Vec::new());
+    for &connections in all {
+        progress(&format!("recorder-connections: {server} with {connections}"));
+        let what = |what: &str| format!("{server}, {connections} connections: {what}");
+        let seen = match measure(bench, which.clone(), connections).await {
+            // A machine may have no room for so many.
+            Err(error) if connections > MANY => {
+                let error = format!("{error:#}").replace(['|', '\n'], " ");
+                rows.push(Row::plain(what("CPU"), format!("not measured: {error}")));
+                continue;
+            }
+            seen => seen?,
+        };
+        let both = Spread::from_values(&seen.sums());
+        rows.push(Row::plain(what("CPU"), Spread::from_values(&seen.own).text("% of a core")));
+        let of_server = Spread::from_values(&seen.server).text("% of a core");
+        rows.push(Row::plain(what("the server's CPU for it"), of_server));
+        let text = both.text("% of a core");
+        rows.push(match in_all.is_empty() {
+            true => Row::goal(what("both"), text, "<= 1 %", both.median <= MOST_OF_A_CORE),
+            false => Row::plain(what("both"), text),
+        });
+        rows.push(Row::plain(what("resident memory"), format!("{} MiB", short(seen.resident_mib))));
+        in_all.push(both.median);
+        rows.extend(seen.statements.iter().map(|statement| statement.row(&what)));
+        rows.extend(seen.commands.iter().map(|(command, took)| Row::plain(what(command), took)));
+    }
+    let few = in_all.first().copied().unwrap_or(f64::NAN);
+    for (&connections, many) in all.iter().zip(&in_all).skip(1) {
+        let times = many / few;
+        let what = format!("{server}: both with {connections} connections, of both with {}", all[0]);
+        let text = format!("{} times", short(times));
+        rows.push(match connections {
+            MANY => Row::goal(what, text, "<= 1.5 times", times <= MOST_TIMES),
+            _ => Row::plain(what, text),
+        });
     }
     Ok(rows)
 }
@@ -84,6 +109,8 @@ struct Measured {
     server: Vec<f64>,
     resident_mib: f64,
     statements: Vec<Statement>,
+    /// What the other commands took.
+    commands: Vec<(&'static str, String)>,
 }
 
 impl Measured {
@@ -122,7 +149,7 @@ async fn measure(bench: &Bench, which: Which, connections: usize) -> anyhow::Res
     tokio::time::sleep(WARM_UP).await;
     let (mut own, mut server, mut resident_mib) = (Vec::new(), Vec::new(), 0.0_f64);
     let (begun, statements) = (Instant::now(), ground.statements().await?);
-    for _ in 0..bench.runs.div_ceil(4) {
+    for _ in 0..bench.runs.div_ceil(12) {
         let (from, own_s, sessions) =
             (Instant::now(), looking.taken()?.cpu_s, ground.sessions_cpu_s(user).await?);
         tokio::time::sleep(MINUTE).await;
@@ -142,8 +169,31 @@ async fn measure(bench: &Bench, which: Which, connections: usize) -> anyhow::Res
     }
     let statements = statements_between(&statements, &ground.statements().await?, begun.elapsed());
     looking.end()?;
+    let commands = if connections == MANY { commands(bench, &ground).await? } else { Vec::new() };
     ground.stop().await?;
-    Ok(Measured { own, server, resident_mib, statements })
+    Ok(Measured { own, server, resident_mib, statements, commands })
+}
+
+/// What the other commands take beside so many connections, now that the recorder has ended.
+async fn commands(bench: &Bench, ground: &Ground) -> anyhow::Result<Vec<(&'static str, String)>> {
+    let socket = ground.server.socket().display().to_string();
+    let run = async |command: &[&str]| {
+        let connection = ["--json", "--no-defaults", "-u", "root", "-S", &socket];
+        bench.spindoctor.run(&[command, &connection].concat()).await
+    };
+    let (mut snapshot_ms, mut doctor_s, mut locks_ms) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..COMMANDS {
+        let ran = run(&["stacks", "--hz", "2", "--duration", "5s"]).await?;
+        snapshot_ms.push(ran.number("/snapshot_ms/p50")?);
+        let ran = run(&["doctor", "--duration", "10s", "--fail-on", "never"]).await?;
+        doctor_s.push(ran.took.as_secs_f64());
+        locks_ms.push(1e3 * run(&["locks"]).await?.took.as_secs_f64());
+    }
+    Ok(vec![
+        ("one snapshot of `stacks`", Spread::from_values(&snapshot_ms).text("ms")),
+        ("`doctor --duration 10s`, from start to exit", Spread::from_values(&doctor_s).text("s")),
+        ("`locks`, from start to exit", Spread::from_values(&locks_ms).text("ms")),
+    ])
 }
 
 /// The costliest, by what they took of the server in this time.
