@@ -42,7 +42,7 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
 
     let pid = server.pid().to_string();
     let (mut core, mut memory, mut snapshots) = (Vec::new(), Vec::new(), Vec::new());
-    let rounds = bench.runs.div_ceil(4);
+    let rounds = bench.runs.div_ceil(6);
     for round in 1..=rounds {
         progress(&format!("idle-threads: round {round} of {rounds}"));
         let ran = bench

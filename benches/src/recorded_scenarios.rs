@@ -18,9 +18,11 @@ use crate::recorder::stall_heads;
 use crate::{Bench, Benchmark, progress};
 
 /// The usual values come from a minute of it.
-const LEARNS: Duration = Duration::from_secs(90);
+const LEARNS: Duration = Duration::from_secs(75);
 /// Stalls that come again every half minute are a habit of the load, and no longer what harms it.
 const RESTS: Duration = Duration::from_secs(47);
+/// After the last one: an event closes five seconds after its stall, and is then diagnosed.
+const ENDS: Duration = Duration::from_secs(15);
 /// An event begins within so much of the truth.
 const WITHIN: SignedDuration = SignedDuration::from_secs(1);
 
@@ -35,12 +37,12 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
         "crates/spindoctor/src/record",
     ],
     minutes: 23,
-    story: "The stalls that the second seed names, overload and hung I/O, made on servers that are calm under a steady load: \
-            `spindoctor record` runs for 90 s, then the server suffers for 6 to 12 s, is calm for 52 s, and suffers again. \
-            A stall is caught where there is an event whose first cause is the scenario's label, with stacks from before \
-            the clients felt anything, and which begins between a second before the stall was asked for and a second after \
-            a client first waited for 200 ms. What was not caught stands in brackets. Other events are those that no \
-            stall belongs to.",
+    story: "The stalls that the second seed names, overload and hung I/O, made on servers that are calm under a \
+            steady load: `spindoctor record` runs for 75 s, then the server suffers for 6 to 12 s: once with \
+            twelve runs, and with more of them again after 52 s of calm. A stall is caught where there is an event \
+            whose first cause is the scenario's label, with stacks from before the clients felt anything, and \
+            which begins between a second before the stall was asked for and a second after a client first waited \
+            for 200 ms. What was not caught stands in brackets. Other events are those that no stall belongs to.",
     run: |bench| Box::pin(run(bench)),
 };
 
@@ -67,10 +69,13 @@ async fn suffers(bench: &Bench, suffering: &'static Scenario, which: &Which) -> 
     progress(&format!("recorded-scenarios: {scenario} on {server}: learns what is usual"));
     tokio::time::sleep(LEARNS).await;
     let mut all = Vec::new();
-    for _ in 0..bench.runs.div_ceil(4) {
+    for stall in 0..bench.runs.div_ceil(12) {
+        if stall > 0 {
+            tokio::time::sleep(RESTS).await;
+        }
         all.push(calm.suffer().await?);
-        tokio::time::sleep(RESTS).await;
     }
+    tokio::time::sleep(ENDS).await;
     recorder.end()?;
     calm.stop()?;
 

@@ -23,7 +23,7 @@ const LOAD: LoadSpec =
     LoadSpec { workload: Workload::OltpReadWrite, threads: 16, rate: Some(60), tables: TABLES };
 const LASTS: Duration = Duration::from_millis(200);
 /// Of each server; a try of fewer sets `STALLS`.
-const STALLS: usize = 25;
+const STALLS: usize = 20;
 /// The usual number of running threads comes from three whole minutes; what is usual in the last minute, sooner.
 const LEARNS: Duration = Duration::from_secs(75);
 /// From one stall to the next: an event closes five seconds after its stall, and is then diagnosed.
@@ -45,12 +45,12 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
         "crates/spindoctor/src/record",
     ],
     minutes: 6,
-    story: "Stalls of 200 ms at random moments, 9 to 19 s apart, 25 of MySQL and 25 of MariaDB, each under 1,200 statements a \
-            second of sysbench's oltp_read_write: FLUSH TABLES WITH READ LOCK, a transaction that holds every row of the \
-            table, LOCK TABLES, an ALTER TABLE behind a transaction, SIGSTOP of the server, in turn. `spindoctor record` \
-            knows nothing of them. Caught: an event that begins within half a second of the stall, and names its cause \
-            first. Stacks: it has stacks from before the stall was asked for. Events that belong to no stall are false \
-            alarms; the machine's own noise may be among them.",
+    story: "Stalls of 200 ms at random moments, 9 to 19 s apart, 20 of MySQL and 20 of MariaDB, each under 1,200 \
+            statements a second of sysbench's oltp_read_write: FLUSH TABLES WITH READ LOCK, a transaction that \
+            holds every row of the table, LOCK TABLES, an ALTER TABLE behind a transaction, SIGSTOP of the server, \
+            in turn. `spindoctor record` knows nothing of them. Caught: an event that begins within half a second \
+            of the stall, and names its cause first. Stacks: it has stacks from before the stall was asked for. \
+            Events that belong to no stall are false alarms; the machine's own noise may be among them.",
     run: |bench| Box::pin(run(bench)),
 };
 

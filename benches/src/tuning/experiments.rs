@@ -8,13 +8,16 @@ use crate::{Bench, Benchmark, progress};
 
 /// Experiments of the lab.
 const EXPERIMENTS: [&str; 2] = ["quota-spin", "long-pause"];
+/// How long the trial of each may take.
+const MOST_TIME: &str = "3m";
 
 pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "experiments",
     of: &["crates/tune", "crates/lab/src/experiment", "crates/spindoctor/src/lab"],
     minutes: 7,
-    story: "`spindoctor lab run quota-spin` and `lab run long-pause`: two published experiments as trials on this \
-            machine. Ratios are the new setting to the old one, with the always-valid interval of 95 %.",
+    story: "`spindoctor lab run quota-spin --max-time 3m` and `lab run long-pause --max-time 3m`: two published \
+            experiments as trials on this machine. Ratios are the new setting to the old one, with the \
+            always-valid interval of 95 %.",
     run: |bench| Box::pin(run(bench)),
 };
 
@@ -22,7 +25,7 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let mut rows = Vec::new();
     for name in EXPERIMENTS {
         progress(&format!("experiments: {name}"));
-        let ran = bench.spindoctor.run(&["lab", "run", name, "--json"]).await?;
+        let ran = bench.spindoctor.run(&["lab", "run", name, "--json", "--max-time", MOST_TIME]).await?;
         let text = |key: &str| ran.json.pointer(key).and_then(Value::as_str).unwrap_or("?").to_owned();
         rows.push(Row::plain(
             format!("{name}: {} {} -> {}", text("/variable"), text("/from"), text("/to")),

@@ -16,7 +16,7 @@ use crate::{Bench, Benchmark, progress};
 const VARIABLES: [&str; 2] = ["innodb_spin_wait_delay", "innodb_sync_spin_loops"];
 const TABLES: Tables = Tables { count: 1, rows: 1_000 };
 /// Kills of each server.
-const KILLS: usize = 50;
+const KILLS: usize = 20;
 /// From the start of `tune` on, it is killed at any moment of these: connecting, journal, the first look, blocks.
 const WITHIN_S: f64 = 15.0;
 const GOAL: Duration = Duration::from_secs(5);

@@ -19,8 +19,10 @@ const VARIABLES: [&str; 3] =
 const MIS_SET: [&str; 3] = ["30", "100", "100"];
 /// The grid: rounds, delays, multipliers. Delays and multipliers in steps of about two.
 const GRID: [&[u32]; 3] = [&[10, 30, 100], &[1, 3, 6, 12, 25, 50, 100], &[1, 5, 10, 25, 50, 100]];
-/// How often each point of the grid is measured, in random order.
-const PASSES: usize = 3;
+/// How often the grid is passed over, in random order.
+const PASSES: u32 = 3;
+/// From the second pass on the best so many are measured alone: the best of all is looked for, and how long a pass takes is known.
+const AGAIN: usize = 8;
 /// After a change, before it is measured: the same as for `tune`.
 const SETTLE: Duration = Duration::from_millis(500);
 /// Measured: the same as for `tune`.
@@ -30,7 +32,7 @@ const MEASURE: Duration = Duration::from_millis(2_500);
 const COMPARED: Duration = Duration::from_millis(400);
 const COMPARED_SETTLE: Duration = Duration::from_millis(150);
 /// Quads to a run that was asked for.
-const QUADS: usize = 24;
+const QUADS: usize = 6;
 /// The goals.
 const MOST: Duration = Duration::from_mins(10);
 const LEAST_OF_BEST: f64 = 0.95;
@@ -42,11 +44,14 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
     minutes: 14,
     story: "A MySQL in memory under 64 clients of sysbench's oltp_update_index, with innodb_sync_spin_loops 30, \
             innodb_spin_wait_delay 100 and innodb_spin_wait_pause_multiplier 100. First `spindoctor tune --apply \
-            --settle 500ms --measure 2.5s`, which gets no other flags. Then a full grid of 126 points (loops 10, 30, \
-            100; delay 1, 3, 6, 12, 25, 50, 100; multiplier 1, 5, 10, 25, 50, 100), each three times in random order with the \
-            same times, the load running throughout. Then the settings that `tune` left against the best of the grid, \
-            and against the mis-set ones, in quads of windows of 0.4 s; the ratio of throughputs stands here (Hodges and Lehmann) with an \
-            interval that holds it in 95 of 100 cases (signed ranks).",
+            --settle 500ms --measure 2.5s`, which gets no other flags. Then a full grid of 126 points (loops 10, \
+            30, 100; delay 1, 3, 6, 12, 25, 50, 100; multiplier 1, 5, 10, 25, 50, 100), each once, and the best \
+            eight twice more, in random order with the same times, the load running throughout; a full grid is one \
+            with three passes over all points, each of which takes as long as the first. Then the settings that \
+            `tune` left against the best of the grid, and against the mis-set ones, in quads of windows of 0.4 s \
+            (72 with twelve runs, and six); the ratio of throughputs stands here (Hodges and Lehmann) with an \
+            interval that holds it in 95 of 100 cases (signed ranks), then the mean, with the interval of a \
+            moving-block bootstrap.",
     run: |bench| Box::pin(run(bench)),
 };
 
@@ -72,14 +77,13 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
         ran.json.pointer("/verdict").and_then(serde_json::Value::as_str).unwrap_or("none").to_owned();
     let tuned = settings(&mut asked, &VARIABLES).await?;
 
-    let begun = Instant::now();
-    let best = grid(&mut asked, &mut load).await?;
-    let grid_took = begun.elapsed();
+    let (best, pass_took) = grid(&mut asked, &mut load).await?;
+    let grid_took = pass_took * PASSES;
 
     let mis_set = MIS_SET.map(str::to_owned);
     let of_best = compare(&mut asked, &mut load, &best, &tuned, bench.runs * QUADS).await?;
-    // Far fewer distinguish a ratio of three from one.
-    let of_mis_set = compare(&mut asked, &mut load, &mis_set, &tuned, bench.runs * QUADS / 12).await?;
+    // As few as have an interval distinguish a ratio of three from one.
+    let of_mis_set = compare(&mut asked, &mut load, &mis_set, &tuned, QUADS).await?;
     asked.disconnect().await?;
     load.stop().await;
     server.stop()?;
@@ -104,7 +108,7 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
         ),
         Row::plain("loops, delay, multiplier that `tune` left", tuned.join(", ")),
         Row::plain("throughput, tuned / mis-set", ratio(of_mis_set)),
-        Row::plain("the grid took", format!("{} s", short(grid_took.as_secs_f64()))),
+        Row::plain("the grid, three times its first pass", format!("{} s", short(grid_took.as_secs_f64()))),
         Row::goal("`tune` / the grid, time", short(part), "<= 0.2", part <= MOST_OF_GRID),
         Row::plain("best of the grid", best.join(", ")),
         Row {
@@ -115,8 +119,8 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     ])
 }
 
-/// The settings with the highest middle of their runs.
-async fn grid(asked: &mut Conn, load: &mut Load) -> anyhow::Result<Vec<String>> {
+/// The settings with the highest middle of their runs, and how long a pass over all points took.
+async fn grid(asked: &mut Conn, load: &mut Load) -> anyhow::Result<(Vec<String>, Duration)> {
     let mut points = Vec::new();
     for loops in GRID[0] {
         for delay in GRID[1] {
@@ -126,17 +130,24 @@ async fn grid(asked: &mut Conn, load: &mut Load) -> anyhow::Result<Vec<String>> 
         }
     }
     let mut measured: Vec<Vec<f64>> = vec![Vec::new(); points.len()];
+    let mut best: Vec<usize> = (0..points.len()).collect();
+    let (begun, mut pass_took) = (Instant::now(), Duration::ZERO);
     for pass in 1..=PASSES {
         progress(&format!("mis-set-spin: the grid, pass {pass} of {PASSES}"));
-        for point in shuffled(asked, points.len()).await? {
+        for at in shuffled(asked, best.len()).await? {
             load.check()?;
+            let point = best[at];
             measured[point].push(rate(asked, &points[point], SETTLE, MEASURE).await?);
         }
+        if pass == 1 {
+            pass_took = begun.elapsed();
+        }
+        let middle = |point: &usize| crate::paired::Spread::from_values(&measured[*point]).median;
+        best.sort_by(|one, other| middle(other).total_cmp(&middle(one)));
+        best.truncate(AGAIN);
     }
-    let middle = |rates: &Vec<f64>| crate::paired::Spread::from_values(rates).median;
-    let best = measured.iter().enumerate().max_by(|one, other| middle(one.1).total_cmp(&middle(other.1)));
-    let (best, _) = best.context("the grid has points")?;
-    Ok(points[best].clone())
+    let best = best.first().context("the grid has points")?;
+    Ok((points[*best].clone(), pass_took))
 }
 
 /// Numbers below `count` in random order; the server rolls the dice.
