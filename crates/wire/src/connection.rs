@@ -7,27 +7,24 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{self, Read as _};
-use std::net::{IpAddr, SocketAddr};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
-use rustix::net::{SendFlags, sockopt};
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
-use tokio::net::{TcpStream, UnixStream};
-use tokio_rustls::client::TlsStream;
+use tokio::io::{AsyncRead as _, AsyncReadExt as _, AsyncWriteExt as _, ReadBuf};
+use tokio::net::UnixStream;
 use zeroize::Zeroizing;
 
 use crate::answer::{Answer, Item};
-use crate::login::{Account, Allowed, Login, Refused, Step};
+use crate::login::{Account, Allowed, Login, Payload, Refused, Step};
 use crate::loopback;
 use crate::packets::Packets;
 use crate::peer::{Channel, Endpoint, SslMode, Tls, Trust};
 use crate::public_key::{MOST_KEY_BYTES, PublicKey};
+use crate::stream::Stream;
 use crate::tls::{self, Connectors};
 use crate::{Wrong, capability, greeting};
 
@@ -108,108 +105,6 @@ pub enum Trouble {
 thread_local! {
     /// Where reads land. Nothing waits while it is in use.
     static LANDING: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BYTES]);
-}
-
-/// Which of a server's addresses are tried is the system's order; each gets its turn within the deadline.
-async fn addresses(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
-    if let Ok(ip) = host.parse::<IpAddr>() {
-        return Ok(vec![SocketAddr::new(ip, port)]);
-    }
-    Ok(tokio::net::lookup_host((host, port)).await?.collect())
-}
-
-/// What the bytes go through.
-enum Stream {
-    Tcp(TcpStream),
-    Unix(UnixStream),
-    Tls(Box<TlsStream<TcpStream>>),
-    /// For a moment, while TLS takes the stream over.
-    Nothing,
-}
-
-impl Stream {
-    async fn open(endpoint: &Endpoint) -> Result<Self, OpenError> {
-        match endpoint {
-            Endpoint::Socket(path) => {
-                UnixStream::connect(path).await.map(Self::Unix).map_err(OpenError::Unreachable)
-            }
-            Endpoint::Tcp { host, port } => {
-                let found = addresses(host, *port)
-                    .await
-                    .map_err(|error| OpenError::UnknownHost(error.to_string()))?;
-                let mut last = OpenError::UnknownHost("its name has none".to_owned());
-                for address in found {
-                    match TcpStream::connect(address).await {
-                        Ok(stream) => {
-                            // Questions are small and wait for answers.
-                            let _ = stream.set_nodelay(true);
-                            let _ = end_when_dead(&stream);
-                            return Ok(Self::Tcp(stream));
-                        }
-                        Err(error) => last = OpenError::Unreachable(error),
-                    }
-                }
-                Err(last)
-            }
-        }
-    }
-}
-
-/// A connection whose other end is gone without a word ends after this time, whether something was sent to it or not.
-const DEAD_AFTER: Duration = Duration::from_secs(30);
-/// How often the kernel asks a silent other end whether it is there (tcp(7), `TCP_KEEPIDLE`, `TCP_KEEPINTVL`).
-const KEEPALIVE: Duration = Duration::from_secs(10);
-
-/// Has the kernel find out that nobody is there: a server that hangs is, its kernel answers.
-fn end_when_dead(stream: &TcpStream) -> rustix::io::Result<()> {
-    sockopt::set_tcp_user_timeout(stream, DEAD_AFTER.as_millis() as u32)?;
-    sockopt::set_tcp_keepidle(stream, KEEPALIVE)?;
-    sockopt::set_tcp_keepintvl(stream, KEEPALIVE)?;
-    sockopt::set_socket_keepalive(stream, true)
-}
-
-impl AsyncRead for Stream {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_read(context, buffer),
-            Self::Unix(stream) => Pin::new(stream).poll_read(context, buffer),
-            Self::Tls(stream) => Pin::new(stream).poll_read(context, buffer),
-            Self::Nothing => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
-        }
-    }
-}
-
-impl AsyncWrite for Stream {
-    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_write(context, bytes),
-            Self::Unix(stream) => Pin::new(stream).poll_write(context, bytes),
-            Self::Tls(stream) => Pin::new(stream).poll_write(context, bytes),
-            Self::Nothing => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
-        }
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_flush(context),
-            Self::Unix(stream) => Pin::new(stream).poll_flush(context),
-            Self::Tls(stream) => Pin::new(stream).poll_flush(context),
-            Self::Nothing => Poll::Ready(Ok(())),
-        }
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_shutdown(context),
-            Self::Unix(stream) => Pin::new(stream).poll_shutdown(context),
-            Self::Tls(stream) => Pin::new(stream).poll_shutdown(context),
-            Self::Nothing => Poll::Ready(Ok(())),
-        }
-    }
 }
 
 /// A connection that is logged in.
@@ -300,7 +195,7 @@ impl Connection {
         if offers_tls && mode != SslMode::Disabled {
             let tls_request = login.tls_request();
             connection.send(tls_request.bytes()).await?;
-            connection.encrypt(request, &came, connectors).await?;
+            connection.encrypt(request, &came, connectors, &login.response()).await?;
             channel = match request.tls.proves_the_server() {
                 true => Channel::Verified,
                 false => Channel::Unverified,
@@ -308,9 +203,9 @@ impl Connection {
             login.is_encrypted_now(channel);
         } else if mode > SslMode::Preferred {
             return Err(OpenError::TlsNotOffered(mode));
+        } else {
+            connection.send(login.response().bytes()).await?;
         }
-        let response = login.response();
-        connection.send(response.bytes()).await?;
         loop {
             let packet = connection.packet(&mut came).await?;
             let step = match login.packet(&packet) {
@@ -351,24 +246,38 @@ impl Connection {
         self.note.as_deref()
     }
 
+    /// True where it was not closed meanwhile and nothing came that was not asked for: it may be asked again after a pause.
+    pub fn is_idle(&self) -> bool {
+        self.packets.is_between() && self.stream.is_quiet()
+    }
+
+    /// Makes the connection one of TLS. The first packet in it leaves in one write with the end of the handshake, once that
+    /// has verified all that it must: until then the library keeps it back.
     async fn encrypt(
         &mut self,
         request: &Request<'_>,
         came: &VecDeque<Vec<u8>>,
         connectors: &Connectors,
+        first: &Payload,
     ) -> Result<(), OpenError> {
         // What came before the encryption began could be anybody's.
         if !came.is_empty() || !self.packets.is_between() {
             return Err(OpenError::Wrong(Wrong("words before TLS stands")));
         }
-        let connector = connectors.connector(request.tls).map_err(OpenError::TlsOptions)?;
-        let (Endpoint::Tcp { host, .. }, Stream::Tcp(stream)) =
+        let (Endpoint::Tcp { host, port }, Stream::Tcp(stream)) =
             (request.endpoint, std::mem::replace(&mut self.stream, Stream::Nothing))
         else {
             return Err(OpenError::TlsOptions("TLS is for TCP".to_owned()));
         };
-        let encrypted = connector.connect(tls::name(host), stream).await;
-        let encrypted = encrypted.map_err(|error| OpenError::Tls(error.to_string()))?;
+        let connector = connectors.connector(request.tls, host, *port).map_err(OpenError::TlsOptions)?;
+        let mut framed = Zeroizing::new(Vec::with_capacity(first.bytes().len() + 4));
+        self.packets.frame(first.bytes(), &mut framed);
+        let mut kept_back = Ok(());
+        let handshake = connector.connect_with(tls::name(host), stream, |session| {
+            kept_back = session.writer().write_all(&framed);
+        });
+        kept_back.map_err(OpenError::Broken)?;
+        let encrypted = handshake.await.map_err(|error| OpenError::Tls(error.to_string()))?;
         self.stream = Stream::Tls(Box::new(encrypted));
         Ok(())
     }
@@ -499,18 +408,9 @@ impl Connection {
     /// Says goodbye, without which servers count an aborted client, and closes.
     pub async fn close(mut self) {
         self.packets.begin_command();
-        // Whatever comes of it, the socket is closed.
-        if let Stream::Tcp(stream) = &self.stream {
-            let mut framed = Vec::new();
-            self.packets.frame(&[COM_QUIT], &mut framed);
-            // It leaves with the end of the stream, in one segment: what is sent last and at once fits the socket.
-            let _ = rustix::net::send(stream, &framed, SendFlags::MORE | SendFlags::NOSIGNAL);
-            return;
-        }
-        let _ = self.write(&[COM_QUIT]).await;
-        if let Stream::Tls(stream) = &mut self.stream {
-            let _ = stream.shutdown().await;
-        }
+        let mut framed = Vec::new();
+        self.packets.frame(&[COM_QUIT], &mut framed);
+        self.stream.end(&framed).await;
     }
 }
 

@@ -26,6 +26,8 @@ pub mod packets;
 pub mod peer;
 mod public_key;
 pub mod rows;
+mod stream;
+mod tickets;
 pub mod tls;
 
 pub use public_key::PublicKey;
