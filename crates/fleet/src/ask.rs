@@ -12,6 +12,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::deadline::Budget;
 use crate::failure::{Failure, Reason};
+use crate::kept::Kept;
 use crate::outbox::{BATCHES, Outbox};
 use crate::piece::{Columns, Ended, Piece};
 use crate::reply::Reply;
@@ -51,18 +52,36 @@ pub struct Question {
     /// How long all of them together may take; None without a bound.
     pub within: Option<Duration>,
     connectors: Arc<Connectors>,
+    kept: Option<Arc<Kept>>,
 }
 
 impl Question {
     /// A statement for some of these servers.
     pub fn new(targets: Arc<[Target]>, statement: Statement, limits: Limits) -> Self {
-        Self { targets, statement: Arc::new(statement), limits, within: None, connectors: Arc::default() }
+        let statement = Arc::new(statement);
+        Self { targets, statement, limits, within: None, connectors: Arc::default(), kept: None }
+    }
+
+    /// The same servers are asked again and again, this statement or [another](Self::instead): where the limits allow a connection
+    /// to each, the connections stay until [`Self::close`]; otherwise a login with TLS resumes the session of the one before.
+    #[must_use]
+    pub fn repeated(self) -> Self {
+        let has_one_for_each = self.limits.connections >= self.targets.len();
+        let kept = has_one_for_each.then(Arc::default);
+        Self { connectors: Arc::new(Connectors::resuming()), kept, ..self }
     }
 
     /// Another statement for the same servers.
     #[must_use]
     pub fn instead(&self, statement: Statement) -> Self {
         Self { statement: Arc::new(statement), ..self.clone() }
+    }
+
+    /// Says goodbye on the connections that stayed.
+    pub async fn close(&self) {
+        if let Some(kept) = &self.kept {
+            kept.close().await;
+        }
     }
 
     /// Asks these servers, and returns those that were not begun with because `stop` became true, nobody listens any more
@@ -108,7 +127,7 @@ impl Question {
         let mut budget = Budget::new(self.limits.query);
         let mut connection = self.connection(server, &mut budget).await?;
         let reply = whole(&mut connection, &self.statement, &mut budget).await?;
-        connection.close().await;
+        self.leave(server, connection).await;
         match reply.error {
             Some(failure) => Err(failure),
             None => Ok((reply.columns.unwrap_or_default(), reply.rows)),
@@ -126,10 +145,28 @@ impl Question {
 
     /// A connection that may be asked the statement.
     async fn connection(&self, server: usize, budget: &mut Budget) -> Result<Connection, Failure> {
+        if let Some(connection) = self.kept().and_then(|kept| kept.take(server)) {
+            // It was prepared when it was made; whether this statement may be asked there is another question.
+            self.statement.preparation(connection.version(), self.limits.query)?;
+            return Ok(connection);
+        }
         let connection = connect(&self.targets[server], &self.limits, &self.connectors).await?;
         match self.statement.preparation(connection.version(), self.limits.query)? {
             Some(preparation) => prepared(connection, &preparation, budget).await,
             None => Ok(connection),
+        }
+    }
+
+    /// Where connections stay: those for statements that read, which are all prepared alike.
+    fn kept(&self) -> Option<&Kept> {
+        self.kept.as_deref().filter(|_| !self.statement.writes())
+    }
+
+    /// Keeps a connection whose answer is whole for the next time, or says goodbye.
+    async fn leave(&self, server: usize, connection: Connection) {
+        match self.kept() {
+            Some(kept) => kept.keep(server, connection),
+            None => connection.close().await,
         }
     }
 
@@ -161,7 +198,7 @@ impl Question {
             }
         }
         telling.some_at_the_end(&mut reply);
-        connection.close().await;
+        self.leave(server, connection).await;
         match reply.error {
             Some(failure) => Err(failure),
             None => Ok(version),

@@ -88,9 +88,20 @@ fn to_target(start: &Target, address: &Address) -> Target {
     target
 }
 
+/// A statement of those above.
+fn statement(sql: &str) -> Statement {
+    Statement::reading(sql).expect("these only read")
+}
+
 async fn ask_one(target: &Target, limits: Limits) -> Result<Topology, Failure> {
-    let statement = |sql: &str| Statement::reading(sql).expect("these only read");
-    let first = Question::new(Arc::from([target.clone()]), statement(IDENTITY[0]), limits);
+    let first = Question::new(Arc::from([target.clone()]), statement(IDENTITY[0]), limits).repeated();
+    let said = topology(&first).await;
+    first.close().await;
+    said
+}
+
+/// What this server says, over one connection.
+async fn topology(first: &Question) -> Result<Topology, Failure> {
     let mut said = Topology::default();
     let identity = match first.one_answer(0).await {
         Err(failure) if failure.code == Some(UNKNOWN_VARIABLE) => {

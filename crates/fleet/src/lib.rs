@@ -45,6 +45,9 @@
 //! A turn for each server within the limits (`turns.rs`), a session with its deadline (`session.rs`, `deadline.rs`) are common to
 //! all three.
 //!
+//! What is asked again and again (`--repeat`, and discovery, which asks each server several statements) goes over connections that
+//! stay (`kept.rs`), where the limits allow one to each server; otherwise a login with TLS resumes the session of the one before.
+//!
 //! `crates/lab/src/stub.rs` has the servers that tests and benchmarks ask by the thousand, those that misbehave, and those that
 //! answer as a healthy MySQL would (`stub/mysql.rs`).
 
@@ -54,6 +57,7 @@ pub mod discover;
 pub mod examine;
 pub mod failure;
 pub mod group;
+mod kept;
 pub mod list;
 pub mod log;
 pub mod order;

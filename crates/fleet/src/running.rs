@@ -110,12 +110,14 @@ impl Servers {
         mut stop: watch::Receiver<bool>,
         listener: Arc<dyn Listener>,
     ) {
+        // Who is lost and comes back resumes its session.
+        let servers = Self { connectors: Arc::new(Connectors::resuming()), ..self.clone() };
         let doors = Arc::new(Doors::new(&self.targets, &self.limits));
         let count = self.targets.len().max(1) as u32;
         let mut tasks = JoinSet::new();
         for server in 0..self.targets.len() {
             let phase = every * server as u32 / count;
-            let standing = Standing { servers: self.clone(), server, every, phase, doors: doors.clone() };
+            let standing = Standing { servers: servers.clone(), server, every, phase, doors: doors.clone() };
             tasks.spawn(standing.keep(stop.clone(), listener.clone(), Unanswered::default()));
         }
         turns::stopped(&mut stop).await;
