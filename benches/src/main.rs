@@ -61,6 +61,7 @@ const BENCHMARKS: &[&Benchmark] = &[
     &recorder::steady::BENCHMARK,
     &recorder::replay::BENCHMARK,
     &fleet::query::BENCHMARK,
+    &fleet::tls::BENCHMARK,
     &fleet::doctor::BENCHMARK,
     &tuning::mis_set_spin::BENCHMARK,
     &tuning::truth_table::BENCHMARK,

@@ -5,3 +5,4 @@ mod driver;
 pub(crate) mod query;
 pub(crate) mod reading;
 mod resident;
+pub(crate) mod tls;

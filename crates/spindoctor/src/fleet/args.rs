@@ -124,6 +124,14 @@ pub struct FleetQuery {
     #[arg(long = "sql", value_name = "SELECT", conflicts_with = "ordered", help_heading = "Answers")]
     pub sql_over: Option<String>,
 
+    /// Ask again this often, until Ctrl-C; where --connections is enough for all servers, over connections that stay
+    #[arg(long, hide_short_help = true, value_name = "TIME", value_parser = duration, conflicts_with_all = ["out", "write"], help_heading = "Answers")]
+    pub repeat: Option<Duration>,
+
+    /// End when it was asked so many times
+    #[arg(long, hide_short_help = true, value_name = "COUNT", requires = "repeat", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Answers")]
+    pub times: Option<u32>,
+
     /// Let the statement change something; asks first, goes in waves, logs what was done where
     #[arg(long, help_heading = "Writing")]
     pub write: bool,

@@ -9,10 +9,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context as _, anyhow, bail};
+use jiff::Timestamp;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use spindoctor_fleet::ask::{Question, channel};
 use spindoctor_fleet::statement::Statement;
+use tokio::runtime::Runtime;
 use tokio::sync::{oneshot, watch};
+use tokio::time::timeout_at;
 
 use super::args::{FleetFormat, FleetQuery};
 use super::servers::{Fleet, limits};
@@ -54,11 +57,50 @@ pub fn run(asked: &FleetQuery) -> anyhow::Result<ExitStatus> {
     if asked.write {
         return write::run(asked, &fleet, &question);
     }
-    let begun = Instant::now();
-    let writer = Writer::new(asked, &fleet)?;
-    let (finished, left) = wait_on_threads(ask_all(question, writer))?;
-    let finished = finished?;
-    report(&fleet, &finished, &left, begun)
+    if asked.repeat.is_some() {
+        question = question.repeated();
+    }
+    let runtime = runtime_on_threads()?;
+    let (stop, stopped) = watch::channel(false);
+    let outcome = runtime.block_on(async {
+        tokio::select! {
+            outcome = rounds(asked, &fleet, &question, stopped) => outcome,
+            error = interrupted_twice(&stop) => Err(error),
+        }
+    });
+    // A name that is still being looked up is not waited for.
+    runtime.shutdown_background();
+    outcome
+}
+
+/// Asks everybody, prints what they answer, and says who did not: once, or as often as was asked for, until Ctrl-C.
+async fn rounds(
+    asked: &FleetQuery,
+    fleet: &Fleet,
+    question: &Question,
+    mut stopped: watch::Receiver<bool>,
+) -> anyhow::Result<ExitStatus> {
+    let mut round = 0;
+    loop {
+        round += 1;
+        let begun = Instant::now();
+        if asked.repeat.is_some() {
+            output::note(&format!("spindoctor: asked at {}", Timestamp::now().strftime("%H:%M:%S UTC")));
+        }
+        let writer = Writer::new(asked, fleet)?;
+        // On this thread it would wake the others for each server that it begins with.
+        let asking = tokio::spawn(ask_all(question.clone(), writer, stopped.clone()));
+        let (finished, left) = asking.await.context("the asking ended in the middle")??;
+        let status = report(fleet, &finished?, &left, begun)?;
+        let is_over = match asked.repeat.filter(|_| asked.times.is_none_or(|times| round < times)) {
+            Some(every) => timeout_at((begun + every).into(), stopped.wait_for(|stop| *stop)).await.is_ok(),
+            None => true,
+        };
+        if is_over {
+            question.close().await;
+            return Ok(status);
+        }
+    }
 }
 
 /// Says who did not answer, and makes an exit code of it.
@@ -93,6 +135,9 @@ fn check(asked: &FleetQuery) -> anyhow::Result<()> {
     if format == FleetFormat::Parquet && asked.out.is_none() && io::IsTerminal::is_terminal(&io::stdout()) {
         bail!("Parquet is for a file: give --out FILE");
     }
+    if format == FleetFormat::Parquet && asked.repeat.is_some() {
+        bail!("--repeat prints what it is answered each time; a Parquet file is written once");
+    }
     if format == FleetFormat::Parquet && asked.ordered {
         bail!(
             "--ordered is for what is printed; sort a Parquet file with --sql 'SELECT * FROM answers ORDER BY ...'"
@@ -117,6 +162,7 @@ pub fn format(asked: &FleetQuery) -> FleetFormat {
 async fn ask_all(
     question: Question,
     mut writer: Writer,
+    stop: watch::Receiver<bool>,
 ) -> anyhow::Result<(anyhow::Result<Finished>, Vec<usize>)> {
     let (sender, mut pieces) = channel();
     let (done, written) = oneshot::channel();
@@ -136,16 +182,9 @@ async fn ask_all(
             drop(done.send(outcome.and_then(|()| writer.finish())));
         })
         .context("could not start a thread")?;
-    let (stop, stopped) = watch::channel(false);
     let everybody: Vec<usize> = (0..question.targets.len()).collect();
-    let asking = async {
-        let left = question.ask(&everybody, stopped, sender).await;
-        (written.await, left)
-    };
-    tokio::select! {
-        (written, left) = asking => Ok((written.context("the writer ended in the middle")?, left)),
-        error = interrupted_twice(&stop) => Err(error),
-    }
+    let left = question.ask(&everybody, stop, sender).await;
+    Ok((written.await.context("the writer ended in the middle")?, left))
 }
 
 /// The first Ctrl-C ends the asking, and what came is written; the second ends the program.
@@ -172,23 +211,16 @@ pub fn wait_for<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Res
     outcome
 }
 
-/// Runs asynchronous work on as many threads as there are CPUs for: of a login and an answer, nearly all is the
-/// kernel's work for the socket, on the sender's CPU.
-fn wait_on_threads<T: Send + 'static>(
-    work: impl Future<Output = anyhow::Result<T>> + Send + 'static,
-) -> anyhow::Result<T> {
+/// As many threads as there are CPUs for: of a login and an answer, nearly all is the kernel's work for the socket, on the
+/// sender's CPU, and with TLS the handshake's cryptography.
+fn runtime_on_threads() -> anyhow::Result<Runtime> {
     let threads = std::thread::available_parallelism().map_or(1, NonZero::get).min(MOST_THREADS);
-    let runtime = tokio::runtime::Builder::new_multi_thread()
+    tokio::runtime::Builder::new_multi_thread()
         .worker_threads(threads)
         .enable_all()
         .max_blocking_threads(LOOKUP_THREADS)
         .build()
-        .context("could not start the asynchronous runtime")?;
-    // On this thread it would wake the others for each server that it begins with.
-    let outcome = runtime.block_on(runtime.spawn(work));
-    // A name that is still being looked up is not waited for.
-    runtime.shutdown_background();
-    outcome.context("the asking ended in the middle")?
+        .context("could not start the asynchronous runtime")
 }
 
 /// Lets the process have as many files open as it may, and says how many connections that allows.

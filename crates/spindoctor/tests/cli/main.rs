@@ -13,6 +13,7 @@ mod explain;
 mod fleet;
 mod fleet_cpus;
 mod fleet_doctor;
+mod fleet_tls;
 mod fleet_top;
 mod fuzz_targets;
 mod help;
