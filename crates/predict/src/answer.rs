@@ -19,6 +19,8 @@ const LEAST_FOR_LATCHES: usize = 4;
 /// By how much each parameter is moved to see what the answer hangs on.
 const MOVED: f64 = 1.25;
 
+pub(crate) const NO_CONNECTIONS: &str = "no number of connections is asked for";
+
 /// What the model does not have.
 pub const LEFT_OUT: [&str; 9] = [
     "reads of data and writes of pages: a working set that does not fit into memory is another server",
@@ -82,13 +84,23 @@ pub struct Question {
     pub assumptions: Vec<Assumption>,
 }
 
+impl Question {
+    /// The numbers of connections, in order and once each.
+    pub(crate) fn connections(&self) -> Vec<u32> {
+        let mut threads = self.threads.clone();
+        threads.sort_unstable();
+        threads.dedup();
+        threads
+    }
+}
+
 /// Answers for other hardware and settings.
 ///
 /// # Errors
 /// That there is no ground for it, and what would be one.
 pub fn predict(ground: &Ground, fit: &Fit, question: &Question, seed: u64) -> Result<Answer, String> {
     let most = refuse(ground, fit, question)?;
-    let Question { hardware, settings, threads, .. } = question;
+    let Question { hardware, settings, .. } = question;
     let then = Ground { hardware: hardware.clone(), settings: settings.clone(), ..ground.clone() };
     let effort = Effort::default();
     let both = |parameters: &Parameters, threads: u32| {
@@ -96,12 +108,10 @@ pub fn predict(ground: &Ground, fit: &Fit, question: &Question, seed: u64) -> Re
             [ground, &then].map(|ground| simulate(&ground.world(parameters), threads, seed, effort));
         (today, proposed)
     };
-    let mut threads = threads.clone();
-    threads.sort_unstable();
-    threads.dedup();
-    let rows: Vec<Row> = threads
-        .iter()
-        .map(|&threads| {
+    let rows: Vec<Row> = question
+        .connections()
+        .into_iter()
+        .map(|threads| {
             let (today, proposed) = both(&fit.parameters, threads);
             Row { threads, today, proposed, beyond_measured: threads > most }
         })
@@ -134,7 +144,7 @@ pub fn predict(ground: &Ground, fit: &Fit, question: &Question, seed: u64) -> Re
 }
 
 /// What there is no ground for; otherwise the most connections that were measured.
-fn refuse(ground: &Ground, fit: &Fit, question: &Question) -> Result<u32, String> {
+pub(crate) fn refuse(ground: &Ground, fit: &Fit, question: &Question) -> Result<u32, String> {
     let Question { hardware, settings, threads, assumptions } = question;
     let Some(most) = ground.measured.iter().map(|measured| measured.threads).max() else {
         return Err("nothing was measured: give a sweep or a table of connections and throughput".to_owned());

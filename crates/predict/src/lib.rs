@@ -3,7 +3,7 @@
 //!
 //! In: measurements with the machine and settings that they were made with ([`Ground`]). [`fit()`] finds the six declared
 //! parameters ([`PARAMETERS`]); [`predict`] answers for other hardware and settings, beside today's, and refuses what it
-//! has no ground for. [`simulate`] is one world with so many connections.
+//! has no ground for. [`compare()`] ranks several settings. [`simulate`] is one world with so many connections.
 //!
 //! Beside it, [`WaitTimes`] says for how long to spin by how long waits were seen to last.
 //!
@@ -11,6 +11,7 @@
 
 mod answer;
 mod assumption;
+mod compare;
 mod fit;
 mod ground;
 mod outcome;
@@ -23,6 +24,7 @@ mod world;
 
 pub use answer::{Answer, LEFT_OUT, Question, Row, Sensitivity, predict};
 pub use assumption::Assumption;
+pub use compare::{At, Compared, compare};
 pub use fit::{Fit, Fitted, fit, rms_log_error};
 pub use ground::{Ground, Measured, PARAMETERS, Parameter, Parameters, Workload};
 pub use outcome::Outcome;

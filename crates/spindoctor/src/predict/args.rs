@@ -26,7 +26,8 @@ pub struct Predict {
     #[arg(long, value_name = "NAME", value_parser = one_of(WORKLOADS))]
     pub workload: Option<Workload>,
 
-    /// A setting that the server had while it was measured, where that is not the default or the sweep has several
+    /// A setting that the server had while it was measured, where that is not the default or the sweep has several; also quota,
+    /// cpuset and workload of a sweep that varied them
     #[arg(long, hide_short_help = true, value_name = "VAR=VALUE", value_parser = setting)]
     pub was: Vec<(String, String)>,
 
@@ -38,9 +39,9 @@ pub struct Predict {
     #[arg(long, value_name = "LIST", value_parser = Machine::parse, default_value = "", hide_default_value = true)]
     pub hardware: Machine,
 
-    /// A setting that is asked about; given more than once, all of them together
-    #[arg(long, value_name = "VAR=VALUE", value_parser = setting)]
-    pub set: Vec<(String, String)>,
+    /// A setting that is asked about, or several values of it: VAR=V1,V2; given more than once, each with each
+    #[arg(long, value_name = "VAR=VALUES", value_parser = settings)]
+    pub set: Vec<(String, Vec<String>)>,
 
     /// What you take for granted of a machine beyond the measured one: cpus, numa, pause, quota
     #[arg(long, hide_short_help = true, value_name = "LIST", value_delimiter = ',', value_parser = one_of(ASSUMPTIONS))]
@@ -156,6 +157,16 @@ fn setting(text: &str) -> Result<(String, String), String> {
     }
 }
 
+/// `innodb_sync_spin_loops=0,30,200`
+fn settings(text: &str) -> Result<(String, Vec<String>), String> {
+    let (variable, values) = setting(text)?;
+    let values: Vec<String> = values.split(',').map(|value| value.trim().to_owned()).collect();
+    match values.iter().any(String::is_empty) {
+        true => Err("write VAR=V1,V2: innodb_sync_spin_loops=30,200".to_owned()),
+        false => Ok((variable, values)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -178,5 +189,7 @@ mod tests {
     fn a_setting_has_a_name_and_a_value() {
         assert_eq!(setting("a = 1"), Ok(("a".to_owned(), "1".to_owned())));
         assert!(["a", "=1", "a="].iter().all(|wrong| setting(wrong).is_err()));
+        assert_eq!(settings("a=1, 2"), Ok(("a".to_owned(), vec!["1".to_owned(), "2".to_owned()])));
+        assert!(["a=1,", "a=,1", "a"].iter().all(|wrong| settings(wrong).is_err()));
     }
 }

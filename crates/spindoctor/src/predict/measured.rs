@@ -6,9 +6,13 @@
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
+use spindoctor_collect::host::cpu_list::{CpuSet, parse_cpu_list};
 use spindoctor_predict::{Flavor, Measured, Settings, Workload};
+use spindoctor_tune::sweep::axes::{CPUSET, QUOTA, WORKLOAD, is_axis};
 use spindoctor_tune::sweep::{Line, Point, SWEEP_SCHEMA, Setting, Sweep};
+
+use crate::common::flags;
 
 /// A file of measurements.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -25,7 +29,8 @@ pub struct Source {
     pub cpus: Option<u32>,
     /// Of a sweep: one PAUSE, nanoseconds.
     pub pause_ns: Option<f64>,
-    /// Of a sweep of a throw-away server without a quota, whose clients run beside it: CPUs that the server used, by clients.
+    /// Of a sweep of a throw-away server whose quota does not limit it, and whose clients run beside it: CPUs that the server
+    /// used, by clients.
     pub server_cpus: Vec<(u32, f64)>,
     /// Of a sweep: the settings that the model knows, of the server and of the line that was taken.
     pub settings: Vec<(String, String)>,
@@ -44,9 +49,19 @@ pub fn read(path: &Path, was: &[(String, String)]) -> anyhow::Result<Source> {
     let text = fs::read_to_string(path).with_context(|| format!("could not read {name}"))?;
     let source = match text.trim_start().starts_with('{') {
         true => from_sweep(&text, was),
-        false => from_table(&text),
+        false => from_table(&text, was),
     };
     source.with_context(|| format!("{name} cannot be used"))
+}
+
+/// Fails where a name of `--was` is an axis that was not varied.
+fn expect_varied(was: &[(String, String)], is_varied: impl Fn(&str) -> bool) -> anyhow::Result<()> {
+    match was.iter().find(|(name, _)| is_axis(name) && !is_varied(name)) {
+        Some((name, _)) => bail!(
+            "it has no {name} to choose by; --measured-on says what the CPUs and the quota were, and --workload what clients did"
+        ),
+        None => Ok(()),
+    }
 }
 
 fn from_sweep(text: &str, was: &[(String, String)]) -> anyhow::Result<Source> {
@@ -54,6 +69,7 @@ fn from_sweep(text: &str, was: &[(String, String)]) -> anyhow::Result<Source> {
     if sweep.schema != SWEEP_SCHEMA {
         bail!("its schema is {}, and {SWEEP_SCHEMA} is wanted", sweep.schema);
     }
+    expect_varied(was, |name| sweep.has_axis(name))?;
     let has = |setting: &Setting| {
         was.iter().all(|(variable, value)| {
             let mut of_variable = setting.0.iter().filter(|it| it.variable.eq_ignore_ascii_case(variable));
@@ -77,23 +93,39 @@ fn from_sweep(text: &str, was: &[(String, String)]) -> anyhow::Result<Source> {
         let value = sweep.conditions.settings.get(variable)?;
         Some((variable.to_owned(), value.clone()))
     });
+    let made = &sweep.conditions;
+    let quota_cpus = match line.setting.value(QUOTA) {
+        Some("none") => None,
+        Some(cpus) => Some(flags::cpus(cpus).map_err(|why| anyhow!("its quota of {cpus}: {why}"))?),
+        None => made.quota_cpus,
+    };
+    let cpus = line.setting.value(CPUSET).map_or(made.hardware.cpus, cpus_of_set);
     Ok(Source {
         points: checked(points.collect())?,
-        flavor: flavor(&sweep.conditions.server),
-        workload: Some(match sweep.conditions.workload.as_str() {
+        flavor: flavor(&made.server),
+        workload: Some(match line.setting.value(WORKLOAD).unwrap_or(&made.workload) {
             "oltp_point_select" | "oltp_read_only" | "select_random_points" | "select_random_ranges" => {
                 Workload::Reads
             }
             _ => Workload::Writes,
         }),
-        quota_cpus: sweep.conditions.quota_cpus,
-        cpus: sweep.conditions.hardware.cpus,
-        server_cpus: server_cpus(&sweep, line),
-        pause_ns: sweep.conditions.hardware.pause.as_ref().map(|pause| pause.ns),
+        quota_cpus,
+        cpus,
+        server_cpus: server_cpus(&sweep, line, quota_cpus, cpus),
+        pause_ns: made.hardware.pause.as_ref().map(|pause| pause.ns),
         settings: made_with
-            .chain(line.setting.0.iter().map(|it| (it.variable.clone(), it.value.clone())))
+            .chain(line.setting.variables().map(|it| (it.variable.clone(), it.value.clone())))
             .collect(),
     })
+}
+
+/// How many CPUs `0-1+4` are; none of whole nodes, which only the machine knows.
+fn cpus_of_set(text: &str) -> Option<u32> {
+    let mut all = CpuSet::new();
+    for part in text.split('+') {
+        all.extend(parse_cpu_list(part)?);
+    }
+    u32::try_from(all.len()).ok().filter(|cpus| *cpus > 0)
 }
 
 impl Source {
@@ -107,9 +139,10 @@ impl Source {
     }
 }
 
-fn server_cpus(sweep: &Sweep, line: &Line) -> Vec<(u32, f64)> {
-    let made = &sweep.conditions;
-    if made.quota_cpus.is_some() || !made.address.contains("throw-away") {
+fn server_cpus(sweep: &Sweep, line: &Line, quota_cpus: Option<f64>, cpus: Option<u32>) -> Vec<(u32, f64)> {
+    // As much as there is limits nothing.
+    let is_limited = quota_cpus.is_some_and(|quota| cpus.is_none_or(|cpus| quota < f64::from(cpus)));
+    if is_limited || !sweep.conditions.address.contains("throw-away") {
         return Vec::new();
     }
     let used = |point: &Point| {
@@ -133,7 +166,8 @@ fn flavor(server: &str) -> Option<Flavor> {
     }
 }
 
-fn from_table(text: &str) -> anyhow::Result<Source> {
+fn from_table(text: &str, was: &[(String, String)]) -> anyhow::Result<Source> {
+    expect_varied(was, |_| false)?;
     let mut points = Vec::new();
     for (at, line) in text.lines().enumerate() {
         let line = line.split('#').next().unwrap_or_default();
@@ -183,7 +217,7 @@ mod tests {
             "threads,tps\n2,27741.06\n1,11178.34\n",
             "# measured on Monday\n1;11178.34 # one\n\n| 2 | 27741.06 |",
         ] {
-            let points = from_table(text).unwrap().points;
+            let points = from_table(text, &[]).unwrap().points;
             let numbers: Vec<_> = points.iter().map(|it| (it.threads, it.throughput_per_s)).collect();
             assert_eq!(numbers, [(1, 11_178.34), (2, 27_741.06)], "{text}");
         }
@@ -196,7 +230,7 @@ mod tests {
             ("1 nan", "above 0"),
             ("1.5 2", "two numbers"),
         ] {
-            let refused = from_table(wrong).unwrap_err().to_string();
+            let refused = from_table(wrong, &[]).unwrap_err().to_string();
             assert!(refused.contains(says), "{wrong}: {refused}");
         }
     }
@@ -252,5 +286,56 @@ mod tests {
         assert_eq!(settings, [("innodb_spin_wait_delay", "7"), ("innodb_sync_spin_loops", "200")]);
         assert_eq!(source.workload, Some(Workload::Reads));
         assert_eq!((source.quota_cpus, source.flavor), (Some(2.0), Some(Flavor::Mysql80)));
+    }
+
+    #[test]
+    fn of_a_sweep_that_varied_the_quota_one_is_named_and_its_server_s_share_is_known() {
+        use spindoctor_model::Machine;
+        use spindoctor_tune::sweep::{Assigned, Axis, Conditions, Grid, Spread, Sweep as Whole};
+        let line = |quota: &str| Line {
+            setting: Setting(vec![
+                Assigned { variable: QUOTA.to_owned(), value: quota.to_owned() },
+                Assigned { variable: CPUSET.to_owned(), value: "0-1".to_owned() },
+                Assigned { variable: WORKLOAD.to_owned(), value: "oltp_update_index".to_owned() },
+            ]),
+            points: vec![Point {
+                threads: 16,
+                transactions_per_s: Spread { median: 100.0, low: 90.0, high: 110.0 },
+                queries_per_s: Spread { median: 10_000.0, low: 9_000.0, high: 11_000.0 },
+                cpu_us_per_query: Some(Spread { median: 120.0, low: 110.0, high: 130.0 }),
+                ..Point::default()
+            }],
+            scalability: None,
+            not_fitted: None,
+        };
+        let axis = |variable: &str| Axis { variable: variable.to_owned(), values: Vec::new() };
+        let sweep = Whole {
+            schema: SWEEP_SCHEMA.to_owned(),
+            conditions: Conditions {
+                server: "MySQL 9.7.4".to_owned(),
+                address: "a throw-away server".to_owned(),
+                workload: "oltp_point_select".to_owned(),
+                hardware: Machine { cpus: Some(4), ..Machine::default() },
+                ..Conditions::default()
+            },
+            grid: Grid { axes: [QUOTA, CPUSET, WORKLOAD].map(axis).to_vec(), ..Grid::default() },
+            lines: ["2", "1", "none"].map(line).to_vec(),
+            notes: Vec::new(),
+            cells: Vec::new(),
+        };
+        let text = serde_json::to_string(&sweep).unwrap();
+        let of_quota = |quota: &str| from_sweep(&text, &[(QUOTA.to_owned(), quota.to_owned())]).unwrap();
+        let whole = of_quota("2");
+        assert_eq!(
+            (whole.quota_cpus, whole.cpus, whole.workload),
+            (Some(2.0), Some(2), Some(Workload::Writes))
+        );
+        assert_eq!(whole.server_cpus, [(16, 1.2)]);
+        assert!((whole.server_share(2) - 0.6).abs() < 1e-9);
+        assert_eq!((of_quota("1").server_cpus, of_quota("none").quota_cpus), (Vec::new(), None));
+        assert!(whole.settings.is_empty(), "what is no variable is no setting: {:?}", whole.settings);
+        let refused = from_table("1 2", &[(QUOTA.to_owned(), "2".to_owned())]).unwrap_err().to_string();
+        assert!(refused.contains("no quota to choose by") && refused.contains("--measured-on"), "{refused}");
+        assert_eq!((cpus_of_set("0-1+4"), cpus_of_set("node0"), cpus_of_set("")), (Some(3), None, None));
     }
 }

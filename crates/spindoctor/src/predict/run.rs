@@ -1,17 +1,22 @@
 //! `spindoctor predict`: reads what was measured, fits the model, asks it.
 
-use anyhow::{Context as _, anyhow};
+use anyhow::{Context as _, anyhow, bail};
 use spindoctor_page::json;
 use spindoctor_predict::{
-    Effort, Fitted, Ground, Hardware, Measured, Question, Settings, fit, predict, simulate,
+    Effort, Fitted, Ground, Hardware, Measured, Question, Settings, compare, fit, predict, simulate,
 };
+use spindoctor_tune::sweep::axes::is_axis;
 
 use super::args::Predict;
 use super::measured::{self, Source};
-use super::view::Prediction;
+use super::view::{Answered, Prediction};
 use super::{svg, text};
 use crate::common::exit::ExitStatus;
 use crate::common::{output, terminal};
+
+/// Settings that are asked about at most: with eleven numbers of connections that takes half a minute where 44 predictions take
+/// two seconds.
+const MOST_SETTINGS: usize = 64;
 
 /// Predicts.
 pub fn run(asked: &Predict) -> anyhow::Result<ExitStatus> {
@@ -25,14 +30,19 @@ pub fn run(asked: &Predict) -> anyhow::Result<ExitStatus> {
         [] => ground.measured.iter().chain(&held_out).map(|it| it.threads).collect(),
         given => given.to_vec(),
     };
-    let question = Question {
+    let mut question = Question {
         hardware: asked.hardware.on(&ground.hardware),
-        settings: with(ground.settings.clone(), &asked.set, "--set")?,
+        settings: ground.settings.clone(),
         threads,
         assumptions: asked.assume.clone(),
     };
+    let candidates = candidates(&ground.settings, &asked.set)?;
     output::note(&format!("predict: fitting the model to {} measurements", ground.measured.len()));
     let fit = fit(&ground, asked.seed);
+    let compared = compare(&ground, &fit, &question, &candidates, asked.seed).map_err(|why| anyhow!(why))?;
+    if let Some(best) = compared.first() {
+        question.settings = best.settings.clone();
+    }
     let answer = predict(&ground, &fit, &question, asked.seed).map_err(|why| anyhow!(why))?;
     let world = ground.world(&fit.parameters);
     let held_out = held_out
@@ -44,7 +54,8 @@ pub fn run(asked: &Predict) -> anyhow::Result<ExitStatus> {
         })
         .collect();
     let source = asked.fit.display().to_string();
-    let prediction = Prediction::new(source, ground, fit, held_out, question, answer);
+    let answered = Answered { question, compared, answer };
+    let prediction = Prediction::new(source, ground, fit, held_out, answered);
     if let Some(file) = &asked.svg {
         output::write_file(file, svg::render(&prediction), "the chart")?;
     }
@@ -91,9 +102,11 @@ fn ground(asked: &Predict, source: Source) -> anyhow::Result<Ground> {
         .or(source.workload)
         .context("what did the clients do? write --workload reads or writes")?;
     let settings = with(Settings::for_flavor(flavor), &source.settings, "the sweep")?;
+    // What is no variable has chosen the sweep's line.
+    let was: Vec<(String, String)> = asked.was.iter().filter(|(name, _)| !is_axis(name)).cloned().collect();
     Ok(Ground {
         hardware,
-        settings: with(settings, &asked.was, "--was")?,
+        settings: with(settings, &was, "--was")?,
         workload,
         flush_ns: asked.flush,
         server_share,
@@ -101,9 +114,61 @@ fn ground(asked: &Predict, source: Source) -> anyhow::Result<Ground> {
     })
 }
 
+/// Each value of one variable with each of the others; nothing where no setting is asked about.
+fn candidates(measured: &Settings, set: &[(String, Vec<String>)]) -> anyhow::Result<Vec<Settings>> {
+    if set.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut all = vec![measured.clone()];
+    for (variable, values) in set {
+        let mut longer: Vec<Settings> = Vec::new();
+        for settings in &all {
+            for value in values {
+                let one = with(settings.clone(), &[(variable.clone(), value.clone())], "--set")?;
+                if !longer.contains(&one) {
+                    longer.push(one);
+                }
+            }
+        }
+        if longer.len() > MOST_SETTINGS {
+            bail!("{} settings are too many: {MOST_SETTINGS} is the most", longer.len());
+        }
+        all = longer;
+    }
+    Ok(all)
+}
+
 fn with(mut settings: Settings, given: &[(String, String)], by: &str) -> anyhow::Result<Settings> {
     for (variable, value) in given {
         settings.set(variable, value).map_err(|why| anyhow!("{by} {variable}={value}: {why}"))?;
     }
     Ok(settings)
+}
+
+#[cfg(test)]
+mod tests {
+    use spindoctor_predict::Flavor;
+
+    use super::*;
+
+    #[test]
+    fn each_value_of_a_variable_is_asked_about_with_each_of_the_others_once() {
+        let measured = Settings::for_flavor(Flavor::Mysql80);
+        let set = |pairs: &[(&str, &[&str])]| {
+            let owned = |(name, values): &(&str, &[&str])| {
+                let values: Vec<String> = values.iter().map(|value| (*value).to_owned()).collect();
+                ((*name).to_owned(), values)
+            };
+            candidates(&measured, &pairs.iter().map(owned).collect::<Vec<_>>())
+        };
+        let loops = ("innodb_sync_spin_loops", &["0", "30", "30", "200"][..]);
+        let all = set(&[loops, ("innodb_spin_wait_delay", &["6", "2"][..])]).unwrap();
+        assert_eq!(all.len(), 6);
+        assert!(all.contains(&measured), "30 and 6 are what is set");
+        assert_eq!(set(&[]).unwrap(), []);
+        assert!(set(&[("datadir", &["1"][..])]).unwrap_err().to_string().contains("--set datadir=1"));
+        let many: Vec<String> = (0..=MOST_SETTINGS).map(|loops| loops.to_string()).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        assert!(set(&[("innodb_sync_spin_loops", &many[..])]).unwrap_err().to_string().contains("too many"));
+    }
 }

@@ -4,11 +4,14 @@ use spindoctor_page::number::{percent, plain, quantity};
 use spindoctor_page::safe::safe;
 use spindoctor_page::text::{Look, PLAIN, Page, QUIET, STRONG};
 use spindoctor_predict::Fitted;
+use unicode_width::UnicodeWidthStr as _;
 
-use super::view::{Prediction, machine};
+use super::view::{Prediction, changed, machine};
 
 /// Parameters that are named: those after them move the answer less.
 const MOST_NAMED: usize = 3;
+/// Settings that are compared in the table.
+const MOST_COMPARED: usize = 12;
 
 /// The report.
 pub fn render(prediction: &Prediction, look: Look) -> String {
@@ -41,6 +44,10 @@ pub fn render(prediction: &Prediction, look: Look) -> String {
         page.table(&FITTED, prediction.held_out.iter().map(fitted));
         let text = format!("error {} (root mean square)", percent(error.exp() - 1.0));
         page.paragraph("  ", &text, QUIET);
+    }
+
+    if prediction.compared.len() > 1 {
+        compared(&mut page, prediction);
     }
 
     page.blank();
@@ -78,6 +85,17 @@ pub fn render(prediction: &Prediction, look: Look) -> String {
         QUIET,
     );
 
+    if let Some(trial) = &prediction.trial {
+        page.paragraph(
+            "  ",
+            "Whether a server does as much, a trial on it shows; it looks further from there:",
+            PLAIN,
+        );
+        let is_long = trial.width() + 4 > page.look.width;
+        let trial = if is_long { trial.replace(" --only ", " \\\n        --only ") } else { trial.clone() };
+        page.push(&format!("    {trial}"));
+    }
+
     page.blank();
     page.paragraph("", "What the answer hangs on", STRONG);
     for it in prediction.answer.sensitivity.iter().take(MOST_NAMED) {
@@ -105,6 +123,31 @@ pub fn render(prediction: &Prediction, look: Look) -> String {
     page.finish()
 }
 
+/// Settings side by side, those that do most first.
+fn compared(page: &mut Page, prediction: &Prediction) {
+    let all = &prediction.compared;
+    let most = all.iter().filter_map(|one| one.rows.last()).map(|row| row.threads).max().unwrap_or(0);
+    let at_most = format!("with {most}");
+    page.blank();
+    page.paragraph("", "Settings side by side (transactions/s by the model); the first is proposed", STRONG);
+    let columns = [("setting", -46), ("ratio", 10), (at_most.as_str(), 18)];
+    let rows = all.iter().take(MOST_COMPARED).map(|one| {
+        let values = changed(&prediction.ground.settings, &one.settings);
+        let values: Vec<String> =
+            values.iter().map(|(variable, value)| format!("{variable} {}", plain(*value))).collect();
+        let name = if values.is_empty() { "as measured".to_owned() } else { values.join(", ") };
+        let per_s = one.rows.last().map_or(0.0, |row| row.outcome.throughput_per_s);
+        vec![name, format!("{:.2}", one.ratio), plain(per_s.round())]
+    });
+    page.table(&columns, rows);
+    if let Some(more) = all.len().checked_sub(MOST_COMPARED).filter(|more| *more > 0) {
+        page.paragraph("  ", &format!("and {more} more, which do less"), QUIET);
+    }
+    let text = "ratio: throughput by that of the settings as they were measured, on this machine: the geometric mean over all \
+                numbers of connections";
+    page.paragraph("  ", text, QUIET);
+}
+
 /// Columns of measurements beside the model.
 const FITTED: [(&str, i32); 4] = [("connections", 13), ("measured", 13), ("model", 13), ("off", 9)];
 
@@ -126,12 +169,12 @@ fn signed(ratio: f64) -> String {
 #[cfg(test)]
 mod tests {
     use spindoctor_predict::{
-        Answer, Assumption, Fit, Fitted, Flavor, Ground, Hardware, Measured, Outcome, Parameters, Question,
-        Row, Sensitivity, Settings, Workload,
+        Answer, Assumption, At, Compared, Fit, Fitted, Flavor, Ground, Hardware, Measured, Outcome,
+        Parameters, Question, Row, Sensitivity, Settings, Workload,
     };
-    use unicode_width::UnicodeWidthStr as _;
 
     use super::*;
+    use crate::predict::view::Answered;
 
     fn prediction() -> Prediction {
         let measured = vec![Measured { threads: 256, throughput_per_s: 68_369.0 }];
@@ -174,10 +217,17 @@ mod tests {
             ratio_high: 2.0,
         }];
         let answer = Answer { rows: vec![row(256, false), row(1_024, true)], sensitivity };
+        let compared = [(settings.clone(), 1.85), (ground.settings.clone(), 1.0)];
+        let compared = compared.map(|(settings, ratio)| Compared {
+            settings,
+            ratio,
+            rows: vec![At { threads: 1_024, outcome: outcome(61_554.0 * ratio) }],
+        });
         let held_out = vec![Fitted { threads: 512, measured_per_s: 40_510.0, model_per_s: 36_000.0 }];
         let question =
             Question { hardware, settings, threads: vec![256, 1_024], assumptions: vec![Assumption::Quota] };
-        Prediction::new("kernel-mutex.txt".to_owned(), ground, fit, held_out, question, answer)
+        let answered = Answered { question, compared: compared.to_vec(), answer };
+        Prediction::new("kernel-mutex.txt".to_owned(), ground, fit, held_out, answered)
     }
 
     #[test]
@@ -193,11 +243,34 @@ mod tests {
             "that the fit did not get",
             "nothing else limits the server",
             "What the model leaves out",
+            "innodb_sync_spin_loops 200",
+            "as measured",
+            "    spindoctor tune --apply --around --only innodb_sync_spin_loops=200",
         ] {
             assert!(text.contains(says), "{says}:\n{text}");
         }
         assert!(text.lines().all(|line| line.width() <= 80), "{text}");
         let svg = super::super::svg::render(&prediction());
         assert!(svg.starts_with("<svg") && svg.contains("today") && svg.contains("measured"), "{svg}");
+    }
+
+    #[test]
+    fn what_does_no_more_or_cannot_be_changed_on_a_running_server_is_no_trial() {
+        let trial = |ratio: f64, variable: &str, value: &str| {
+            let Prediction { ground, fit, held_out, answer, mut compared, hardware, .. } = prediction();
+            let mut settings = ground.settings.clone();
+            settings.set(variable, value).unwrap();
+            compared[0] = Compared { settings: settings.clone(), ratio, ..compared[0].clone() };
+            let question = Question { hardware, settings, threads: Vec::new(), assumptions: Vec::new() };
+            let answered = Answered { question, compared, answer };
+            Prediction::new(String::new(), ground, fit, held_out, answered).trial
+        };
+        assert_eq!(trial(1.04, "innodb_sync_spin_loops", "200"), None);
+        assert_eq!(trial(1.85, "log_bin", "on"), None);
+        assert_eq!(trial(1.85, "innodb_sync_spin_loops", "30"), None, "as it is");
+        assert_eq!(
+            trial(1.85, "innodb_spin_wait_delay", "2").as_deref(),
+            Some("spindoctor tune --apply --around --only innodb_spin_wait_delay=2")
+        );
     }
 }

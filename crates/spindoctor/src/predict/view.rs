@@ -3,8 +3,14 @@
 use serde::Serialize;
 use spindoctor_page::number;
 use spindoctor_predict::{
-    Answer, Assumption, Fit, Fitted, Ground, Hardware, LEFT_OUT, Question, Settings, rms_log_error,
+    Answer, Assumption, Compared, Fit, Fitted, Ground, Hardware, LEFT_OUT, Question, Settings, rms_log_error,
 };
+use spindoctor_tune::undo::is_named;
+use spindoctor_tune::variables::find;
+
+/// From so many times the throughput on settings are worth a trial: another seed alone changes an answer by up to 5 %
+/// (crates/predict/tests/laws.rs).
+const WORTH: f64 = 1.05;
 
 /// A prediction with all that it rests on: the JSON of `predict`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -29,21 +35,29 @@ pub struct Prediction {
     pub settings: Settings,
     /// What the model answers. None of it was given to the fit.
     pub answer: Answer,
+    /// The settings that are asked about, beside those that were measured, on that machine: those that do most first. The answer is
+    /// of the first.
+    pub compared: Vec<Compared>,
+    /// The command that tries them on a server; none where no setting does more, or one of them cannot be changed while it runs.
+    pub trial: Option<String>,
     /// What the model does not have.
     pub left_out: &'static [&'static str],
 }
 
+/// A question and what the model says.
+pub struct Answered {
+    pub question: Question,
+    pub compared: Vec<Compared>,
+    pub answer: Answer,
+}
+
 impl Prediction {
-    pub fn new(
-        source: String,
-        ground: Ground,
-        fit: Fit,
-        held_out: Vec<Fitted>,
-        question: Question,
-        answer: Answer,
-    ) -> Self {
+    pub fn new(source: String, ground: Ground, fit: Fit, held_out: Vec<Fitted>, answered: Answered) -> Self {
         let held_out_rms_log_error = (!held_out.is_empty()).then(|| rms_log_error(&held_out));
+        let Answered { question, compared, answer } = answered;
         let Question { hardware, settings, assumptions, threads: _ } = question;
+        let trial = compared.first().filter(|best| best.ratio >= WORTH);
+        let trial = trial.and_then(|best| trial_of(&changed(&ground.settings, &best.settings)));
         Self {
             schema: "spindoctor.predict/1",
             source,
@@ -55,6 +69,8 @@ impl Prediction {
             hardware,
             settings,
             answer,
+            compared,
+            trial,
             left_out: &LEFT_OUT,
         }
     }
@@ -78,6 +94,22 @@ impl Prediction {
         let changed = all.filter(|(_, was, is)| was != is);
         changed.map(|(name, was, is)| format!("{name} {was} -> {is}")).collect()
     }
+}
+
+/// Variables that have another value, with it.
+pub fn changed(was: &Settings, is: &Settings) -> Vec<(&'static str, f64)> {
+    let other = |variable: &'static str| {
+        Some((variable, is.get(variable)?)).filter(|_| was.get(variable) != is.get(variable))
+    };
+    Settings::variables().into_iter().filter_map(other).collect()
+}
+
+/// `spindoctor tune --apply --around --only innodb_sync_spin_loops=200`: from there `tune` looks further.
+fn trial_of(changed: &[(&str, f64)]) -> Option<String> {
+    let can_be_tried = |name: &str| find(name).is_ok() || is_named(name);
+    let is_possible = !changed.is_empty() && changed.iter().all(|(variable, _)| can_be_tried(variable));
+    let only = changed.iter().map(|(variable, value)| format!(" --only {variable}={value}"));
+    is_possible.then(|| format!("spindoctor tune --apply --around{}", only.collect::<String>()))
 }
 
 /// `machine` in words: `24 CPUs, 2 NUMA nodes, PAUSE 3.4 ns`.

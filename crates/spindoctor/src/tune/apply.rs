@@ -339,11 +339,15 @@ async fn tried(
         times,
         terms: terms(asked),
         until,
-        // Values that the user names are tried as they are.
-        search: undo.is_none() && asked.only.iter().all(|only| !only.contains('=')),
+        search: undo.is_none() && is_searched(&asked.only, asked.around),
     };
     let mut random = fastrand::Rng::new();
     tune(&mut bench, proposals, &options, &mut |below| random.usize(..below.max(1))).await
+}
+
+/// Values that the user names are tried as they are, unless the search is to begin there.
+fn is_searched(only: &[String], around: bool) -> bool {
+    around || only.iter().all(|only| !only.contains('='))
 }
 
 /// What the deciding trial is judged by.
@@ -510,6 +514,14 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn values_that_are_named_are_tried_as_they_are_or_where_the_search_begins() {
+        let only = |only: &[&str]| only.iter().map(|only| (*only).to_owned()).collect::<Vec<_>>();
+        assert!(is_searched(&only(&[]), false) && is_searched(&only(&["innodb_spin_wait_delay"]), false));
+        assert!(!is_searched(&only(&["innodb_spin_wait_delay=6"]), false));
+        assert!(is_searched(&only(&["innodb_spin_wait_delay=6"]), true));
     }
 
     #[test]

@@ -35,6 +35,10 @@ pub struct Tune {
     #[arg(long, value_name = "VAR[=VALUE]")]
     pub only: Vec<String>,
 
+    /// Begin the search at the values that --only gives, instead of trying these alone
+    #[arg(long, hide_short_help = true, requires_all = ["apply", "only"])]
+    pub around: bool,
+
     /// Keep what helps over a restart, too: SET PERSIST, or the lines for my.cnf on MariaDB
     #[arg(long, hide_short_help = true, requires = "apply")]
     pub persist: bool,

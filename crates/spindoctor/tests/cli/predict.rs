@@ -61,6 +61,44 @@ fn a_quota_is_asked_about_and_what_has_no_ground_is_refused() {
     assert!(message.contains("--server"), "{message}");
 }
 
+#[test]
+fn of_several_settings_the_one_that_does_most_is_proposed_and_where_it_does_more_its_trial_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path().join("table.txt");
+    fs::write(&table, TABLE).unwrap();
+    let asked = format!("predict --fit {} {MEASURED} --threads 4,16 --json", table.display());
+    let (json, code) = printed(&format!("{asked} --set innodb_sync_spin_loops=0,30,200"));
+    assert_eq!(code, 0);
+    let answer: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let compared = answer["compared"].as_array().unwrap();
+    assert_eq!(compared.len(), 3);
+    let ratio = |one: &serde_json::Value| one["ratio"].as_f64().unwrap();
+    assert!(compared.is_sorted_by(|one, other| ratio(one) >= ratio(other)), "{json}");
+    let default = compared.iter().find(|one| one["settings"]["spin_loops"] == 30.0).unwrap();
+    assert_eq!(ratio(default), 1.0, "what was measured is one");
+    assert_eq!(answer["settings"], compared[0]["settings"], "the answer is of the first");
+    assert_eq!(compared[0]["rows"].as_array().unwrap().len(), 2);
+    assert_eq!(
+        compared[0]["rows"][1]["throughput_per_s"],
+        answer["answer"]["rows"][1]["proposed"]["throughput_per_s"]
+    );
+    let trial = answer["trial"].as_str();
+    assert_eq!(trial.is_some(), ratio(&compared[0]) >= 1.05, "{json}");
+    assert!(
+        trial.is_none_or(|trial| trial.starts_with("spindoctor tune --apply --around --only innodb_sync_spin_loops="))
+    );
+
+    let (json, _) = printed(&asked);
+    let answer: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&answer["compared"], &answer["trial"]), (&serde_json::json!([]), &serde_json::Value::Null));
+    let (message, code) = complained(&format!("{asked} --set innodb_sync_spin_loops=30,"));
+    assert_eq!(code, 2);
+    assert!(message.contains("VAR=V1,V2"), "{message}");
+    let (message, code) = complained(&format!("{asked} --was quota=2"));
+    assert_eq!(code, 2);
+    assert!(message.contains("--measured-on"), "{message}");
+}
+
 /// A sweep of MySQL 9.7 on a machine of two CPUs (November 2026, point selects, other work beside it), whole and under a quota
 /// of one.
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../predict/tests/data");

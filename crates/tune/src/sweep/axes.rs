@@ -9,6 +9,11 @@ pub const CPUSET: &str = "cpuset";
 /// CPU time that it is granted, CPUs; `none` for as much as there is.
 pub const QUOTA: &str = "quota";
 
+/// True for the name of one of them.
+pub fn is_axis(name: &str) -> bool {
+    [WORKLOAD, CPUSET, QUOTA].contains(&name)
+}
+
 impl Setting {
     /// Its value on an axis.
     pub fn value(&self, axis: &str) -> Option<&str> {
@@ -17,7 +22,7 @@ impl Setting {
 
     /// What of it is a variable of the server.
     pub fn variables(&self) -> impl Iterator<Item = &Assigned> {
-        self.0.iter().filter(|assigned| ![WORKLOAD, CPUSET, QUOTA].contains(&assigned.variable.as_str()))
+        self.0.iter().filter(|assigned| !is_axis(&assigned.variable))
     }
 }
 
