@@ -64,15 +64,17 @@ const BENCHMARKS: &[&Benchmark] = &[
     &fleet::tls::BENCHMARK,
     &fleet::doctor::BENCHMARK,
     &tuning::mis_set_spin::BENCHMARK,
+    &tuning::by_waits::BENCHMARK,
     &tuning::truth_table::BENCHMARK,
     &tuning::no_effect::BENCHMARK,
     &tuning::killed::BENCHMARK,
     &tuning::experiments::BENCHMARK,
     &tuning::spin_loops::BENCHMARK,
+    &tuning::predicted::BENCHMARK,
 ];
 
 /// They take an hour and more: each is run where it is named.
-const APART: [&str; 2] = ["recorded-hour", "no-effect"];
+const APART: [&str; 4] = ["recorded-hour", "no-effect", "by-waits", "predicted"];
 
 /// The page.
 const PAGE: &str = "BENCHMARKS.md";

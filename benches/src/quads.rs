@@ -70,8 +70,8 @@ fn weighed(values: &[f64], follow: &[f64]) -> Vec<f64> {
     values.iter().zip(follow).map(|(value, at)| value - slope * at).collect()
 }
 
-/// The middle, which stands against the goal, and the mean.
-fn row(what: String, losses: &[f64], goal: Option<f64>) -> Row {
+/// What is lost: the middle, which stands against the goal, and the mean.
+pub(crate) fn row(what: String, losses: &[f64], goal: Option<f64>) -> Row {
     let (Some(middle), Some(mean)) = (Interval::of_symmetric(losses), Interval::of_mean(losses)) else {
         return Row::plain(what, "too few for an interval: more --runs");
     };

@@ -1,10 +1,13 @@
 //! What `tune` finds, how often it is wrong, and what a kill leaves behind.
 
+pub(crate) mod by_waits;
 pub(crate) mod experiments;
 pub(crate) mod killed;
 pub(crate) mod mis_set_spin;
 pub(crate) mod no_effect;
+pub(crate) mod predicted;
 pub(crate) mod spin_loops;
+mod spin_settings;
 pub(crate) mod truth_table;
 
 use mysql_async::Conn;

@@ -84,9 +84,9 @@ fn of_several_settings_the_one_that_does_most_is_proposed_and_where_it_does_more
     );
     let trial = answer["trial"].as_str();
     assert_eq!(trial.is_some(), ratio(&compared[0]) >= 1.05, "{json}");
-    assert!(
-        trial.is_none_or(|trial| trial.starts_with("spindoctor tune --apply --around --only innodb_sync_spin_loops="))
-    );
+    assert!(trial.is_none_or(|trial| {
+        trial.starts_with("spindoctor tune --apply --around --only innodb_sync_spin_loops=")
+    }));
 
     let (json, _) = printed(&asked);
     let answer: serde_json::Value = serde_json::from_str(&json).unwrap();
