@@ -256,6 +256,29 @@ fn busy_of(snapshots: u32, spared: u32) -> Profile {
     make.0
 }
 
+/// Two snapshots of two threads that wait for latches, without CPU samples.
+pub fn contended() -> Profile {
+    let mut make = Maker::new();
+    make.snapshots(2, 2);
+    let threads = [4351, 4352].map(|tid| make.thread(tid, "connection"));
+    let waits = "futex_wait < pthread_cond_wait < os_event::wait_low < sync_array_wait_event";
+    let segment = make.stack(
+        &format!("{waits} < TTASEventMutex::wait < trx_undo_assign_undo < row_upd_step < {WORKER}"),
+        StackEnd::Root,
+    );
+    let page = make.stack(
+        &format!("{waits} < rw_lock_s_lock_spin < Buf_fetch::single_page < row_search_mvcc < {WORKER}"),
+        StackEnd::Root,
+    );
+    for at in 0..2 {
+        make.seen(at, threads[0], segment, ThreadState::Lock, None);
+        let second = if at == 0 { page } else { make.stack(WORKER, StackEnd::Root) };
+        let state = if at == 0 { ThreadState::Lock } else { ThreadState::Running };
+        make.seen(at, threads[1], second, state, None);
+    }
+    make.0
+}
+
 /// One thread in a function that calls itself.
 pub fn recursive() -> Profile {
     let mut make = Maker::new();

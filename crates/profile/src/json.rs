@@ -10,6 +10,7 @@ use spindoctor_stacks::aggregate;
 
 use super::counted::LabelKind;
 use super::formats::subject;
+use super::latches::{WaitedLatch, latches};
 use super::measures::Measures;
 use super::view::{View, state_word};
 use spindoctor_page::json::to_text;
@@ -40,6 +41,7 @@ struct Written<'a> {
     #[serde(flatten)]
     measures: Measures<'a>,
     spinners: Vec<Spinner>,
+    latches: Vec<WaitedLatch>,
     states: BTreeMap<&'static str, f64>,
     stacks: Vec<Stack<'a>>,
     notes: &'a [String],
@@ -110,6 +112,7 @@ pub fn render(view: &View<'_>) -> serde_json::Result<String> {
                 callers: spinner.callers.into_iter().map(|(chain, _)| chain).collect(),
             })
             .collect(),
+        latches: latches(profile),
         states,
         stacks: counted
             .iter()
@@ -178,6 +181,7 @@ mod tests {
             "own_cpu_ms",
             "spin_share",
             "spinners",
+            "latches",
             "states",
             "stacks",
         ] {

@@ -18,6 +18,7 @@ mod folded;
 pub mod formats;
 mod gdb;
 mod json;
+mod latches;
 mod measures;
 mod pprof;
 mod speedscope;

@@ -10,6 +10,7 @@ use unicode_width::UnicodeWidthStr as _;
 use super::counted::{Counted, Label, LabelKind};
 use super::formats::subject;
 use super::json::{p50_and_max, summed};
+use super::latches::latches;
 use super::measures::work_text;
 use super::tree::Tree;
 use super::view::{View, state_word};
@@ -58,6 +59,8 @@ const NAMES: usize = 18;
 const DEEPEST_INDENT: usize = 20;
 /// Spinning functions, and chains of callers of each.
 const SPINNERS: usize = 3;
+/// Latches that are listed: those that cost most.
+const LATCHES: usize = 6;
 /// A healthy server spins less than this (the catalogue's `quota-blind-spin`: expected < 0.02).
 const SPINNING: f64 = 0.02;
 /// Columns of a group's name, where that is a statement.
@@ -75,6 +78,7 @@ pub fn render(view: &View<'_>, look: Look) -> String {
     }
     states(&mut page, view, &stacks);
     spin(&mut page, view);
+    waited_for(&mut page, view);
     let (busy, idle) = view.split_idle();
     let of = match idle.observations.is_empty() {
         true => String::new(),
@@ -206,6 +210,30 @@ fn spin(page: &mut Page, view: &View<'_>) {
                 page.push(&format!("{}{line}", if at == 0 { &lead } else { &blank }));
             }
         }
+    }
+}
+
+/// Latches and mutexes by what they cost.
+fn waited_for(page: &mut Page, view: &View<'_>) {
+    let latches = latches(view.profile);
+    if latches.is_empty() {
+        return;
+    }
+    page.blank();
+    heading(page, "latches", "threads asleep, CPUs that spin, what is waited for < who takes it");
+    let known = |number: Option<f64>| number.map_or_else(|| "-".to_owned(), |number| format!("{number:.2}"));
+    for latch in latches.iter().take(LATCHES) {
+        let lead = format!("  {:>7} {:>7}  ", known(latch.threads_asleep), known(latch.cpus_spinning));
+        let name = match latch.latch == latch.taken_in {
+            true => safe(&latch.latch),
+            false => format!("{} < {}", safe(&latch.latch), safe(&latch.taken_in)),
+        };
+        page.push(&format!("{lead}{}", shortened(&name, page.look.width.saturating_sub(lead.width()))));
+    }
+    if let Some(rest) = latches.get(LATCHES..).filter(|rest| !rest.is_empty()) {
+        let text = format!("{:>17}  and {} more", "", rest.len());
+        let text = page.paint(QUIET, &text);
+        page.push(&text);
     }
 }
 
@@ -436,6 +464,24 @@ mod tests {
         let profile = examples::busy();
         let choice = Choice { by: By::Digest, ..Choice::default() };
         insta::assert_snapshot!(render(&View::new(&profile, &choice).unwrap(), TERMINAL));
+    }
+
+    #[test]
+    fn latches_are_listed_by_what_they_cost_and_what_is_not_known_is_a_dash() {
+        let profile = examples::contended();
+        let text = render(&View::new(&profile, &Choice::default()).unwrap(), TERMINAL);
+        let from = text.find("latches").expect("a section");
+        let lines: Vec<&str> = text[from..].lines().take(3).collect();
+        assert_eq!(
+            lines,
+            [
+                "latches  threads asleep, CPUs that spin, what is waited for < who takes it",
+                "     1.00       -  rollback segment < trx_undo_assign_undo",
+                "     0.50       -  page < Buf_fetch::single_page",
+            ]
+        );
+        let calm = examples::busy();
+        assert!(!render(&View::new(&calm, &Choice::default()).unwrap(), TERMINAL).contains("latches"));
     }
 
     #[test]
