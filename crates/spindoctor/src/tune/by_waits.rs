@@ -241,4 +241,114 @@ mod tests {
             [Decision::Stay, Decision::Stay]
         );
     }
+    /// A server in a world that says how long a wait lasts, microseconds, by how long threads spin.
+    struct World {
+        sleep_us: u64,
+        wait_us: fn(&mut fastrand::Rng, f64) -> f64,
+    }
+
+    /// Waits that end soon, nine of ten, and some that last for milliseconds.
+    fn soon_or_late(random: &mut fastrand::Rng) -> f64 {
+        if random.f64() < 0.1 { 5_000.0 } else { exponential(random, 8.0) }
+    }
+
+    fn exponential(random: &mut fastrand::Rng, mean_us: f64) -> f64 {
+        -mean_us * (1.0 - random.f64()).ln()
+    }
+
+    /// The settings that are set in ten minutes, those at the start among them, and the last look's report.
+    fn ten_minutes(world: &World, seed: u64) -> (Vec<[String; 3]>, LatchReport) {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut follower = Follower::default();
+        let mut set = vec![["30", "100", "100"].map(str::to_owned)];
+        let mut last = None;
+        for look in 0..40 {
+            let now = set.last().unwrap();
+            let variables: Vec<(&str, &str)> = SETS.into_iter().zip(now.iter().map(String::as_str)).collect();
+            let window = examples::window_with(&variables);
+            let spin_us = spin_us(&window);
+            let (mut met, mut slept) = (Vec::new(), Vec::new());
+            for _ in 0..300 {
+                let us = (world.wait_us)(&mut random, spin_us);
+                // The longest of its place in the probes' histogram, which is a quarter of an octave wide.
+                let most = Duration::from_secs_f64(2_f64.powf((us.max(1.5).log2() * 4.0).ceil() / 4.0) / 1e6);
+                (if us <= spin_us { &mut met } else { &mut slept }).push((most, 1));
+            }
+            let waits = [LatchWaits {
+                name: "rw_lock_s_lock_spin",
+                armed: Duration::from_secs(1),
+                met,
+                slept,
+                spun: None,
+                woken: None,
+            }];
+            let sleep = SleepCost {
+                least: Duration::from_nanos(1_200),
+                seen: Some(Duration::from_micros(world.sleep_us)),
+                sleeps: 500,
+            };
+            let measured = Measured {
+                pid: 42,
+                seconds: 5.0,
+                sleep,
+                hit: Duration::from_micros(1),
+                waits: &waits,
+                cost: WaitsCost::default(),
+            };
+            let report = LatchReport::new(&window, &measured);
+            if let Decision::Set(changes, _) = follower.decide(&report, at(15 * look + 5)) {
+                let mut next = set.last().unwrap().clone();
+                for change in changes {
+                    let place = SETS.iter().position(|name| *name == change.variable).unwrap();
+                    next[place] = change.to.to_string();
+                }
+                set.push(next);
+            }
+            last = Some(report);
+        }
+        (set, last.unwrap())
+    }
+
+    /// How long a full spin lasts there, microseconds.
+    fn spin_us(window: &spindoctor_model::Window) -> f64 {
+        let sleep = examples::sleep();
+        let none = Measured {
+            pid: 42,
+            seconds: 5.0,
+            sleep,
+            hit: Duration::ZERO,
+            waits: &[],
+            cost: WaitsCost::default(),
+        };
+        LatchReport::new(window, &none).spin_us.unwrap()
+    }
+
+    #[test]
+    fn in_ten_minutes_a_spin_far_too_long_is_shortened_and_stays_where_it_is() {
+        let world = World { sleep_us: 30, wait_us: |random, _| soon_or_late(random) };
+        for seed in 1..=20 {
+            let (set, report) = ten_minutes(&world, seed);
+            assert!((2..=3).contains(&set.len()), "{seed}: {set:?}");
+            let together = report.together.unwrap();
+            // The least that a wait costs in this world is 13.6 us, with a spin of 26.
+            assert!(together.now.unwrap().cost_us < 1.5 * 13.6, "{seed}: {:?}", together.now);
+            assert!((8.0..80.0).contains(&together.now.unwrap().spin_us), "{seed}: {:?}", together.now);
+        }
+    }
+
+    #[test]
+    fn where_each_spin_looks_worse_than_the_other_it_does_not_go_to_and_fro() {
+        let world = World {
+            sleep_us: 1_000,
+            wait_us: |random, spin_us| {
+                if spin_us > 100.0 { soon_or_late(random) } else { exponential(random, 300.0) }
+            },
+        };
+        for seed in 1..=20 {
+            let (set, _) = ten_minutes(&world, seed);
+            assert!((2..=4).contains(&set.len()), "{seed}: {set:?}");
+            let has_come_back = (1..set.len()).any(|at| set[..at].contains(&set[at]));
+            assert!(!has_come_back, "{seed}: {set:?}");
+        }
+    }
 }

@@ -284,14 +284,18 @@ pub mod examples {
 
     /// A MySQL whose spin has so many rounds, at a delay and a multiplier of 100.
     pub fn window(rounds: &str) -> Window {
-        let answer = |value| Reading::Available { at_s: 0.0, took_ms: 1.0, value };
-        let mut sample = Sample::default();
-        let variables = [
+        window_with(&[
             ("innodb_sync_spin_loops", rounds),
             ("innodb_spin_wait_delay", "100"),
             ("innodb_spin_wait_pause_multiplier", "100"),
-        ];
-        sample.server.variables = answer(variables.into_iter().collect());
+        ])
+    }
+
+    /// A MySQL with these settings, on a CPU whose PAUSE takes 10.9 ns.
+    pub fn window_with(variables: &[(&str, &str)]) -> Window {
+        let mut sample = Sample::default();
+        let value = variables.iter().copied().collect();
+        sample.server.variables = Reading::Available { at_s: 0.0, took_ms: 1.0, value };
         let pause = PauseLatency { ns: 10.9, ..PauseLatency::default() };
         sample.host.pause = Reading::Available { at_s: 0.0, took_ms: 1.0, value: pause };
         let mut window = Window { samples: vec![sample], ..Window::default() };
