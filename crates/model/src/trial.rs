@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::diagnosis::DiagnosedServer;
+use crate::fairness::Fairness;
 use crate::finding::Remedy;
 
 /// Name and version of the serialised form.
@@ -166,6 +167,9 @@ pub struct Block {
     pub segment_waits_per_s: Option<f64>,
     /// How long that took, all sessions together, milliseconds a second.
     pub segment_wait_ms_per_s: Option<f64>,
+    /// How evenly connections were served: the transactions of each that committed any, as performance_schema counts them; none where
+    /// it does not.
+    pub fairness: Option<Fairness>,
     /// Why its quad was left out of the comparison; none where it counts.
     pub left_out: Option<String>,
 }

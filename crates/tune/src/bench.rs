@@ -289,6 +289,7 @@ impl<'a, W: Writer> Bench<'a, W> {
             loop_ns: rates.loop_ns,
             segment_waits_per_s: rates.segment_waits_per_s,
             segment_wait_ms_per_s: rates.segment_wait_ms_per_s,
+            fairness: rates.fairness,
             left_out: None,
         };
         (self.report)(Event::Measured(&block));

@@ -273,6 +273,7 @@ mod tests {
             disk_bytes: Some(200 << 30),
             undo_bytes: Some(3 << 30),
             segments: None,
+            served: None,
             loops: None,
         };
         let rates = Rates {

@@ -18,6 +18,7 @@ use crate::statistics::harm::Harm;
 use crate::statistics::quads::{Order, Quantity};
 use crate::statistics::timing::{Pace, Timing};
 use crate::statistics::verdict::{Judgement, Look, Terms, judge};
+use crate::sweep::{ENOUGH_TRANSACTIONS, STARVED};
 use crate::variables::{Refused, Settles, Variable, find};
 
 /// Quads after which more would not help: the interval for one look is as wide as a fifth of the noise of one quad then.
@@ -274,6 +275,7 @@ impl UnderWay<'_> {
         }
         self.notes.extend(Drift::from_blocks(&self.blocks).notes());
         self.notes.extend(segment_waits(&self.blocks));
+        self.notes.extend(fairness(&self.blocks));
         self.notes.extend(bench.meter().notes().iter().cloned());
         let joined = |pick: fn(&Change) -> &str| {
             let parts: Vec<&str> = self.candidate.changes.iter().map(pick).collect();
@@ -304,25 +306,46 @@ impl UnderWay<'_> {
     }
 }
 
+/// The mean over the time of the blocks with one of the two values; none where one of them does not know it.
+fn mean(blocks: &[Block], is_new: bool, pick: fn(&Block) -> Option<f64>) -> Option<f64> {
+    let counted = blocks.iter().filter(|block| block.is_new == is_new && block.left_out.is_none());
+    let (mut sum, mut seconds) = (0.0, 0.0);
+    for block in counted {
+        sum += pick(block)? * block.seconds;
+        seconds += block.seconds;
+    }
+    (seconds > 0.0).then(|| sum / seconds)
+}
+
+/// How evenly connections were served with the old value and with the new one, in a sentence; none where that is not known. One that
+/// starves is warned of as in a sweep.
+fn fairness(blocks: &[Block]) -> Option<String> {
+    let served = |is_new| mean(blocks, is_new, |block| Some(block.fairness?.mean));
+    if served(false)?.min(served(true)?) < ENOUGH_TRANSACTIONS {
+        return None;
+    }
+    let least = |is_new| mean(blocks, is_new, |block| block.fairness?.least_ratio());
+    let spread = |is_new| mean(blocks, is_new, |block| block.fairness?.sd_ratio());
+    let (old, new) = (least(false)?, least(true)?);
+    let warning = if new < STARVED * old { ": connections may starve with the new one" } else { "" };
+    Some(format!(
+        "of the connections that committed, the least served did {old:.2} of their mean with the old value and {new:.2} with the new one, \
+         with a standard deviation of {:.2} and {:.2} (performance_schema){warning}",
+        spread(false)?,
+        spread(true)?
+    ))
+}
+
 /// The waits for rollback segments with the old value and with the new one, in a sentence; none where they are not known.
 fn segment_waits(blocks: &[Block]) -> Option<String> {
-    let mean = |is_new: bool, pick: fn(&Block) -> Option<f64>| {
-        let counted = blocks.iter().filter(|block| block.is_new == is_new && block.left_out.is_none());
-        let (mut sum, mut seconds) = (0.0, 0.0);
-        for block in counted {
-            sum += pick(block)? * block.seconds;
-            seconds += block.seconds;
-        }
-        (seconds > 0.0).then(|| sum / seconds)
-    };
-    let taken = |is_new| mean(is_new, |block| block.segment_waits_per_s);
+    let taken = |is_new| mean(blocks, is_new, |block| block.segment_waits_per_s);
     let (old, new) = (taken(false)?, taken(true)?);
     let times = format!(
         "the mutexes of rollback segments were taken {} times a second with the old value, {} with the new one",
         whole(old),
         whole(new)
     );
-    let waited = |is_new| mean(is_new, |block| block.segment_wait_ms_per_s);
+    let waited = |is_new| mean(blocks, is_new, |block| block.segment_wait_ms_per_s);
     Some(match (waited(false), waited(true)) {
         (Some(old), Some(new)) => format!(
             "waits for rollback segments: {old:.1} ms a second with the old value, {new:.1} ms with the new one, all sessions together (performance_schema; {times})"
@@ -371,5 +394,28 @@ mod tests {
         assert!(untimed.unwrap().contains("counted and not timed"));
         let left_out = Block { left_out: Some("x".into()), ..block(true, None, None, 1.0) };
         assert!(segment_waits(&[&old[..], &new[..], &[left_out]].concat()).is_some());
+    }
+
+    #[test]
+    fn how_evenly_connections_are_served_is_compared_and_a_starving_one_is_a_warning() {
+        use spindoctor_model::Fairness;
+        let block = |is_new, mean: f64, least: u64| Block {
+            is_new,
+            seconds: 2.0,
+            fairness: Some(Fairness { mean, sd: 0.1 * mean, least: Some(least), most: Some(300) }),
+            ..Block::default()
+        };
+        let even = fairness(&[block(false, 200.0, 160), block(true, 250.0, 200)]).unwrap();
+        assert!(
+            even.contains("did 0.80 of their mean with the old value and 0.80 with the new one"),
+            "{even}"
+        );
+        assert!(even.contains("deviation of 0.10 and 0.10") && !even.contains("starve"), "{even}");
+        let starved = fairness(&[block(false, 200.0, 160), block(true, 250.0, 50)]).unwrap();
+        assert!(starved.contains("may starve"), "{starved}");
+        assert_eq!(fairness(&[block(false, 10.0, 8), block(true, 10.0, 2)]), None, "too few to say");
+        assert_eq!(fairness(&[block(false, 200.0, 160)]), None);
+        let unknown = Block { is_new: true, seconds: 2.0, ..Block::default() };
+        assert_eq!(fairness(&[block(false, 200.0, 160), unknown]), None);
     }
 }

@@ -6,6 +6,7 @@
 
 mod histogram;
 mod segments;
+mod served;
 mod speed;
 
 use std::path::PathBuf;
@@ -20,11 +21,12 @@ use spindoctor_collect::mysql::{
 };
 use spindoctor_model::diagnosis::DiagnosedServer;
 use spindoctor_model::mysql::NamedValues;
-use spindoctor_model::{ServerSample, ServerVersion};
+use spindoctor_model::{Fairness, ServerSample, ServerVersion};
 use thiserror::Error;
 
 pub use histogram::Histogram;
 pub use segments::SegmentWaits;
+pub use served::Served;
 pub use speed::Loops;
 
 /// The status variables that are read.
@@ -73,6 +75,8 @@ pub struct Counters {
     pub undo_bytes: Option<u64>,
     /// Waits for rollback segments, where they are watched and counted.
     pub segments: Option<SegmentWaits>,
+    /// The transactions of each thread, where they are counted.
+    pub served: Option<Served>,
     /// How long loops took that are always the same, where the server is on this host.
     pub loops: Option<Loops>,
 }
@@ -96,6 +100,8 @@ pub struct Rates {
     pub segment_waits_per_s: Option<f64>,
     /// See [`spindoctor_model::Block::segment_wait_ms_per_s`].
     pub segment_wait_ms_per_s: Option<f64>,
+    /// See [`spindoctor_model::Block::fairness`].
+    pub fairness: Option<Fairness>,
 }
 
 /// Why there is no reading.
@@ -139,6 +145,7 @@ struct Has {
     errors: bool,
     channels: bool,
     segments: bool,
+    served: bool,
 }
 
 impl Meter {
@@ -192,6 +199,11 @@ impl Meter {
             Ok(rows) if rows.first().and_then(|row| row.at(0)).is_some() => self.has.errors = true,
             Ok(_) => self.notes.push("errors are not watched: performance_schema is off".to_owned()),
             Err(why) => self.notes.push(format!("errors are not watched: {why}")),
+        }
+        let asked = self.optional(served::IS_ON).await?;
+        match served::why_off(asked.as_ref().map_err(String::as_str)) {
+            None => self.has.served = true,
+            Some(why) => self.notes.push(why),
         }
         match self.channels().await? {
             Ok(channels) => self.has.channels = channels > 0,
@@ -293,6 +305,7 @@ impl Meter {
             disk_bytes: None,
             undo_bytes: None,
             segments: None,
+            served: None,
             loops: self.speed.as_ref().map(speed::Speed::so_far),
         };
         if self.has.histogram {
@@ -309,6 +322,9 @@ impl Meter {
         if self.has.segments {
             counters.segments =
                 self.optional(segments::STATEMENT).await?.ok().and_then(|rows| SegmentWaits::parse(&rows));
+        }
+        if self.has.served {
+            counters.served = self.optional(served::STATEMENT).await?.ok().map(|rows| Served::parse(&rows));
         }
         if let (Some(host), Some(folder)) = (&self.host, &self.undo_folder) {
             counters.undo_bytes = undo_bytes_in(host, folder);
@@ -406,6 +422,7 @@ impl Counters {
         }
         let growth = |now: Option<f64>, then: Option<f64>| Some(now? - then?).filter(|grown| *grown >= 0.0);
         let segments = self.segments.zip(earlier.segments).and_then(|(now, then)| now.since(then));
+        let served = self.served.as_ref().zip(earlier.served.as_ref());
         let between = self.histogram.as_ref().zip(earlier.histogram.as_ref());
         Some(Rates {
             seconds,
@@ -422,6 +439,7 @@ impl Counters {
                 .and_then(|(now, then)| now.mean_ns_since(then)),
             segment_waits_per_s: segments.map(|grown| grown.count / seconds),
             segment_wait_ms_per_s: segments.and_then(|grown| Some(grown.wait_ms? / seconds)),
+            fairness: served.and_then(|(now, then)| now.since(then)),
         })
     }
 
@@ -453,6 +471,7 @@ mod tests {
             disk_bytes: None,
             undo_bytes: None,
             segments: None,
+            served: None,
             loops: None,
         }
     }

@@ -21,6 +21,7 @@ pub use comparison::{
     Ratios, Side,
 };
 pub use grid::{Assigned, Axis, Cell, Grid, Setting};
+pub(crate) use starved::{ENOUGH_TRANSACTIONS, STARVED};
 pub use starved::Starved;
 
 use crate::statistics::usl::{self, Usl};

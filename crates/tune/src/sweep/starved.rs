@@ -6,10 +6,10 @@ use super::{Line, Sweep};
 
 /// A leader's least served client does less than this part of what that of another setting does, each by its own mean.
 /// Chosen, not derived.
-const STARVED: f64 = 0.5;
+pub(crate) const STARVED: f64 = 0.5;
 /// Below so many transactions of a client, chance alone makes clients differ as much: of 30 that come at random the standard
 /// deviation is 18 %.
-const ENOUGH_TRANSACTIONS: f64 = 30.0;
+pub(crate) const ENOUGH_TRANSACTIONS: f64 = 30.0;
 
 /// A setting that leads with clients that starve.
 #[derive(Debug, Clone, Copy, PartialEq)]
