@@ -21,8 +21,8 @@ pub use comparison::{
     Ratios, Side,
 };
 pub use grid::{Assigned, Axis, Cell, Grid, Setting};
-pub(crate) use starved::{ENOUGH_TRANSACTIONS, STARVED};
 pub use starved::Starved;
+pub(crate) use starved::{ENOUGH_TRANSACTIONS, STARVED};
 
 use crate::statistics::usl::{self, Usl};
 
