@@ -9,7 +9,7 @@ use spindoctor_stacks::capture::waits::{WaitFunction, WaitProbes};
 pub use change::Change;
 #[cfg(test)]
 pub use report::examples;
-pub use report::{Choice, Latch, LatchReport, Measured};
+pub use report::{Choice, Latch, LatchReport, Measured, SpinRounds};
 
 /// Where InnoDB spins before it sleeps. MySQL, and MariaDB before 10.6 (sync0rw.cc, ib0mutex.h; sync0sync.cc before 5.7): the
 /// slow paths of its rw-locks and mutexes. `rw_lock_x_lock_func` and its sister are called where there is nothing to wait

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use spindoctor_model::Window;
+use spindoctor_model::innodb_status::{Semaphores, SpinCounts};
 use spindoctor_predict::{SpinBudget, WaitTimes};
 use spindoctor_rules::pause_fit;
 use spindoctor_stacks::capture::waits::{LatchWaits, SleepCost, WaitsCost};
@@ -66,6 +67,8 @@ pub struct LatchReport {
     pub settings: Option<String>,
     /// Why they are not known.
     pub settings_unknown: Option<String>,
+    /// What InnoDB itself counts of spinning, by kind of latch; empty where its text has no such counts, as from MySQL 8.0.28 on.
+    pub spin_rounds: Vec<SpinRounds>,
     /// Each function that waits and was there.
     pub latches: Vec<Latch>,
     /// All of them together, as one spin is set for all; none where there were too few waits.
@@ -73,6 +76,17 @@ pub struct LatchReport {
     /// What to set; nothing where what is set is about as good, or too little is known.
     pub changes: Vec<Change>,
     pub cost: Cost,
+}
+
+/// Spinning on one kind of latch, by the section SEMAPHORES of `SHOW ENGINE INNODB STATUS`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SpinRounds {
+    /// As the section names it.
+    pub kind: &'static str,
+    pub rounds_per_s: f64,
+    pub os_waits_per_s: f64,
+    /// Rounds for each wait that slept; none where none did.
+    pub rounds_per_os_wait: Option<f64>,
 }
 
 /// What a choice rests on beside the waits, microseconds.
@@ -163,6 +177,7 @@ impl LatchReport {
             spin_us,
             settings: pause_fit::latch_spin(window).ok().map(|fit| fit.settings),
             settings_unknown: settings.err().map(|why| why.because),
+            spin_rounds: spin_rounds(window),
             latches,
             together,
             changes,
@@ -230,6 +245,29 @@ impl Choice {
     pub fn is_worth_it(&self) -> bool {
         self.now.is_some_and(|now| now.cost_us > WORTH * self.best.cost_us)
     }
+}
+
+/// Of the kinds that spun or slept in a window.
+fn spin_rounds(window: &Window) -> Vec<SpinRounds> {
+    let Some(change) = window.change(|sample| &sample.server.innodb_status) else { return Vec::new() };
+    let counted = |(kind, pick): (&'static str, fn(&Semaphores) -> SpinCounts)| {
+        let (first, last) = (pick(&change.first.semaphores), pick(&change.last.semaphores));
+        let rounds = last.rounds?.checked_sub(first.rounds?)? as f64;
+        let os_waits = last.os_waits?.checked_sub(first.os_waits?)? as f64;
+        (rounds + os_waits > 0.0).then(|| SpinRounds {
+            kind,
+            rounds_per_s: rounds / change.seconds,
+            os_waits_per_s: os_waits / change.seconds,
+            rounds_per_os_wait: (os_waits > 0.0).then(|| rounds / os_waits),
+        })
+    };
+    let kinds: [(&'static str, fn(&Semaphores) -> SpinCounts); 4] = [
+        ("mutex", |section| section.mutex),
+        ("RW-shared", |section| section.rw_shared),
+        ("RW-excl", |section| section.rw_excl),
+        ("RW-sx", |section| section.rw_sx),
+    ];
+    kinds.into_iter().filter_map(counted).collect()
 }
 
 fn choice(waits: u64, times: &WaitTimes, costs: Costs, spin_us: Option<f64>) -> Option<Choice> {
@@ -349,5 +387,30 @@ mod tests {
         let report = LatchReport::new(&Window::default(), &measured);
         assert!(report.settings_unknown.is_some() && report.changes.is_empty());
         assert_eq!(report.together.unwrap().best.spin_us, 20.0);
+    }
+    #[test]
+    fn rounds_for_each_wait_that_slept_are_of_the_window_alone_and_what_no_server_counts_is_not_there() {
+        use spindoctor_model::{InnodbStatus, Reading, Sample};
+        let counts =
+            |rounds, os_waits| SpinCounts { spins: Some(1), rounds: Some(rounds), os_waits: Some(os_waits) };
+        let sample = |at_s, mutex, rw_shared| {
+            let semaphores = Semaphores { mutex, rw_shared, ..Semaphores::default() };
+            let mut sample = Sample { at_s, ..Sample::default() };
+            sample.server.innodb_status = Reading::Available {
+                at_s,
+                took_ms: 1.0,
+                value: InnodbStatus { semaphores, ..InnodbStatus::default() },
+            };
+            sample
+        };
+        let samples = vec![
+            sample(0.0, counts(1_000, 90), counts(50, 5)),
+            sample(2.0, counts(2_320, 100), counts(80, 5)),
+        ];
+        let found = spin_rounds(&Window { samples, ..Window::default() });
+        let text: Vec<(&str, f64, Option<f64>)> =
+            found.iter().map(|it| (it.kind, it.rounds_per_s, it.rounds_per_os_wait)).collect();
+        assert_eq!(text, [("mutex", 660.0, Some(132.0)), ("RW-shared", 15.0, None)]);
+        assert_eq!(spin_rounds(&examples::window("30")), []);
     }
 }

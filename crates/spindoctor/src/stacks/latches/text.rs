@@ -4,7 +4,7 @@ use spindoctor_page::number::{counted, percent, plain, quantity, tenths, whole};
 use spindoctor_page::safe::safe;
 use spindoctor_page::text::{Look, PLAIN, Page, QUIET, STRONG};
 
-use crate::common::latch_waits::{Choice, Latch, LatchReport};
+use crate::common::latch_waits::{Choice, Latch, LatchReport, SpinRounds};
 
 /// Columns of the labels, and of the names of functions.
 const LABELS: usize = 20;
@@ -26,6 +26,9 @@ pub fn render(report: &LatchReport, look: Look) -> String {
         }
         (_, _, Some(why)) => page.field("a full spin lasts", &format!("unknown: {}", safe(why)), LABELS),
         _ => {}
+    }
+    if !report.spin_rounds.is_empty() {
+        page.field("SEMAPHORES", &rounds(&report.spin_rounds), LABELS);
     }
     page.blank();
     latches(&mut page, &report.latches);
@@ -59,6 +62,18 @@ fn sleep(report: &LatchReport) -> String {
             counted(seen, "was", "were")
         ),
     }
+}
+
+/// `mutex 660 rounds/s, 132 for each wait that slept; RW-shared 15 rounds/s, none slept`
+fn rounds(counts: &[SpinRounds]) -> String {
+    let text = |counts: &SpinRounds| {
+        let each = counts.rounds_per_os_wait.map_or_else(
+            || "none slept".to_owned(),
+            |rounds| format!("{} for each wait that slept", plain(rounds)),
+        );
+        format!("{} {} rounds/s, {each}", counts.kind, whole(counts.rounds_per_s))
+    };
+    counts.iter().map(text).collect::<Vec<_>>().join("; ")
 }
 
 fn us(us: f64) -> String {
@@ -200,6 +215,26 @@ mod tests {
     #[test]
     fn the_spin_the_waits_and_what_to_set_are_shown() {
         insta::assert_snapshot!(page(&examples::report("30")));
+    }
+
+    #[test]
+    fn what_innodb_counts_itself_stands_beside_it() {
+        let mut report = examples::report("30");
+        assert!(!page(&report).contains("SEMAPHORES"));
+        let counts = |kind, rounds_per_s, rounds_per_os_wait| SpinRounds {
+            kind,
+            rounds_per_s,
+            os_waits_per_s: 5.0,
+            rounds_per_os_wait,
+        };
+        report.spin_rounds = vec![counts("mutex", 660.0, Some(132.0)), counts("RW-sx", 15.0, None)];
+        let text = page(&report).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            text.contains(
+                "SEMAPHORES mutex 660 rounds/s, 132 for each wait that slept; RW-sx 15 rounds/s, none slept"
+            ),
+            "{text}"
+        );
     }
 
     #[test]
