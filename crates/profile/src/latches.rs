@@ -223,7 +223,7 @@ pub struct WaitedLatch {
 
 impl WaitedLatch {
     /// Threads asleep and CPUs that spin.
-    fn cost(&self) -> f64 {
+    pub fn cost(&self) -> f64 {
         self.threads_asleep.unwrap_or(0.0) + self.cpus_spinning.unwrap_or(0.0)
     }
 }

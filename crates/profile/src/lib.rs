@@ -29,4 +29,5 @@ mod view;
 
 pub use counted::{Counted, Label, LabelKind};
 pub use diff::{DIFF_FORMATS, DiffFormat};
+pub use latches::{WaitedLatch, latches};
 pub use view::{By, Choice, NothingToShow, View, state_word};

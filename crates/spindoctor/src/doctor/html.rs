@@ -8,8 +8,8 @@ use spindoctor_model::{Diagnosis, Evidence, Finding, Profile, Remedy, Root, Seve
 
 use super::captured::{NO_PROOF, described};
 use super::view::{
-    NotExaminedTogether, WITHOUT_ACCOUNT, explained_here, findings_counted, not_examined_together, proof,
-    root_named, seen_s, stacks_text, undo,
+    NotExaminedTogether, WITHOUT_ACCOUNT, explained_here, findings_counted, latches_text,
+    not_examined_together, proof, root_named, seen_s, stacks_text, undo,
 };
 use crate::common::session_time;
 use crate::common::words::{
@@ -249,6 +249,7 @@ fn pictures(diagnosis: &Diagnosis, profile: &Profile) -> Markup {
             section.card.stacks {
                 h2 { "Stacks" }
                 @if let Some(text) = stacks_text(diagnosis) { p.quiet { (text) "." } }
+                @if let Some(text) = latches_text(profile) { p.quiet { "Latches: " (breakable(&text)) "." } }
                 @for (title, graph) in &graphs {
                     @if let Some(graph) = graph {
                         h3 { (title) }

@@ -100,7 +100,7 @@ fn diagnose(asked: &Doctor) -> anyhow::Result<ExitStatus> {
     }
     let printed = match asked.json {
         true => json::render(&diagnosis).context("could not write the diagnosis as JSON")?,
-        false => text::render(&diagnosis, terminal::look_of_stdout()),
+        false => text::render_with(&diagnosis, window.profile.value(), terminal::look_of_stdout()),
     };
     output::print(&printed)?;
     Ok(status(&diagnosis, asked.fail_on))

@@ -2,12 +2,13 @@
 //! mail or a ticket loses nothing.
 
 use anstyle::AnsiColor;
-use spindoctor_model::{Diagnosis, NotExamined};
+use spindoctor_model::{Diagnosis, NotExamined, Profile};
 
 use super::captured;
 use super::finding_text::finding_text;
 use super::view::{
-    WITHOUT_ACCOUNT, explained_here, findings_counted, not_examined_together, proof, seen_s, stacks_text,
+    WITHOUT_ACCOUNT, explained_here, findings_counted, latches_text, not_examined_together, proof, seen_s,
+    stacks_text,
 };
 use crate::common::session_time;
 use crate::common::words::{cost_text, interruption_text, server_named, server_place};
@@ -17,6 +18,11 @@ use spindoctor_page::text::{Look, PLAIN, Page, QUIET, STRONG};
 
 /// The diagnosis as text.
 pub fn render(diagnosis: &Diagnosis, look: Look) -> String {
+    render_with(diagnosis, None, look)
+}
+
+/// The same, with the latches of the profile that was taken for it.
+pub fn render_with(diagnosis: &Diagnosis, profile: Option<&Profile>, look: Look) -> String {
     let mut page = Page::new(look);
     head(&mut page, diagnosis);
     for (at, found) in diagnosis.findings.iter().enumerate() {
@@ -43,6 +49,9 @@ pub fn render(diagnosis: &Diagnosis, look: Look) -> String {
     not_examined(&mut page, &diagnosis.not_examined);
     if let Some(stacks) = stacks_text(diagnosis) {
         page.paragraph("", &format!("stacks: {stacks}"), QUIET);
+    }
+    if let Some(latches) = profile.and_then(latches_text) {
+        page.paragraph("", &format!("latches: {}", safe(&latches)), QUIET);
     }
     page.paragraph("", &format!("cost: {}", cost_text(&diagnosis.cost)), QUIET);
     page.finish()
@@ -124,6 +133,14 @@ mod tests {
     use crate::doctor::examples;
 
     const TERMINAL: Look = Look { width: 80, colour: false };
+
+    #[test]
+    fn latches_stand_below_the_stacks_where_any_is_waited_for() {
+        use spindoctor_profile::examples as profiles;
+        let with = |profile: &Profile| render_with(&examples::suffering(), Some(profile), TERMINAL);
+        assert!(with(&profiles::contended()).contains("latches: rollback segment 1.00 threads asleep"));
+        assert_eq!(with(&profiles::busy()), render(&examples::suffering(), TERMINAL));
+    }
 
     #[test]
     fn a_suffering_server_reads_well_at_80_columns() {

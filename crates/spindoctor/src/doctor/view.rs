@@ -1,6 +1,7 @@
 //! What the formats of a diagnosis share.
 
-use spindoctor_model::{Diagnosis, Finding, Interruption, NotExamined, Remedy, Root};
+use spindoctor_model::{Diagnosis, Finding, Interruption, NotExamined, Profile, Remedy, Root};
+use spindoctor_profile::{WaitedLatch, latches};
 use spindoctor_rules::causes::server_stopped;
 
 use spindoctor_page::number;
@@ -94,6 +95,28 @@ pub fn stacks_text(diagnosis: &Diagnosis) -> Option<String> {
     })
 }
 
+/// Latches that are named in a diagnosis.
+const LATCHES: usize = 3;
+/// Threads asleep and CPUs that spin for one of them: from a tenth on. Every busy server has less of some.
+const LATCH_SHOWN: f64 = 0.1;
+
+/// `rollback segment 2.00 threads asleep, 0.60 CPUs spinning; page 0.40 threads asleep`; none where no latch is waited for as much.
+pub fn latches_text(profile: &Profile) -> Option<String> {
+    let text = |latch: &WaitedLatch| {
+        let asleep = latch.threads_asleep.filter(|threads| *threads > 0.0);
+        let spinning = latch.cpus_spinning.filter(|cpus| *cpus > 0.0);
+        let parts = [
+            asleep.map(|threads| format!("{threads:.2} threads asleep")),
+            spinning.map(|cpus| format!("{cpus:.2} CPUs spinning")),
+        ];
+        format!("{} {}", latch.latch, parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
+    };
+    let latches = latches(profile);
+    let named: Vec<String> =
+        latches.iter().filter(|latch| latch.cost() >= LATCH_SHOWN).take(LATCHES).map(text).collect();
+    (!named.is_empty()).then(|| named.join("; "))
+}
+
 /// The least share of the CPU samples, 0 to 1, that is shown on its own.
 pub const SPIN_SHOWN: f64 = 0.005;
 
@@ -153,6 +176,14 @@ mod tests {
         );
         finding.remedies.drain(..2);
         assert_eq!(proof(&finding), None);
+    }
+
+    #[test]
+    fn latches_that_are_waited_for_are_named_with_what_they_cost() {
+        use spindoctor_profile::examples as profiles;
+        let text = latches_text(&profiles::contended());
+        assert_eq!(text.as_deref(), Some("rollback segment 1.00 threads asleep; page 0.50 threads asleep"));
+        assert_eq!(latches_text(&profiles::busy()), None);
     }
 
     #[test]
