@@ -245,25 +245,27 @@ struct Waited<'a> {
 
 /// The latches of a profile, the one that costs most first.
 pub fn latches(profile: &Profile) -> Vec<WaitedLatch> {
+    let has_snapshots = profile.source != StackSource::Cpu && !profile.snapshots.is_empty();
+    // A stack that was seen a thousand times is read once.
+    let mut stacks: HashMap<(u32, bool), u64> = HashMap::new();
+    if has_snapshots {
+        for seen in profile.observations.iter().filter(|seen| is_asleep(seen.state)) {
+            *stacks.entry((seen.stack, false)).or_default() += 1;
+        }
+    }
+    let samples = cpu_samples(profile);
+    for seen in samples.iter().filter(|seen| seen.spin == Some(Spin::User)) {
+        *stacks.entry((seen.stack, true)).or_default() += 1;
+    }
     let mut tallies: HashMap<&str, (Option<&'static str>, Tally<'_>)> = HashMap::new();
-    let mut count = |stack: u32, spins: bool| {
-        let Some(waited) = waited(&frame_names(profile, stack), spins) else { return };
+    for ((stack, spins), count) in stacks {
+        let Some(waited) = waited(&frame_names(profile, stack), spins) else { continue };
         let latch = waited.known.map_or(waited.taken_in, |known| known.latch);
         let event = waited.known.and_then(|known| known.event);
         let (_, tally) = tallies.entry(latch).or_insert_with(|| (event, Tally::default()));
-        *(if spins { &mut tally.spinning } else { &mut tally.asleep }) += 1;
-        *tally.takers.entry(waited.taken_in).or_default() += 1;
-    };
-    let has_snapshots = profile.source != StackSource::Cpu && !profile.snapshots.is_empty();
-    if has_snapshots {
-        profile
-            .observations
-            .iter()
-            .filter(|seen| is_asleep(seen.state))
-            .for_each(|seen| count(seen.stack, false));
+        *(if spins { &mut tally.spinning } else { &mut tally.asleep }) += count;
+        *tally.takers.entry(waited.taken_in).or_default() += count;
     }
-    let samples = cpu_samples(profile);
-    samples.iter().filter(|seen| seen.spin == Some(Spin::User)).for_each(|seen| count(seen.stack, true));
     let cpus = profile.process_cpu_us as f64 / 1e6 / profile.seconds;
     let cpus_each = (!samples.is_empty() && cpus.is_finite()).then(|| cpus / samples.len() as f64);
     let mut latches: Vec<WaitedLatch> = tallies
