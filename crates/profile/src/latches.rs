@@ -286,7 +286,7 @@ pub fn latches(profile: &Profile) -> Vec<WaitedLatch> {
 /// Of several that are as common the first by name.
 fn commonest<'a>(takers: &HashMap<&'a str, u64>) -> &'a str {
     let most = takers.iter().max_by_key(|(name, count)| (**count, std::cmp::Reverse(**name)));
-    most.map_or("", |(name, _)| name)
+    most.map_or("", |(name, _)| *name)
 }
 
 /// True for a thread that waits for another one.
