@@ -73,7 +73,7 @@ const BENCHMARKS: &[&Benchmark] = &[
     &tuning::predicted::BENCHMARK,
 ];
 
-/// They take an hour and more: each is run where it is named.
+/// They are run where they are named: the first two take an hour and more, the others are of a kind that few change.
 const APART: [&str; 4] = ["recorded-hour", "no-effect", "by-waits", "predicted"];
 
 /// The page.
