@@ -304,6 +304,18 @@ impl Asker {
         self.lost = because;
     }
 
+    /// Asks which server answers, behind a round of questions. False where it is another one than before: the session is given up,
+    /// and nobody knows which of the two answered what.
+    pub(crate) async fn is_same_server(&mut self) -> bool {
+        let Some(session) = self.session.as_mut() else { return true };
+        self.asking.fetch_add(1, Ordering::Relaxed);
+        let outcome = session.expect_same_server().await;
+        self.asking.fetch_sub(1, Ordering::Relaxed);
+        let Err(error) = outcome else { return true };
+        self.lose(error.to_string());
+        !matches!(error, QueryError::OtherServer { .. })
+    }
+
     fn count(&mut self, session: &Session) {
         self.before.server_queries += session.cost().queries;
         self.before.server_busy_ms += session.cost().busy_ms;

@@ -59,7 +59,8 @@ impl Came {
     }
 }
 
-/// Asks those that have a turn, in the order of the list. Where the session breaks, the others' readings say so.
+/// Asks those that have a turn, in the order of the list. Where the session breaks, the others' readings say so. Where another
+/// server answers behind them than before, the sample has nothing of either.
 ///
 /// `came` gets a source's place in the list, and what came of its turn: at once, so that what came before a round was cut
 /// short is known.
@@ -78,6 +79,9 @@ pub(crate) async fn round(
         }
     })
     .await;
+    if has_turn.contains(&true) && !asker.is_same_server().await {
+        *sample = ServerSample::default();
+    }
 }
 
 #[cfg(test)]

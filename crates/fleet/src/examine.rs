@@ -189,10 +189,7 @@ impl Examination {
             }
             Err(why) => {
                 // The session still waits for it.
-                let (asked, busy) = (session.asked, session.busy);
-                session = Session::open(target, &self.limits, &self.connectors).await?;
-                session.asked += asked;
-                session.busy += busy;
+                session = session.again(target, &self.limits, &self.connectors).await?;
                 Some(why)
             }
         };

@@ -3,7 +3,9 @@
 
 use std::time::{Duration, Instant};
 
+use spindoctor_collect::mysql::one_server::{self, Answerer};
 use spindoctor_collect::mysql::{Target, WHOLE_ANSWERS};
+use spindoctor_model::ServerVersion;
 use tokio::time::timeout;
 
 use crate::deadline::Budget;
@@ -11,6 +13,7 @@ use crate::failure::{Failure, Reason};
 use crate::piece::Columns;
 use crate::reply::Reply;
 use crate::schedule::Limits;
+use crate::sources::texts;
 use crate::statement::{self, Statement};
 use crate::wire::answer::Item;
 use crate::wire::connection::Connection;
@@ -111,6 +114,8 @@ pub(crate) async fn whole(
 pub(crate) struct Session {
     connection: Connection,
     limit: Duration,
+    /// Which server answers, where it says that.
+    answerer: Option<Answerer>,
     /// Statements sent, that of the preparation included.
     pub(crate) asked: u64,
     /// From each question to its answer, summed.
@@ -129,7 +134,66 @@ impl Session {
         let preparation = format!("{read_only}, {WHOLE_ANSWERS}");
         let begun = Instant::now();
         let connection = prepared(connection, &preparation, &mut Budget::new(limits.query)).await?;
-        Ok(Self { connection, limit: limits.query, asked: 1, busy: begun.elapsed() })
+        let (limit, busy) = (limits.query, begun.elapsed());
+        let mut session = Self { connection, limit, answerer: None, asked: 1, busy };
+        let number = session.who_answers().await?;
+        let by_number = || one_server::proxy_by_number(u64::from(session.connection.id()), number?);
+        let Some(because) =
+            one_server::proxy_named_in(session.version()).map(str::to_owned).or_else(by_number)
+        else {
+            return Ok(session);
+        };
+        session.close().await;
+        let error = format!(
+            "not asked: a proxy ({because}), whose answers may come from several servers; list these by their own addresses"
+        );
+        Err(Failure::new(Reason::Query, error))
+    }
+
+    /// Connects again.
+    ///
+    /// # Errors
+    /// As for [`Self::open`]; or another server answers than before at the same address.
+    pub(crate) async fn again(
+        self,
+        target: &Target,
+        limits: &Limits,
+        connectors: &Connectors,
+    ) -> Result<Self, Failure> {
+        let mut session = Self::open(target, limits, connectors).await?;
+        if let (Some(before), Some(now)) = (&self.answerer, &session.answerer)
+            && !now.is_same(before)
+        {
+            let error = format!(
+                "not asked: the server {now} answers, where {before} answered before; list them by their own addresses"
+            );
+            session.close().await;
+            return Err(Failure::new(Reason::Query, error));
+        }
+        session.asked += self.asked;
+        session.busy += self.busy;
+        Ok(session)
+    }
+
+    /// Asks which server answers, and for its number of the connection; none where it does not say that, or only speaks as MySQL and
+    /// may be many.
+    async fn who_answers(&mut self) -> Result<Option<u64>, Failure> {
+        let version = ServerVersion::parse(self.version(), "");
+        if version.is_some_and(ServerVersion::only_speaks_as_mysql) {
+            return Ok(None);
+        }
+        let statement = Statement::reading(&format!("SELECT {}", one_server::columns(version)))
+            .map_err(|error| Failure::new(Reason::Query, format!("not asked: {error}")))?;
+        let (columns, rows) = match self.answer(&statement).await {
+            Ok(answer) => answer,
+            // That the server does not say it shows nothing.
+            Err(Failure { code: Some(_), .. }) => return Ok(None),
+            Err(failure) => return Err(failure),
+        };
+        let answers = texts(&columns, &rows).first().and_then(|row| Answerer::read(row, 0));
+        let (answerer, number) = answers.unzip();
+        self.answerer = answerer;
+        Ok(number)
     }
 
     /// What the server says it is.

@@ -6,6 +6,7 @@
 
 mod certificate;
 pub mod mysql;
+pub mod proxy;
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};

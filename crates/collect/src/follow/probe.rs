@@ -177,6 +177,12 @@ impl Connection {
                         };
                         return None;
                     }
+                    // The sampler is with another one of the servers behind the address: that says nothing of its server.
+                    Err(ConnectError::OtherServer { .. }) => {
+                        let again = Instant::now() + reconnect.failed();
+                        *self = Self::None { again, reconnect };
+                        return None;
+                    }
                     Err(error) => failure_to_connect(&error),
                 };
                 let wait = match shared.door.target().logins.again() {
@@ -235,6 +241,11 @@ impl Connection {
                             memory.answered(symbols, &rows, &before, &mut probe);
                         }
                         Some(probe)
+                    }
+                    // The sampler went on to another server, and so does the probe.
+                    Err(QueryError::OtherServer { .. }) => {
+                        self.let_go_of_broken(shared);
+                        None
                     }
                     Err(error) => {
                         self.let_go_of_broken(shared);

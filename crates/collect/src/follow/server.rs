@@ -81,6 +81,8 @@ pub(super) async fn run(shared: Shared, mut requests: Receiver<Request>, replies
 async fn connect(shared: &Shared) -> Result<(Server, Reply), ConnectError> {
     let door = &shared.door;
     let limits = door.target().limits;
+    // Whichever server answers now is the one that is followed; a session of another one is then given up (the probe's, the caller's).
+    door.target().logins.server().forget();
     let mut session = door.connect(&limits).await?;
     let silent = || ConnectError::Silent { address: door.target().address(), after: limits.query };
     let identity = Identity::ask(&mut session, door.target()).await.map_err(|_| silent())?;

@@ -108,6 +108,28 @@ pub enum ConnectError {
         /// What was wrong with the answer.
         reason: String,
     },
+    /// A proxy answers: each statement may go to another of the servers behind it.
+    #[error(
+        "{address} is a proxy ({because}): its answers may come from several servers; connect to one of them by its own address"
+    )]
+    Proxy {
+        /// What was tried.
+        address: String,
+        /// What shows it: its name, or its number of the connection.
+        because: String,
+    },
+    /// Another server answers than before at the same address.
+    #[error(
+        "{address} leads to the server {now} now, and led to {before} before: several servers are behind it; connect to one of them by its own address"
+    )]
+    OtherServer {
+        /// What was tried.
+        address: String,
+        /// The server that answered before, by its own names.
+        before: String,
+        /// The one that answers now.
+        now: String,
+    },
     /// Wrong user or password (1045, 1698, and the like).
     #[error(
         "{address} refused the login: {message}; check the user (-u), the password (-p) and from which host the account may come"
@@ -217,6 +239,7 @@ impl ConnectError {
             | Self::Unanswered { .. }
             | Self::Closed { .. }
             | Self::NotMysql { .. }
+            | Self::OtherServer { .. }
             | Self::TooManyConnections { .. }
             | Self::AccountLimit { .. } => false,
             // The account's way to log in is not to be had: 1251, 1275 and 1524 (mysqld_error.h). Others pass: 1047 a Galera
@@ -293,6 +316,16 @@ pub enum QueryError {
         /// The system's or the server's words.
         reason: String,
     },
+    /// The session is with another server than before, or than the other sessions are by now: it was given up.
+    #[error(
+        "this is the server {now}, where {before} was asked before: several servers are behind one address; connect to one of them by its own"
+    )]
+    OtherServer {
+        /// The server that was asked before, by its own names.
+        before: String,
+        /// The one that would answer now.
+        now: String,
+    },
     /// What comes is no answer, or larger than any. The session is broken; connect again.
     #[error("the answer of {address} cannot be taken: {what}; the connection was given up")]
     TooMuch {
@@ -334,6 +367,13 @@ impl QueryError {
 
     /// True when the session is of no more use.
     pub(crate) fn breaks_session(&self) -> bool {
-        matches!(self, Self::NoAnswer { .. } | Self::Broken | Self::Gone { .. } | Self::TooMuch { .. })
+        matches!(
+            self,
+            Self::NoAnswer { .. }
+                | Self::Broken
+                | Self::Gone { .. }
+                | Self::OtherServer { .. }
+                | Self::TooMuch { .. }
+        )
     }
 }

@@ -8,7 +8,8 @@
 //!
 //! They share what the server has not answered (`unanswered::Unanswered`), too.
 //!
-//! They share the account's own limit of connections, too: a caller that keeps several leaves room for others.
+//! They share the account's own limit of connections, too: a caller that keeps several leaves room for others. And they share which
+//! server they lead to (`one_server::OneServer`).
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -17,6 +18,7 @@ use tokio::sync::watch;
 use tokio::time::timeout_at;
 
 use super::error::ConnectError;
+use super::one_server::OneServer;
 use super::unanswered::Unanswered;
 
 /// After a refusal nothing is tried for so long: what a person has to mend is not mended sooner, and three tries that would
@@ -45,6 +47,8 @@ struct Shared {
     readers: Unanswered,
     /// What those who write gave up. Apart, so that old values are given back though no list is answered.
     writers: Unanswered,
+    /// The server of all of them.
+    server: OneServer,
 }
 
 #[derive(Debug, Default)]
@@ -102,9 +106,9 @@ impl Logins {
     /// Those of the same user with other credentials: what is remembered is only whether a login ever worked.
     #[must_use]
     pub fn renewed(&self) -> Self {
-        let Shared { readers, writers, .. } = &*self.0;
-        let (readers, writers) = (readers.clone(), writers.clone());
-        let renewed = Self(Arc::new(Shared { readers, writers, ..Shared::default() }));
+        let Shared { readers, writers, server, .. } = &*self.0;
+        let (readers, writers, server) = (readers.clone(), writers.clone(), server.clone());
+        let renewed = Self(Arc::new(Shared { readers, writers, server, ..Shared::default() }));
         renewed.state().has_worked = self.has_worked();
         renewed
     }
@@ -141,6 +145,11 @@ impl Logins {
             // It cannot be closed: this is one of its senders.
             Err(_) => Limit::None,
         }
+    }
+
+    /// The server that all connections must lead to.
+    pub fn server(&self) -> &OneServer {
+        &self.0.server
     }
 
     /// What those who read gave up.

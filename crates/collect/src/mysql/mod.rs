@@ -17,6 +17,7 @@ mod login;
 pub mod login_path;
 pub mod logins;
 pub mod metadata_lock_info;
+pub mod one_server;
 pub mod optimizer_trace;
 pub mod option_file;
 pub mod origins;

@@ -16,6 +16,7 @@ use super::answer::{self, Stopped};
 use super::error::{ConnectError, QueryError};
 use super::login::{log_in, refused};
 use super::logins::Logins;
+use super::one_server::{self, Answerer};
 use super::rows::Rows;
 use super::target::Target;
 use super::unanswered::BoxedLogin;
@@ -75,6 +76,8 @@ pub struct Session {
     version_text: String,
     version_comment: String,
     hostname: String,
+    /// Which server answers; none where it does not say, or only speaks as MySQL and may be many.
+    answerer: Option<Answerer>,
     /// The account as GRANT wants it; asked for when first needed.
     grantee: Option<String>,
     notes: Vec<String>,
@@ -104,6 +107,7 @@ impl Session {
 
     async fn open(target: &Target, limits: &Limits) -> Result<Self, ConnectError> {
         let conn = log_in(target).await?;
+        let greeted = conn.version().clone();
         let mut session = Self {
             address: target.address(),
             connection_id: u64::from(conn.id()),
@@ -116,18 +120,38 @@ impl Session {
             version_text: String::new(),
             version_comment: String::new(),
             hostname: String::new(),
+            answerer: None,
             grantee: None,
         };
-        session.set_up().await.map_err(|error| setup_failed(target, error))?;
-        Ok(session)
+        let answers = session.set_up(&greeted).await.map_err(|error| setup_failed(target, error))?;
+        match why_no_server(target, &session, &greeted, answers.as_ref()) {
+            None => {
+                session.answerer = answers.map(|(answerer, _)| answerer);
+                Ok(session)
+            }
+            Some(error) => {
+                session.close().await;
+                Err(error)
+            }
+        }
     }
 
-    /// Asks who the server is, and makes the session harmless: two statements.
-    async fn set_up(&mut self) -> Result<(), QueryError> {
-        let rows = self.query("SELECT @@version, @@version_comment, @@hostname").await?;
+    /// Asks who the server is, and makes the session harmless: two statements. Which server answers, with its own number of the
+    /// connection; none where it does not say, or only speaks as MySQL and may be many.
+    async fn set_up(&mut self, greeted: &str) -> Result<Option<(Answerer, u64)>, QueryError> {
+        const VERSION: &str = "SELECT @@version, @@version_comment";
+        let columns = one_server::columns(ServerVersion::parse(greeted, ""));
+        let rows = match self.query(&format!("{VERSION}, {columns}")).await {
+            // It speaks as MySQL, and lacks one of them.
+            Err(error) if !error.breaks_session() => self.query(&format!("{VERSION}, @@hostname")).await?,
+            answer => answer?,
+        };
+        let mut answers = None;
         if let Some(row) = rows.first() {
             let text = |position| row.at(position).unwrap_or_default().to_owned();
             (self.version_text, self.version_comment, self.hostname) = (text(0), text(1), text(2));
+            let is_many = self.version().is_some_and(ServerVersion::only_speaks_as_mysql);
+            answers = Answerer::read(row, 2).filter(|_| !is_many);
         }
         if let Some(version) = self.version()
             && version.only_speaks_as_mysql()
@@ -139,7 +163,7 @@ impl Session {
         let settings = settings(self.version(), self.limits.query);
         match self.query(&format!("SET {}", settings.join(", "))).await {
             Err(error) if !error.breaks_session() => {}
-            outcome => return outcome.map(drop),
+            outcome => return outcome.map(|_| answers),
         }
         // One of them is refused (a proxy, a fork, a restricted account): the others still count.
         for setting in settings {
@@ -149,11 +173,37 @@ impl Session {
                 Ok(_) => {}
             }
         }
-        Ok(())
+        Ok(answers)
     }
 
-    /// Asks one statement and reads its whole answer, within the query deadline and the bounds of every answer.
+    /// Asks which server answers now, behind what was asked before. A session that is with another one by then is given up.
+    ///
+    /// Cost: one statement that reads variables, no lock and no table.
+    pub(crate) async fn expect_same_server(&mut self) -> Result<(), QueryError> {
+        let Some(before) = self.answerer.clone() else { return Ok(()) };
+        let columns = one_server::columns(self.version());
+        let rows = match self.query(&format!("SELECT {columns}")).await {
+            Err(error) if error.breaks_session() => return Err(error),
+            // That it does not say it now shows nothing.
+            Err(_) => return Ok(()),
+            Ok(rows) => rows,
+        };
+        let Some((now, number)) = rows.first().and_then(|row| Answerer::read(row, 0)) else { return Ok(()) };
+        if now.is_same(&before) && one_server::proxy_by_number(self.connection_id, number).is_none() {
+            return Ok(());
+        }
+        self.keep(Err(QueryError::OtherServer { before: before.to_string(), now: now.to_string() }))
+    }
+
+    /// Asks one statement and reads its whole answer, within the query deadline and the bounds of every answer. Where the other
+    /// sessions of its target are with another server by now, it is given up.
     pub async fn query(&mut self, sql: &str) -> Result<Rows, QueryError> {
+        if let Some(before) = &self.answerer
+            && let Some(now) = self.logins.server().other_than(before)
+        {
+            let error = QueryError::OtherServer { before: before.to_string(), now: now.to_string() };
+            return self.keep(Err(error));
+        }
         let Some(conn) = self.conn.as_mut() else { return Err(QueryError::Broken) };
         self.cost.queries += 1;
         let start = Instant::now();
@@ -335,12 +385,40 @@ fn settings(version: Option<ServerVersion>, query_limit: Duration) -> Vec<String
     settings
 }
 
+/// Why a session is not with the one server that its target stands for, where it is not.
+fn why_no_server(
+    target: &Target,
+    session: &Session,
+    greeted: &str,
+    answers: Option<&(Answerer, u64)>,
+) -> Option<ConnectError> {
+    let address = target.address();
+    let said = [greeted, session.version_text.as_str(), session.version_comment.as_str()];
+    let by_name = said.iter().find_map(|said| one_server::proxy_named_in(said)).map(str::to_owned);
+    let by_number = || one_server::proxy_by_number(session.connection_id, answers?.1);
+    if let Some(because) = by_name.or_else(by_number) {
+        return Some(ConnectError::Proxy { address, because });
+    }
+    let (answerer, _) = answers?;
+    let before = target.logins.server().expect(answerer).err()?.to_string();
+    Some(ConnectError::OtherServer { address, before, now: answerer.to_string() })
+}
+
 /// A failed setup statement is a failed connect: there is no session to work with.
 fn setup_failed(target: &Target, error: QueryError) -> ConnectError {
     let address = target.address();
+    // ProxySQL's interface for administrators refuses what it does not know with 1045, as a server does a password.
+    if let QueryError::Denied { message, .. }
+    | QueryError::Unsupported { message, .. }
+    | QueryError::Server { message, .. } = &error
+        && let Some(name) = one_server::proxy_named_in(message)
+    {
+        return ConnectError::Proxy { address, because: name.to_owned() };
+    }
     match error {
         QueryError::NoAnswer { after } => ConnectError::Silent { address, after },
         QueryError::Broken | QueryError::Gone { .. } => ConnectError::Closed { address },
+        QueryError::OtherServer { before, now } => ConnectError::OtherServer { address, before, now },
         QueryError::TooMuch { what, .. } => ConnectError::NotMysql { address, reason: what },
         QueryError::Denied { code, message }
         | QueryError::Unsupported { code, message }
@@ -412,6 +490,21 @@ mod tests {
         let denied = refused("db:3306".into(), 1045, "Access denied for user 'x'@'y'".into());
         assert!(denied.as_no_session().is_none());
         assert!(matches!(denied, ConnectError::Denied { .. }));
+    }
+
+    #[test]
+    fn what_only_a_proxy_says_is_no_refused_login() {
+        let target = Target::new(super::super::target::Endpoint::Socket("/run/proxy.sock".into()), "app");
+        let message = "ProxySQL Admin Error: near \"@\": syntax error".to_owned();
+        let error = setup_failed(&target, QueryError::Denied { code: 1045, message });
+        assert!(!error.is_wrong_password() && error.is_refusal(), "{error:?}");
+        assert_eq!(
+            error.to_string(),
+            "/run/proxy.sock is a proxy (ProxySQL): its answers may come from several servers; connect to one of them by its own \
+             address"
+        );
+        let other = QueryError::OtherServer { before: "a:1".into(), now: "b:2".into() };
+        assert!(other.breaks_session() && !setup_failed(&target, other).is_refusal());
     }
 
     #[test]

@@ -71,7 +71,7 @@ pub(crate) mod writer;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use spindoctor_collect::mysql::Target;
+use spindoctor_collect::mysql::{ConnectError, Target};
 use spindoctor_model::ServerVersion;
 
 use crate::guardian::Charge;
@@ -162,6 +162,12 @@ impl Settings {
     ) -> Result<Self, ApplyError> {
         let mut writer = Writer::connect(target).await?;
         let facts = writer.facts().await?;
+        // What is measured over sessions of this target must be of the server that is changed.
+        target.logins.server().expect(&facts.answerer).map_err(|before| ConnectError::OtherServer {
+            address: target.address(),
+            before: before.to_string(),
+            now: facts.answerer.to_string(),
+        })?;
         let heartbeat = match Heartbeat::start(target).await {
             Ok(heartbeat) => heartbeat,
             Err(NoLease::Failed(error)) => return Err(error),

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use spindoctor_collect::mysql::one_server::Answerer;
 use spindoctor_collect::mysql::{Limits, Target, Unwritten, Writing, connect_writer};
 use spindoctor_model::ServerVersion;
 use tokio::time::timeout;
@@ -34,6 +35,8 @@ pub(crate) struct Facts {
     pub(crate) version: ServerVersion,
     /// See [`Journal::server`].
     pub(crate) server: String,
+    /// The same server as sessions that read know it.
+    pub(crate) answerer: Answerer,
     /// See [`lease::started`].
     pub(crate) started: i64,
     pub(crate) has_binary_log: bool,
@@ -197,7 +200,7 @@ impl Writer {
 
     /// Which server this is.
     pub(crate) async fn facts(&mut self) -> Result<Facts, ApplyError> {
-        const NAMES: [&str; 10] = [
+        const NAMES: [&str; 11] = [
             "version",
             "version_comment",
             "hostname",
@@ -208,6 +211,7 @@ impl Writer {
             "event_scheduler",
             "super_read_only",
             "wsrep_on",
+            "server_id",
         ];
         let values = self.variables(&NAMES).await?;
         let text = |position: usize| values[position].clone().unwrap_or_default();
@@ -223,6 +227,13 @@ impl Writer {
             });
         }
         let started = self.number(&format!("SELECT {}", lease::started(version))).await?;
+        let answerer = Answerer {
+            hostname: text(2),
+            port: text(3),
+            server_id: text(10),
+            datadir: text(4),
+            uuid: text(5),
+        };
         // The UUID lies in the data folder; MariaDB has none, and is known by where it is.
         let server = if text(5).is_empty() { [text(2), text(3), text(4)].join(":") } else { text(5) };
         let has_binary_log = is_on(6);
@@ -245,7 +256,7 @@ impl Writer {
             doing: "ask for Uptime".into(),
             reason: "the server does not say when it was started".into(),
         })?;
-        Ok(Facts { version, server, started, has_binary_log, no_event })
+        Ok(Facts { version, server, answerer, started, has_binary_log, no_event })
     }
 
     /// Takes the lock without waiting; true where this connection has it now. The server closes the connection when it falls

@@ -6,6 +6,7 @@ mod follow;
 mod host;
 mod option_files;
 mod plan_now;
+mod proxies;
 mod servers;
 mod sources;
 mod states;

@@ -12,6 +12,7 @@ mod logins;
 mod matrix;
 mod plan;
 mod prepared;
+mod proxies;
 mod restarts;
 pub(crate) mod stacks;
 mod sweep;
