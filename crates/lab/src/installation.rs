@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use spindoctor_model::ServerVersion;
+use spindoctor_model::{Flavor, ServerVersion};
 
 use crate::command::{Progress, find, run};
 use crate::error::{Error, Result};
@@ -35,6 +35,15 @@ impl Which {
     pub fn names() -> impl Iterator<Item = &'static str> {
         let usual = KNOWN.iter().filter_map(|known| known.also);
         usual.chain(KNOWN.iter().map(|known| known.name)).chain([Self::PATH])
+    }
+
+    /// True for a server that is known by its name to be MariaDB.
+    pub(crate) fn is_mariadb(&self) -> bool {
+        match self {
+            Self::Mariadb => true,
+            Self::Named(known) => known.flavor == Flavor::Mariadb,
+            Self::Mysql | Self::Basedir(_) | Self::OnPath => false,
+        }
     }
 
     /// The server of a name: `mysql`, `mysql-5.7`, `path`.

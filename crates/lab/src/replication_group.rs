@@ -1,6 +1,6 @@
-//! Two members of a replication group (Group Replication of MySQL 8.0.26 and later) on one machine.
+//! One or two members of a replication group (Group Replication of MySQL 8.0.26 and later) on one machine.
 //!
-//! Both begin as copies of one template, with nothing in their binary logs, so that the second has all that the first has.
+//! Of two, both begin as copies of one template, with nothing in their binary logs, so that the second has all that the first has.
 
 use std::time::{Duration, Instant};
 
@@ -35,12 +35,7 @@ pub(crate) async fn second(first: &Server, tables: Tables) -> Result<Server> {
         ..ServerSpec::default()
     };
     let second = Server::start(&Home::open()?, &spec, &|_| {}).await?;
-    let seed = free_port()?;
-    first.execute(prepared(first, seed, seed)).await?;
-    let bootstrap = "SET GLOBAL group_replication_bootstrap_group";
-    first
-        .execute([&format!("{bootstrap} = ON"), "START GROUP_REPLICATION", &format!("{bootstrap} = OFF")])
-        .await?;
+    let seed = alone(first).await?;
     second.execute(prepared(&second, free_port()?, seed)).await?;
     second.execute(["START GROUP_REPLICATION"]).await?;
     let begun = Instant::now();
@@ -59,6 +54,17 @@ pub(crate) async fn second(first: &Server, tables: Tables) -> Result<Server> {
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
+}
+
+/// Makes a group of this server; the port at which others join it.
+pub(crate) async fn alone(first: &Server) -> Result<u16> {
+    let seed = free_port()?;
+    first.execute(prepared(first, seed, seed)).await?;
+    let bootstrap = "SET GLOBAL group_replication_bootstrap_group";
+    first
+        .execute([&format!("{bootstrap} = ON"), "START GROUP_REPLICATION", &format!("{bootstrap} = OFF")])
+        .await?;
+    Ok(seed)
 }
 
 /// What a member needs before it starts: an account for others to catch up by, and no history of its own.

@@ -38,6 +38,28 @@ impl Package {
 
     /// The same of a package without a program: a library that a server loads.
     pub(super) fn unpack_files(self, workshop: &Path, root: &Path, progress: Progress<'_>) -> Result<()> {
+        let apt = self.apt(workshop, progress)?;
+        progress(&format!("downloading {} and its libraries", self.package));
+        run(apt.get().args([
+            "install",
+            "--yes",
+            "--no-install-recommends",
+            "--download-only",
+            self.package,
+        ]))?;
+        self.unpack_downloaded(&apt, root, progress)
+    }
+
+    /// The same of a package alone: plugins whose libraries the server has.
+    pub(super) fn unpack_alone(self, workshop: &Path, root: &Path, progress: Progress<'_>) -> Result<()> {
+        let apt = self.apt(workshop, progress)?;
+        progress(&format!("downloading {}", self.package));
+        run(apt.get().args(["download", self.package]).current_dir(apt.archives()))?;
+        self.unpack_downloaded(&apt, root, progress)
+    }
+
+    /// apt with the suite's lists.
+    fn apt(self, workshop: &Path, progress: Progress<'_>) -> Result<Apt> {
         for (program, package) in [("apt-get", "apt"), ("dpkg", "dpkg")] {
             if find(program).is_none() {
                 let because = format!("{program} (Debian package {package}) is not on this machine");
@@ -54,15 +76,10 @@ impl Package {
         let apt = Apt::new(workshop, &archive, self.suite)?;
         progress(&format!("reading the package lists of Debian {}", self.suite));
         run(apt.get().arg("update"))?;
-        progress(&format!("downloading {} and its libraries", self.package));
-        run(apt.get().args([
-            "install",
-            "--yes",
-            "--no-install-recommends",
-            "--download-only",
-            self.package,
-        ]))?;
+        Ok(apt)
+    }
 
+    fn unpack_downloaded(self, apt: &Apt, root: &Path, progress: Progress<'_>) -> Result<()> {
         progress(&format!("unpacking {}", self.package));
         for package in apt.packages()? {
             run(Command::new("dpkg").arg("-x").arg(&package).arg(root))?;
@@ -149,8 +166,13 @@ impl Apt {
         command
     }
 
+    /// Where packages are downloaded to.
+    fn archives(&self) -> PathBuf {
+        self.folder.join("cache/archives")
+    }
+
     fn packages(&self) -> Result<Vec<PathBuf>> {
-        let folder = self.folder.join("cache/archives");
+        let folder = self.archives();
         let files = fs::read_dir(&folder).map_err(Error::file("list", &folder))?;
         let packages = files.flatten().map(|entry| entry.path());
         Ok(packages.filter(|path| path.extension().is_some_and(|extension| extension == "deb")).collect())

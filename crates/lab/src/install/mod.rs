@@ -54,21 +54,38 @@ pub(crate) fn installed(home: &Home, known: &Known, progress: Progress<'_>) -> R
 /// there yet.
 pub(crate) fn galera(home: &Home, progress: Progress<'_>) -> Result<PathBuf> {
     let package = Package { suite: "bookworm", package: "galera-4", server: "" };
-    let prefix = home.root().join(package.package);
-    let library = prefix.join("usr/lib/galera/libgalera_smm.so");
-    if !prefix.join(MARK).exists() {
-        let _lock = home.lock("install-galera-4")?;
-        if !prefix.join(MARK).exists() {
-            let workshop = home.workshop("install-galera-4")?;
-            let root = workshop.path().join("root");
-            create_private_dir(&root)?;
-            package.unpack_files(workshop.path(), &root, progress)?;
-            remove_dir(&prefix)?;
-            fs::rename(&root, &prefix).map_err(Error::file("move the library to", &prefix))?;
-            fs::write(prefix.join(MARK), "").map_err(Error::file("write", &prefix.join(MARK)))?;
-        }
+    let unpack = |workshop: &Path, root: &Path| package.unpack_files(workshop, root, progress);
+    Ok(unpacked(home, "galera-4", unpack)?.join("usr/lib/galera/libgalera_smm.so"))
+}
+
+/// The folder of MariaDB 10.11's plugins that are not in the package of the server's program (`file_key_management`,
+/// `metadata_lock_info`), of the same suite of Debian; installed first where it is not there yet.
+pub(crate) fn mariadb_plugins(home: &Home, progress: Progress<'_>) -> Result<PathBuf> {
+    let package = Package { suite: "bookworm", package: "mariadb-server", server: "" };
+    let unpack = |workshop: &Path, root: &Path| package.unpack_alone(workshop, root, progress);
+    Ok(unpacked(home, "plugins-mariadb", unpack)?.join("usr/lib/mysql/plugin"))
+}
+
+/// The folder of a package's files below that of all servers, where `unpack` puts them into the second folder that it is given,
+/// once.
+fn unpacked(home: &Home, folder: &str, unpack: impl FnOnce(&Path, &Path) -> Result<()>) -> Result<PathBuf> {
+    let prefix = home.root().join(folder);
+    if prefix.join(MARK).exists() {
+        return Ok(prefix);
     }
-    Ok(library)
+    let name = format!("install-{folder}");
+    let _lock = home.lock(&name)?;
+    if prefix.join(MARK).exists() {
+        return Ok(prefix);
+    }
+    let workshop = home.workshop(&name)?;
+    let root = workshop.path().join("root");
+    create_private_dir(&root)?;
+    unpack(workshop.path(), &root)?;
+    remove_dir(&prefix)?;
+    fs::rename(&root, &prefix).map_err(Error::file("move the package's files to", &prefix))?;
+    fs::write(prefix.join(MARK), "").map_err(Error::file("write", &prefix.join(MARK)))?;
+    Ok(prefix)
 }
 
 fn install(home: &Home, known: &Known, progress: Progress<'_>) -> Result<PathBuf> {

@@ -5,6 +5,7 @@
 
 mod cells;
 mod holds;
+mod made;
 mod places;
 mod ran;
 mod scene;
@@ -39,6 +40,18 @@ pub enum Seen {
     Run,
     /// The program said that it cannot be had on this server, and why; what it says was compared with the server.
     Unavailable(String),
+    /// The server cannot suffer so, and why: nothing was asked.
+    CannotSuffer(String),
+}
+
+impl Seen {
+    /// Why it is not all of the answer, where it is not.
+    pub fn why_not(&self) -> Option<&str> {
+        match self {
+            Self::Run => None,
+            Self::Unavailable(because) | Self::CannotSuffer(because) => Some(because),
+        }
+    }
 }
 
 /// A cell on a server.
@@ -50,7 +63,7 @@ pub struct Outcome {
     pub shows: String,
     /// What was seen; an error says what is wrong, and what the program printed.
     pub seen: std::result::Result<Seen, String>,
-    /// How often it was looked at: once, or again where the first answer was not right.
+    /// How often it was looked at: once, again where the first answer was not right, never where the server cannot suffer so.
     pub looks: u32,
 }
 
@@ -99,6 +112,11 @@ impl MatrixOptions<'_> {
         };
         CELLS.iter().filter(is_wanted)
     }
+
+    /// What the server cannot suffer from.
+    fn cannot(&self) -> &'static [(Trouble, &'static str)] {
+        self.place.map_or(&[][..], |place| place.cannot)
+    }
 }
 
 /// One row: starts the server, makes one trouble after the other, and runs their cells.
@@ -120,6 +138,11 @@ pub async fn row(
         if cells.is_empty() {
             continue;
         }
+        if let Some((_, because)) = options.cannot().iter().find(|(cannot, _)| *cannot == trouble) {
+            let seen = || Ok(Seen::CannotSuffer((*because).to_owned()));
+            outcomes.extend(cells.iter().map(|cell| cell.outcome(seen(), 0)));
+            continue;
+        }
         progress(&format!("{name}: {}", trouble.says()));
         scene.begin(trouble, options.program).await?;
         let mut seen = look(&scene, &cells, options.program).await;
@@ -134,7 +157,7 @@ pub async fn row(
                 looks = 2;
             }
             let seen = answer.map_err(|wrong| format!("{wrong}\n{}", ran.shown()));
-            outcomes.push(Outcome { command: cell.command.into(), shows: cell.shows.into(), seen, looks });
+            outcomes.push(cell.outcome(seen, looks));
         }
         scene.end().await?;
     }
@@ -153,6 +176,10 @@ impl Cell {
     /// True where it is a command of its own; the recorder began with its trouble.
     fn is_asked(&self) -> bool {
         !self.line.is_empty()
+    }
+
+    fn outcome(&self, seen: std::result::Result<Seen, String>, looks: u32) -> Outcome {
+        Outcome { command: self.command.into(), shows: self.shows.into(), seen, looks }
     }
 
     /// Holds an answer against what is known of the server; an error says what is wrong with it.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use mysql_async::prelude::Queryable;
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::made::Made;
 use super::places::Place;
 use super::ran::{Ran, command};
 use super::troubles::{TABLES, Trouble};
@@ -30,6 +31,8 @@ const APART: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub(super) struct Scene {
     server: Server,
+    /// What its place has beside it.
+    _beside: Option<Server>,
     folder: tempfile::TempDir,
     /// Its variables when it was started.
     at_start: BTreeMap<String, String>,
@@ -53,9 +56,12 @@ impl Scene {
     ) -> Result<Self> {
         let options =
             place.map_or(&[][..], |place| place.options).iter().map(|&option| option.to_owned()).collect();
-        let spec =
+        let mut spec =
             ServerSpec { which: which.clone(), tables: Some(TABLES), options, ..ServerSpec::default() };
+        let made = place.map_or(Made::Alone, |place| place.made);
+        made.prepare(home, which.is_mariadb(), &mut spec, progress)?;
         let server = Server::start(home, &spec, progress).await?;
+        let beside = made.finish(home, &server).await?;
         server.execute(place.map_or(&[][..], |place| place.statements).iter().copied()).await?;
         let folder = tempfile::tempdir().map_err(Error::file("create a folder in", &std::env::temp_dir()))?;
         let list = folder.path().join("servers");
@@ -68,6 +74,7 @@ impl Scene {
         let lists_metadata_locks = listed.as_deref() == Some("YES") && !server.version().is_mariadb();
         Ok(Self {
             server,
+            _beside: beside,
             folder,
             now: at_start.clone(),
             at_start,

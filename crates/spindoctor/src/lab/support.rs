@@ -17,6 +17,9 @@ pub fn text(row: &Row) -> String {
             Ok(Seen::Unavailable(because)) => {
                 writeln!(text, "  unavailable   {name}\n                because {because}")
             }
+            Ok(Seen::CannotSuffer(because)) => {
+                writeln!(text, "  not made      {name}\n                because {because}")
+            }
             Err(wrong) => writeln!(text, "  WRONG         {name}\n{}", indented(wrong)),
         };
     }
@@ -72,7 +75,8 @@ pub fn markdown(rows: &[Row], machine: &str, commit: Option<&str>) -> String {
     }
     let places = places(&placed, &mut reasons);
     page.push_str(
-        "\nrun: the answer is right. A number: the program says that this cannot be had there, because\n\n",
+        "\nrun: the answer is right. A number: the program says that this cannot be had there, or the server cannot suffer so, \
+         because\n\n",
     );
     for (at, reason) in reasons.iter().enumerate() {
         let _infallible = writeln!(page, "{}. {reason}", at + 1);
@@ -113,17 +117,13 @@ fn places(rows: &[&Row], reasons: &mut Vec<String>) -> String {
 
 /// What stands in a place of the table.
 fn said(cell: &Outcome, reasons: &mut Vec<String>) -> String {
-    match &cell.seen {
-        Ok(Seen::Run) => "run".to_owned(),
-        Ok(Seen::Unavailable(because)) => {
-            let at = reasons.iter().position(|reason| reason == because).unwrap_or_else(|| {
-                reasons.push(because.clone());
-                reasons.len() - 1
-            });
-            format!("no ({})", at + 1)
-        }
-        Err(_) => "**WRONG**".to_owned(),
-    }
+    let Ok(seen) = &cell.seen else { return "**WRONG**".to_owned() };
+    let Some(because) = seen.why_not() else { return "run".to_owned() };
+    let at = reasons.iter().position(|reason| reason == because).unwrap_or_else(|| {
+        reasons.push(because.to_owned());
+        reasons.len() - 1
+    });
+    format!("no ({})", at + 1)
 }
 
 #[cfg(test)]
@@ -160,6 +160,18 @@ mod tests {
         assert_eq!(page.matches("| run | no (1) |").count(), CELLS.len(), "{page}");
         assert_eq!(page.matches("the server has no such thing").count(), 1, "{page}");
         assert!(page.contains("commit 0123") && page.contains("io.airlift"), "{page}");
+    }
+
+    #[test]
+    fn what_a_server_cannot_suffer_from_is_shown_with_the_reason() {
+        let cannot = Seen::CannotSuffer("nobody waits there".into());
+        let odd = Row { place: Some("galera".into()), ..row("mariadb-10.11", &Ok(cannot)) };
+        assert!(text(&odd).contains("not made") && text(&odd).contains("because nobody waits there"));
+        let page = markdown(&[odd], "a machine", None);
+        assert!(
+            page.contains("| 0 run; `doctor` no (1)") && page.contains("1. nobody waits there"),
+            "{page}"
+        );
     }
 
     #[test]
