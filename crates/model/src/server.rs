@@ -242,6 +242,30 @@ mod tests {
         assert_eq!(parse("unknown", ""), None);
     }
 
+    #[test]
+    fn versions_of_vendors_and_of_years_to_come_are_read_by_their_numbers() {
+        let parse = |text, comment| ServerVersion::parse(text, comment).unwrap();
+        for (text, comment, named) in [
+            ("5.7.44-rds.20240408-log", "Source distribution", "MySQL 5.7.44"),
+            ("8.0.39", "Source distribution", "MySQL 8.0.39"),
+            ("8.0.37-google", "(Google)", "MySQL 8.0.37"),
+            ("8.0.40-azure", "Source distribution", "MySQL 8.0.40"),
+            ("8.0.36-28.1", "Percona XtraDB Cluster (GPL), Release rel28", "Percona Server 8.0.36"),
+            ("10.6.14-MariaDB-log", "managed by a cloud", "MariaDB 10.6.14"),
+            ("10.11.18.4-MariaDB-cloud-log", "", "MariaDB 10.11.18"),
+            ("11.4.7-4-MariaDB-enterprise-log", "MariaDB Enterprise Server", "MariaDB 11.4.7"),
+            ("26.7.1-MariaDB", "", "MariaDB 26.7.1"),
+            ("26.7", "", "MySQL 26.7.0"),
+        ] {
+            assert_eq!(parse(text, comment).to_string(), named);
+            assert!(!parse(text, comment).only_speaks_as_mysql());
+        }
+        assert!(
+            parse("26.7", "").mysql_at_least(9, 7, 4)
+                && parse("26.7.1-MariaDB", "").mariadb_at_least(12, 0, 0)
+        );
+    }
+
     proptest::proptest! {
         #[test]
         fn no_text_makes_it_panic(version in "(?s).{0,60}", comment in "(?s).{0,60}") {

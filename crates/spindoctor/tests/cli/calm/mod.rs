@@ -10,6 +10,7 @@ mod load;
 mod locks;
 mod logins;
 mod matrix;
+mod odd_names;
 mod plan;
 mod prepared;
 mod proxies;
