@@ -4,6 +4,7 @@
 mod connect;
 mod follow;
 mod host;
+mod metadata_locks;
 mod option_files;
 mod plan_now;
 mod proxies;

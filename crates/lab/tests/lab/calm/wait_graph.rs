@@ -19,7 +19,7 @@ use spindoctor_rules::wait_graph::{Readings, build, cycles, is_text_of_use, root
 
 /// InnoDB copies its transactions for INNODB_TRX only where nobody has read that for 0.1 s: who asks again and again
 /// without a pause sees the first copy for ever (trx0i_s.cc, CACHE_MIN_IDLE_TIME).
-const COPY_RESTS: Duration = Duration::from_millis(150);
+pub(super) const COPY_RESTS: Duration = Duration::from_millis(150);
 
 fn of_text(text: &str) -> WaitGraph {
     let status = innodb_status::parse(text);
@@ -106,7 +106,7 @@ mod shared_fixtures {
     }
 }
 
-async fn server(which: Which, options: &[&str]) -> Server {
+pub(super) async fn server(which: Which, options: &[&str]) -> Server {
     let spec = ServerSpec {
         which,
         options: options.iter().map(|&option| option.to_owned()).collect(),
@@ -116,7 +116,7 @@ async fn server(which: Which, options: &[&str]) -> Server {
     Server::start(&home, &spec, &|line| println!("{line}")).await.unwrap()
 }
 
-async fn locks(server: &Server) -> Locks {
+pub(super) async fn locks(server: &Server) -> Locks {
     let patience = Duration::from_secs(60);
     let mut target = Target::new(Endpoint::Socket(server.socket().to_owned()), "root");
     target.limits = Limits { connect: patience, query: patience };
@@ -142,7 +142,7 @@ async fn until(locks: &mut Locks, waiting: usize) -> WaitGraph {
 }
 
 /// A statement on a connection of its own, given up when the task is dropped.
-async fn run(server: &Server, statement: impl Into<String>) -> u64 {
+pub(super) async fn run(server: &Server, statement: impl Into<String>) -> u64 {
     let mut conn = server.connect().await.unwrap();
     let id = u64::from(conn.id());
     let statement = statement.into();
@@ -150,7 +150,7 @@ async fn run(server: &Server, statement: impl Into<String>) -> u64 {
     id
 }
 
-async fn holder(server: &Server, statements: &[&str]) -> (Conn, u64) {
+pub(super) async fn holder(server: &Server, statements: &[&str]) -> (Conn, u64) {
     let mut conn = server.connect().await.unwrap();
     for statement in statements {
         conn.query_drop(*statement).await.unwrap();
@@ -159,7 +159,7 @@ async fn holder(server: &Server, statements: &[&str]) -> (Conn, u64) {
     (conn, id)
 }
 
-async fn shop(server: &Server) {
+pub(super) async fn shop(server: &Server) {
     server
         .execute([
             "CREATE DATABASE IF NOT EXISTS shop",
@@ -277,7 +277,7 @@ async fn free_waiters(server: &Server, word: &str) {
 }
 
 /// Waits until nobody waits.
-async fn settled(locks: &mut Locks) {
+pub(super) async fn settled(locks: &mut Locks) {
     let patience = Instant::now() + Duration::from_secs(60);
     loop {
         let server = locks.read().await.unwrap();
