@@ -141,3 +141,104 @@ async fn mariadb_keeps_no_such_count_and_says_so() {
     assert!(logs.redo.files > 0 && logs.redo.bytes > 1 << 20, "{logs:?}");
     server.stop().unwrap();
 }
+
+/// A group of version 2 for one process; it goes when this is dropped.
+struct Unified(std::path::PathBuf);
+
+impl Unified {
+    /// None where no hierarchy of version 2 is mounted.
+    fn with(pid: u32) -> Option<Self> {
+        let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+        let root = mounts.lines().find_map(|line| {
+            let mut fields = line.split(' ').skip(1);
+            let place = fields.next()?;
+            (fields.next()? == "cgroup2").then(|| std::path::PathBuf::from(place))
+        });
+        let Some(root) = root else {
+            println!("skipped: no cgroup2 is mounted");
+            return None;
+        };
+        let group = Self(root.join(format!("spindoctor-host-{}", std::process::id())));
+        std::fs::create_dir(&group.0).unwrap();
+        group.write("cgroup.procs", &pid.to_string());
+        Some(group)
+    }
+
+    fn write(&self, file: &str, text: &str) {
+        std::fs::write(self.0.join(file), text).unwrap();
+    }
+
+    fn read(&self, file: &str) -> String {
+        std::fs::read_to_string(self.0.join(file)).unwrap()
+    }
+
+    fn name(&self) -> String {
+        format!("/{}", self.0.file_name().unwrap().to_string_lossy())
+    }
+
+    fn freeze(&self, frozen: bool) {
+        let flag = if frozen { "1" } else { "0" };
+        self.write("cgroup.freeze", flag);
+        let start = Instant::now();
+        while !self.read("cgroup.events").contains(&format!("frozen {flag}")) {
+            assert!(start.elapsed() < PATIENCE, "the group is not frozen: {}", self.read("cgroup.events"));
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl Drop for Unified {
+    fn drop(&mut self) {
+        let _thawed = std::fs::write(self.0.join("cgroup.freeze"), "0");
+        let members = std::fs::read_to_string(self.0.join("cgroup.procs")).unwrap_or_default();
+        for pid in members.lines() {
+            // One that has ended meanwhile is in no group.
+            let _moved = std::fs::write(self.0.with_file_name("cgroup.procs"), pid);
+        }
+        let start = Instant::now();
+        // The kernel frees a group a little after its last process.
+        while std::fs::remove_dir(&self.0).is_err() && start.elapsed() < PATIENCE {
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// Which controllers version 2 has is the machine's choice: each can be in one version only. Freezing and pressure are in all.
+#[tokio::test(flavor = "current_thread")]
+async fn a_group_of_version_2_is_read_as_far_as_this_machine_has_its_controllers_there() {
+    if !is_root() {
+        return;
+    }
+    let server = start(Which::Mysql, Limits::default()).await;
+    let Some(group) = Unified::with(server.pid()) else { return };
+    let pressure = read(&server, &[host::cgroup_pressure::SOURCE]).cgroup_pressure;
+    match group.0.join("cpu.pressure").exists() {
+        true => {
+            let pressure = pressure.value().unwrap();
+            assert_eq!(pressure.cgroup, Some(group.name()));
+            assert!(pressure.cpu_some_us.is_some() && pressure.io_some_us.is_some(), "{pressure:?}");
+        }
+        false => assert!(pressure.unavailable().is_some_and(|why| why.unlock.is_some()), "{pressure:?}"),
+    }
+    let is_frozen = || read(&server, &[host::process::SOURCE]).process.value().unwrap().frozen;
+    assert!(!is_frozen());
+    group.freeze(true);
+    assert!(is_frozen());
+    group.freeze(false);
+    assert!(!is_frozen());
+
+    let controllers = std::fs::read_to_string(group.0.with_file_name("cgroup.controllers")).unwrap();
+    if controllers.split_whitespace().any(|controller| controller == "cpu") {
+        std::fs::write(group.0.with_file_name("cgroup.subtree_control"), "+cpu").unwrap();
+        group.write("cpu.max", "50000 100000");
+        let sample = read(&server, &[host::effective_cpus::SOURCE, host::throttling::SOURCE]);
+        let effective = sample.effective_cpus.value().unwrap();
+        assert_eq!((effective.cpus, effective.quota.as_ref().map(|quota| quota.cpus)), (0.5, Some(0.5)));
+        assert_eq!(sample.throttling.value().unwrap().cgroup, group.name());
+    } else {
+        println!(
+            "version 2 has only {controllers:?} here: quotas are read from version 1, as in the tests above"
+        );
+    }
+    server.stop().unwrap();
+}
