@@ -3,6 +3,7 @@
 
 mod bad_days;
 mod bundle;
+mod contained;
 mod instants;
 mod literals;
 pub(crate) mod live;
