@@ -1,6 +1,6 @@
 # The commands of this project. Each is a script, so that it can be read and run alone.
 
-.PHONY: demo test book dist fuzz score matrix bench bpf prove undo replay
+.PHONY: demo test book dist fuzz score matrix arm64 bench bpf prove undo replay
 
 demo:  ## a real MySQL in a CPU quota, under load, diagnosed
 	@script/demo
@@ -22,6 +22,9 @@ score:  ## every lab scenario, drawn, round after round; goes on where it stoppe
 
 matrix:  ## every command on every server, against known troubles; writes SUPPORT.md
 	@script/matrix
+
+arm64:  ## the program's own tests as an aarch64 machine runs them, under qemu; takes a build of everything
+	@script/arm64-tests
 
 bench:  ## speed and cost beside gdb, eu-stack and perf; writes BENCHMARKS.md
 	@script/bench
