@@ -239,6 +239,38 @@ mod tests {
     }
 
     #[test]
+    fn every_command_about_a_server_is_in_it_and_pile_ups_of_all_kinds() {
+        for command in [
+            "doctor",
+            "doctor (text)",
+            "host",
+            "locks",
+            "stacks",
+            "workload",
+            "connections",
+            "cache",
+            "indexes",
+            "tune",
+            "tune --apply",
+            "top",
+            "record",
+            "report",
+            "top --replay",
+            "workload --recording",
+            "fleet query",
+            "fleet doctor",
+        ] {
+            assert!(CELLS.iter().any(|cell| cell.command == command), "{command}");
+        }
+        for pileup in [Trouble::Row, Trouble::Metadata, Trouble::Global] {
+            let has = |command| CELLS.iter().any(|cell| cell.trouble == pileup && cell.command == command);
+            assert!(has("locks") && has("fleet doctor"), "{pileup:?}");
+        }
+        let is_prepared = |cell: &&Cell| cell.trouble == Trouble::Prepared;
+        assert!(CELLS.iter().filter(is_prepared).count() > 1);
+    }
+
+    #[test]
     fn the_cells_stand_in_the_order_of_the_troubles() {
         let at = |cell: &Cell| Trouble::ALL.iter().position(|trouble| *trouble == cell.trouble);
         assert!(CELLS.iter().map(at).is_sorted());

@@ -1,7 +1,7 @@
 //! Statements that clients prepare on the server: `workload`, `top` and `doctor` see them as they see others, or say what they
 //! do not see.
 //!
-//! On the lab's two usual servers, and on those that SPINDOCTOR_SERVERS has.
+//! Scans are tried on the six servers that CI has, and on those that SPINDOCTOR_SERVERS has; the rest on the lab's two usual ones.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -65,48 +65,75 @@ fn under_prepared(which: Which, statement: &'static str, look: impl FnOnce(&Serv
     });
 }
 
-/// Both servers of the lab, and those of SPINDOCTOR_SERVERS that have performance_schema with statements.
-fn servers() -> Vec<Which> {
+/// Those of SPINDOCTOR_SERVERS that have performance_schema with statements.
+fn brought() -> impl Iterator<Item = Which> {
     const WITHOUT_STATEMENTS: [&str; 2] = ["mysql-5.5", "mariadb-10.1"];
     let brought = std::env::var_os("SPINDOCTOR_SERVERS").map(PathBuf::from);
-    let others = KNOWN.iter().map(|known| known.name).filter(|name| {
+    let names = KNOWN.iter().map(|known| known.name).filter(move |name| {
         let is_there = brought.as_ref().is_some_and(|folder| folder.join(name).is_dir());
         is_there && !WITHOUT_STATEMENTS.contains(name)
     });
-    ["mysql", "mariadb"].into_iter().chain(others).filter_map(Which::by_name).collect()
+    names.filter_map(Which::by_name)
 }
 
-#[test]
-fn scans_by_prepared_statements_are_seen_or_said_not_to_be() {
-    for which in servers() {
-        under_prepared(which.clone(), SCAN, |server| {
-            let connection = format!("-u root -S {} --no-defaults", server.socket().display());
-            let words = |line: &str| {
-                let (text, _) = printed(&format!("{line} {connection}"));
-                assert!(!text.contains(SECRET), "{which:?}: {line}: {text}");
-                text
-            };
-            let is_shown = |line: &str, looks: u32| {
-                let mut text = String::new();
-                let is_there = (0..looks).any(|_| {
-                    text = words(line);
-                    let plain = text.replace(['`', ' '], "");
-                    plain.contains(SEEN) || WITHOUT_TEXT.iter().any(|said| text.contains(said))
-                });
-                assert!(is_there, "{which:?}: {line}: {text}");
-            };
-            is_shown("workload --duration 4s", 1);
-            is_shown("top --once --duration 4s --size 250x40 --screen queries", 1);
-            // This screen is of one moment, in which all three clients may be between two statements.
-            is_shown("top --once --duration 2s --size 250x40 --screen threads", 8);
-            let diagnosis = words("doctor --duration 6s --fail-on never --json");
-            let diagnosis: Value = serde_json::from_str(&diagnosis).expect("JSON");
-            let found = diagnosis["findings"].as_array().expect("a list");
-            assert!(
-                found.iter().any(|finding| finding["cause"] == "rows-read-waste"),
-                "{which:?}: {diagnosis:#}"
-            );
-        });
+/// Whether scans by prepared statements are seen, or said not to be.
+fn scans_are_seen_on(which: &Which) {
+    under_prepared(which.clone(), SCAN, |server| {
+        let connection = format!("-u root -S {} --no-defaults", server.socket().display());
+        let words = |line: &str| {
+            let (text, _) = printed(&format!("{line} {connection}"));
+            assert!(!text.contains(SECRET), "{which:?}: {line}: {text}");
+            text
+        };
+        let is_shown = |line: &str, looks: u32| {
+            let mut text = String::new();
+            let is_there = (0..looks).any(|_| {
+                text = words(line);
+                let plain = text.replace(['`', ' '], "");
+                plain.contains(SEEN) || WITHOUT_TEXT.iter().any(|said| text.contains(said))
+            });
+            assert!(is_there, "{which:?}: {line}: {text}");
+        };
+        is_shown("workload --duration 4s", 1);
+        is_shown("top --once --duration 4s --size 250x40 --screen queries", 1);
+        // This screen is of one moment, in which all three clients may be between two statements.
+        is_shown("top --once --duration 2s --size 250x40 --screen threads", 8);
+        let diagnosis = words("doctor --duration 6s --fail-on never --json");
+        let diagnosis: Value = serde_json::from_str(&diagnosis).expect("JSON");
+        let found = diagnosis["findings"].as_array().expect("a list");
+        assert!(
+            found.iter().any(|finding| finding["cause"] == "rows-read-waste"),
+            "{which:?}: {diagnosis:#}"
+        );
+    });
+}
+
+mod scans_by_prepared_statements_are_seen_or_said_not_to_be_on {
+    use spindoctor_lab::Which;
+
+    macro_rules! servers {
+        ($($test:ident: $name:literal;)*) => {
+            $(
+                #[test]
+                fn $test() {
+                    super::scans_are_seen_on(&Which::by_name($name).expect("the lab knows it"));
+                }
+            )*
+        };
+    }
+
+    servers! {
+        mysql_5_7: "mysql-5.7";
+        mysql_8_0_31: "mysql-8.0.31";
+        mysql_9_7: "mysql-9.7";
+        mariadb_10_5: "mariadb-10.5";
+        mariadb_10_11: "mariadb-10.11";
+        mariadb_11_8: "mariadb-11.8";
+    }
+
+    #[test]
+    fn servers_that_were_brought() {
+        super::brought().for_each(|which| super::scans_are_seen_on(&which));
     }
 }
 
