@@ -34,8 +34,9 @@ pub(super) enum Made {
     ManyTables(u32),
 }
 
-/// How long a replica may take to be there.
+/// How long a replica, or a group, may take to be there, and how often it is looked for.
 const PATIENCE: Duration = Duration::from_secs(60);
+const EVERY: Duration = Duration::from_millis(200);
 /// Sessions that make tables, and tables in one text: the server works at them without a pause.
 const MAKERS: u32 = 2;
 const AT_ONCE: u32 = 200;
@@ -103,6 +104,9 @@ impl Made {
             Self::Alone | Self::GaleraNode | Self::MetadataLockInfo => {}
             Self::GroupMember => {
                 replication_group::alone(server).await?;
+                // It is read-only until it has elected itself.
+                let question = "SELECT @@GLOBAL.super_read_only";
+                until(async || -> Result<bool> { Ok(symptom::number(server, question).await? == 0) }).await?;
             }
             Self::Acknowledged => return replica_of(home, server).await.map(Some),
             Self::Encrypted => {
@@ -157,20 +161,27 @@ async fn replica_of(home: &Home, source: &Server) -> Result<Server> {
     let replica = Server::start(home, &spec, &|_| {}).await?;
     replica.execute(replica::follow(&replica, source.port())).await?;
     let acknowledged = if is_mariadb { "Rpl_semi_sync_master_yes_tx" } else { "Rpl_semi_sync_source_yes_tx" };
-    let begun = Instant::now();
-    loop {
+    until(async || -> Result<bool> {
         source.execute(["UPDATE sbtest.sbtest1 SET k = k + 1 WHERE id = 1"]).await?;
-        if symptom::status(source, acknowledged).await? >= 1.0 {
-            return Ok(replica);
-        }
+        Ok(symptom::status(source, acknowledged).await? >= 1.0)
+    })
+    .await?;
+    Ok(replica)
+}
+
+/// Returns once this is so.
+async fn until(is_so: impl AsyncFn() -> Result<bool>) -> Result<()> {
+    let begun = Instant::now();
+    while !is_so().await? {
         if begun.elapsed() > PATIENCE {
             return Err(Error::Unable {
-                what: "a replica that acknowledges",
-                because: format!("{acknowledged} is 0 after {} s", PATIENCE.as_secs()),
+                what: "a place of the matrix",
+                because: format!("the server is not what it should be after {} s", PATIENCE.as_secs()),
             });
         }
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        tokio::time::sleep(EVERY).await;
     }
+    Ok(())
 }
 
 /// Tables of MyISAM, the cheapest that both lines have: three small files each, and no page of a buffer pool.
