@@ -12,6 +12,12 @@ use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
 
 use crate::registers::Registers;
 
+/// What ptrace(2) takes as a request: the C libraries differ.
+#[cfg(target_env = "musl")]
+type Request = libc::c_int;
+#[cfg(not(target_env = "musl"))]
+type Request = libc::c_uint;
+
 /// From include/uapi/linux/wait.h; implied for traced threads since Linux 4.7.
 const WALL: WaitOptions = WaitOptions::from_bits_retain(0x4000_0000);
 
@@ -96,14 +102,9 @@ impl Tracee {
 
     /// # Safety
     /// `address` and `data` must be what the request asks for.
-    unsafe fn request(
-        &self,
-        request: libc::c_uint,
-        address: *mut c_void,
-        data: *mut c_void,
-    ) -> io::Result<()> {
+    unsafe fn request(&self, request: Request, address: *mut c_void, data: *mut c_void) -> io::Result<()> {
         // SAFETY: the caller's.
-        match unsafe { libc::ptrace(request as _, self.tid, address, data) } {
+        match unsafe { libc::ptrace(request, self.tid, address, data) } {
             -1 => Err(io::Error::last_os_error()),
             _ => Ok(()),
         }
