@@ -72,6 +72,22 @@ fn the_service_starts_the_recorder_with_flags_that_it_has() {
     assert!(code == 2 && why.contains("/nonexistent/my.cnf") && !why.contains("Usage"), "{why}");
 }
 
+#[test]
+fn a_package_restarts_a_recorder_that_runs_ends_it_when_it_goes_and_starts_none() {
+    for (script, act) in [
+        ("debian/postinst", "try-restart"),
+        ("debian/prerm", "stop"),
+        ("debian/postrm", "purge"),
+        ("rpm/scripts", "disable --now"),
+        ("rpm/scripts", "try-restart"),
+    ] {
+        let text = packaged(script);
+        assert!(text.contains(&format!("{act} spindoctor-record.service")), "{script}: {act}");
+        let starts = |line: &&str| line.contains(" start ") || line.contains(" enable ");
+        assert_eq!(text.lines().find(starts), None, "{script}");
+    }
+}
+
 /// 9104 is mysqld_exporter's port, and both may run on one host.
 #[test]
 fn the_recorders_metrics_have_a_port_of_their_own_wherever_one_is_named() {
