@@ -29,7 +29,7 @@ impl Look {
 pub const QUIET: Style = Style::new().dimmed();
 /// For the message.
 pub const STRONG: Style = Style::new().bold();
-/// For neither.
+/// For all other text.
 pub const PLAIN: Style = Style::new();
 
 /// The page as it grows, one finished line at a time.

@@ -124,7 +124,7 @@ mod tests {
             prop_assert!(spun.cost_us <= 2.0 * best.cost_us * (1.0 + 1e-9) + 1e-9, "{spun:?} {best:?}");
         }
 
-        /// Where all waits become so much longer, and a sleep dearer by the same factor, so does the spin.
+        /// Where all waits become so much longer, and a sleep costs more by the same factor, so does the spin.
         #[test]
         fn longer_waits_ask_for_a_longer_spin(waits in any_waits(), sleep_us in 0.1..1_000.0) {
             let twice = WaitTimes::new(waits.waits.iter().map(|(us, weight)| (us * 2.0, *weight)));

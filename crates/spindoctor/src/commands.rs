@@ -104,7 +104,7 @@ commands! {
     /// Show the configuration: each value and where it comes from
     #[command(subcommand)]
     Config(config::Config) => configuration,
-    /// Start throw-away servers and make them suffer a known cause
+    /// Start throw-away servers and reproduce a known problem on them
     #[command(subcommand)]
     Lab(lab::Lab) => lab::run,
     /// Write manual pages and completions, for packages

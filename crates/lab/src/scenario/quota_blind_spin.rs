@@ -13,7 +13,7 @@ use crate::server::{Server, ServerSpec};
 
 /// User CPU per commit while spinning over user CPU per commit when spinning is forbidden, from which
 /// on the server counts as spinning. Seen on two CPUs: 13 to 15; a busy machine alone makes 2.
-const DEARER: f64 = 3.0;
+const COSTLIER: f64 = 3.0;
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: CAUSE.name,
@@ -66,7 +66,7 @@ async fn set_high_water_mark(server: &Server, percent: u32) -> Result<()> {
 
 async fn symptom(server: &Server, suffering: &Suffering) -> Result<Option<String>> {
     let (now, without) = (symptom::user_us_per_commit(server).await?, suffering.baseline);
-    Ok((now > DEARER * without)
+    Ok((now > COSTLIER * without)
         .then(|| format!("{now:.0} µs of user CPU a commit, {without:.0} with spinning forbidden")))
 }
 

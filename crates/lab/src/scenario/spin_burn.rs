@@ -11,7 +11,7 @@ use crate::load::{LoadSpec, Workload};
 use crate::server::{Server, ServerSpec};
 
 /// User CPU per commit over that with the defaults, from which on the server counts as spinning.
-const DEARER: f64 = 1.3;
+const COSTLIER: f64 = 1.3;
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: CAUSE.name,
@@ -55,6 +55,6 @@ async fn begin(server: &Server) -> Result<Suffering> {
 
 async fn symptom(server: &Server, suffering: &Suffering) -> Result<Option<String>> {
     let (now, meant) = (symptom::user_us_per_commit(server).await?, suffering.baseline);
-    Ok((now > DEARER * meant)
+    Ok((now > COSTLIER * meant)
         .then(|| format!("{now:.0} µs of user CPU a commit, {meant:.0} with the default spin settings")))
 }

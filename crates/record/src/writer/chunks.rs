@@ -141,7 +141,7 @@ impl State {
     }
 
     /// The first sample of a minute is its point; the others raise the most of its running threads. One that comes when its
-    /// minute is over does neither.
+    /// minute is over is no point and raises nothing.
     fn point(&mut self, db: &Connection, at_ms: i64, segment: u64, sample: &Sample) -> rusqlite::Result<()> {
         let minute = at_ms.div_euclid(CHUNK_MS);
         match self.pointed {

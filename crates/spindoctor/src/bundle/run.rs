@@ -26,7 +26,7 @@ use crate::common::{output, session};
 
 /// Endings of the names of bundles.
 const ENDINGS: &[&str] = &["gz", "tgz", "tar"];
-/// So much before an event goes with it: the calm that it is compared with, two minutes at most, and before that a minute in
+/// So much before an event goes with it: the baseline, two minutes at most, and before that a minute in
 /// which the slowest lists were read once.
 const BEFORE: Duration = Duration::from_secs(300);
 /// And so much after it.

@@ -15,7 +15,7 @@ const LONGEST_CALM: Duration = Duration::from_secs(120);
 /// Shorter than two samples apart there is nothing to compare with.
 const SHORTEST_CALM: Duration = Duration::from_secs(2);
 
-/// Between calm and stall: the second in which the stall began belongs to neither.
+/// Between calm and stall: the second in which the stall began belongs to no part.
 const BETWEEN: Duration = Duration::from_secs(1);
 
 /// A stretch that the user names is compared with one as long before it, within these bounds.

@@ -21,7 +21,7 @@ pub struct Workload {
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration, allow_hyphen_values = true)]
     pub duration: Duration,
 
-    /// Looks a second, at most; fewer where they would cost the server too much
+    /// Samples per second, at most; fewer where they would cost the server too much
     #[arg(long, hide_short_help = true, value_name = "HZ", default_value = "10", value_parser = hz)]
     pub hz: f64,
 

@@ -36,7 +36,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// So many looks a second, on a machine of so many CPUs.
+    /// So many samples per second, on a machine of so many CPUs.
     pub fn new(hz: f64, cpus: usize) -> Self {
         let asked = Duration::try_from_secs_f64(1.0 / hz).unwrap_or(LONGEST);
         Self { asked, cpus: cpus.max(1) as f64, cpu_s: None, took_s: None }

@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn a_second_counts_once_however_often_the_recorder_looked_in_it() {
         let mut second = None;
-        // Ten looks a second in a stall of two seconds, one a second in the calm around it.
+        // Ten samples per second in a stall of two seconds, one in the calm around it.
         let stall = (0..20).map(|tenth| 5_000 + tenth * 100);
         let looks = [3_000, 4_000].into_iter().chain(stall).chain([7_000, 8_000]);
         let at = |ms| Timestamp::from_millisecond(ms).unwrap();

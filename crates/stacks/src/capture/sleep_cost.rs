@@ -14,7 +14,7 @@ use rustix::time::{ClockId, clock_gettime};
 const TURNS: u32 = 200;
 const ROUNDS: usize = 7;
 
-/// The cheapest of some rounds, a disturbed one being dearer; none where the kernel counts no switches of threads.
+/// The cheapest of some rounds, as a disturbed one costs more; none where the kernel counts no switches of threads.
 pub(super) fn measure() -> Option<Duration> {
     (0..ROUNDS).filter_map(|_| round()).min()
 }

@@ -121,7 +121,7 @@ fn kill(child: &mut Child) {
 /// `--webhook https://...`, or `@FILE`, a file with the address: what it has in it is a secret often enough.
 ///
 /// # Errors
-/// It is neither.
+/// It is no such address, and no name of a file.
 pub fn hook_url(text: &str) -> Result<String, String> {
     let is_url = |text: &str| {
         ["https://", "http://"]
