@@ -1,5 +1,5 @@
 //! The instructions of the hottest function with the CPU samples at each, as `perf annotate` has it: as text, and as a
-//! page.
+//! section of a page.
 //!
 //! In: a view with CPU samples, and the code that its profile keeps. Out: instructions around the samples; branch targets
 //! are marked, and PAUSE instructions. A sample names the instruction that the CPU was at: of one that takes long, often
@@ -15,7 +15,7 @@ use spindoctor_stacks::spin::Architecture;
 
 use super::formats::subject;
 use super::view::View;
-use spindoctor_page::html::page;
+use spindoctor_page::html::breakable;
 use spindoctor_page::number::{self, percent};
 use spindoctor_page::safe::safe;
 use spindoctor_page::text::{Look, Page, QUIET, STRONG};
@@ -243,23 +243,20 @@ pub fn text(view: &View<'_>, look: Look) -> String {
     page.finish()
 }
 
-const OWN_STYLE: &str = "\
-main{max-width:70rem}table.code{table-layout:auto;border-spacing:0}table.code td{white-space:nowrap;padding:.05rem .6rem}\
+/// What the section needs beyond the style of all pages.
+pub const STYLE: &str = "\
+table.code{table-layout:auto;border-spacing:0}table.code td{white-space:nowrap;padding:.05rem .6rem}\
 table.code td.number{text-align:right;font-variant-numeric:tabular-nums}table.code code{font-size:.85rem}\
 table.code tr.hot td{background:#f6c9bb}table.code tr.warm td{background:#fbe9e2}table.code tr.waits code{font-weight:700}\
 .wide-table{overflow-x:auto}\
 @media (prefers-color-scheme:dark){table.code tr.hot td{background:#6b2a17}table.code tr.warm td{background:#3a211a}}";
 
-/// As one HTML file: no network, no script; a branch is a link to where it goes.
-pub fn html(view: &View<'_>) -> String {
-    let annotated = match annotated(view) {
-        Ok(annotated) => annotated,
-        Err(why) => {
-            let body = html! { main { h1 { "Nothing to annotate" } p { (why) "." } } };
-            return page("Nothing to annotate", OWN_STYLE, &body);
-        }
-    };
-    let title = annotated.title();
+/// As a section of a page: a branch is a link to where it goes.
+///
+/// # Errors
+/// There are no CPU samples, or no machine code of where they lie.
+pub fn section(view: &View<'_>) -> Result<Markup, NothingToAnnotate> {
+    let annotated = annotated(view)?;
     let shown: BTreeSet<u64> = annotated
         .rows
         .iter()
@@ -268,26 +265,22 @@ pub fn html(view: &View<'_>) -> String {
             Row::Gap(_) => None,
         })
         .collect();
-    let body = html! {
-        main {
-            h1 { (title) }
-            ul.facts { li { (annotated.facts(view)) } }
-            section.card {
-                div.wide-table {
-                    table.code {
-                        thead { tr { th { "share" } th { "samples" } th { "at" } th {} th { "instruction" } } }
-                        tbody { @for row in &annotated.rows { (row_html(&annotated, row, &shown)) } }
-                    }
-                }
-                p.quiet {
-                    "A sample names the instruction that the CPU was at: of one that takes long, often the one behind it. "
-                    "> is where a branch leads."
+    Ok(html! {
+        section.card {
+            h2 { (breakable(&annotated.title())) }
+            p.quiet { (breakable(&annotated.facts(view))) }
+            div.wide-table {
+                table.code {
+                    thead { tr { th { "share" } th { "samples" } th { "at" } th {} th { "instruction" } } }
+                    tbody { @for row in &annotated.rows { (row_html(&annotated, row, &shown)) } }
                 }
             }
-            footer { p { "spindoctor " (env!("CARGO_PKG_VERSION")) } }
+            p.quiet {
+                "A sample names the instruction that the CPU was at: of one that takes long, often the one behind it. "
+                "> is where a branch leads."
+            }
         }
-    };
-    page(&title, OWN_STYLE, &body)
+    })
 }
 
 fn row_html(annotated: &Annotated<'_>, row: &Row, shown: &BTreeSet<u64>) -> Markup {
@@ -346,7 +339,7 @@ mod tests {
 
     #[test]
     fn the_page_has_a_link_for_each_branch_and_asks_for_nothing() {
-        let page = rendered(html);
+        let page = rendered(|view| section(view).unwrap().into_string());
         assert!(page.contains("href=\"#i100002\"") && page.contains("id=\"i100002\""), "{page}");
         for forbidden in ["<script", "<link", "<img", "src=", "url(", "@import"] {
             assert!(!page.contains(forbidden), "{forbidden}");
@@ -361,7 +354,7 @@ mod tests {
         assert!(text(&view, Look { width: 200, colour: false }).contains("no machine code"));
         profile.cpu_samples.clear();
         let view = View::new(&profile, &Choice::default()).unwrap();
-        assert!(html(&view).contains("--cpu"));
+        assert!(section(&view).unwrap_err().to_string().contains("--cpu"));
     }
 
     #[test]

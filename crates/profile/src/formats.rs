@@ -4,7 +4,7 @@
 use spindoctor_model::Profile;
 
 use super::view::{Choice, View};
-use super::{annotated, diff, dot, firefox, folded, gdb, json, pprof, speedscope, svg, text};
+use super::{annotated, diff, dot, firefox, folded, gdb, html, json, pprof, speedscope, svg, text};
 use spindoctor_page::formats;
 use spindoctor_page::text::Look;
 
@@ -78,10 +78,10 @@ pub const FORMATS: &[Format] = &[
     },
     Format {
         name: "html",
-        help: "the same as a page",
+        help: "a page: flame graph, states, spin share, top frames, the hottest function's instructions",
         extension: "html",
         binary: false,
-        render: |view, _| Ok(annotated::html(view).into_bytes()),
+        render: |view, _| Ok(html::render(view).into_bytes()),
     },
     Format {
         name: "json",
@@ -91,6 +91,11 @@ pub const FORMATS: &[Format] = &[
         render: |view, _| Ok(json::render(view)?.into_bytes()),
     },
 ];
+
+/// The profile as one HTML page.
+pub fn page(view: &View<'_>) -> String {
+    html::render(view)
+}
 
 /// A flame graph of a profile to stand within an HTML page, as markup: of what runs on CPUs, or of what every thread
 /// does. None where the profile has nothing of that.

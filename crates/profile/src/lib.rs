@@ -17,6 +17,7 @@ mod flame;
 mod folded;
 pub mod formats;
 mod gdb;
+mod html;
 mod json;
 mod latches;
 mod measures;

@@ -48,6 +48,12 @@ pub fn within_page(view: &View<'_>) -> String {
     draw(&picture(view), Place::Page)
 }
 
+/// Whom the profile is of, and what it shows.
+pub fn title(view: &View<'_>) -> String {
+    let what = if view.on_cpu { "where its CPU time goes" } else { "what its threads do" };
+    format!("{}: {what}", subject(view.profile))
+}
+
 fn picture(view: &View<'_>) -> Picture<'static> {
     let profile = view.profile;
     let (busy, idle) = view.split_idle();
@@ -84,11 +90,7 @@ fn picture(view: &View<'_>) -> Picture<'static> {
         })
         .collect();
     Picture {
-        title: format!(
-            "{}: {}",
-            subject(profile),
-            if view.on_cpu { "where its CPU time goes" } else { "what its threads do" }
-        ),
+        title: title(view),
         subtitle: format!(
             "{observed} in {}{idle}, source {}, {}{}",
             number::tenths(profile.seconds),

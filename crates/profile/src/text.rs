@@ -20,7 +20,7 @@ use spindoctor_page::safe::safe;
 use spindoctor_page::text::{Look, PLAIN, Page, QUIET, STRONG, shortened, wrapped};
 
 /// Places in the list of top frames.
-const TOP: usize = 15;
+pub const TOP: usize = 15;
 /// Functions of a place: `pthread_cond_timedwait < os_event::timed_wait < os_event::wait_time_low < log_writer`.
 const CHAIN: usize = 4;
 /// The beginnings of names of functions that show how a thread waits and not for what: libc's, and the servers' own
@@ -58,7 +58,7 @@ const NAMES: usize = 18;
 /// A branch is indented by two columns, up to here: a name needs room too.
 const DEEPEST_INDENT: usize = 20;
 /// Spinning functions, and chains of callers of each.
-const SPINNERS: usize = 3;
+pub const SPINNERS: usize = 3;
 /// Latches that are listed: those that cost most.
 const LATCHES: usize = 6;
 /// A healthy server spins less than this (the catalogue's `quota-blind-spin`: expected < 0.02).
@@ -122,7 +122,7 @@ fn head(page: &mut Page, view: &View<'_>) {
 }
 
 /// What it took, in one sentence.
-fn cost(view: &View<'_>) -> String {
+pub fn cost(view: &View<'_>) -> String {
     let profile = view.profile;
     let milliseconds = |ms: f64| number::quantity(ms, "ms");
     let mut parts = vec![format!("source {} at {} Hz", profile.source, number::plain(profile.hz))];
@@ -169,6 +169,18 @@ fn states(page: &mut Page, view: &View<'_>, stacks: &[Counted<'_>]) {
     if view.on_cpu {
         return;
     }
+    page.blank();
+    heading(page, "states", "share of thread time");
+    let longest = BAR.min(page.look.width.saturating_sub(BARS)).max(1);
+    for (state, share) in shares_of_states(view, stacks) {
+        let bar = "█".repeat(((share * longest as f64).round() as usize).clamp(1, longest));
+        let bar = page.paint(accent(state), &bar);
+        page.push(&format!("  {:<13}{:>8}  {bar}", state_label(state), percent(share)));
+    }
+}
+
+/// Which share of the threads' time each state had, the largest first.
+pub fn shares_of_states(view: &View<'_>, stacks: &[Counted<'_>]) -> Vec<(ThreadState, f64)> {
     let all = view.observations.len() as f64;
     let mut shares: Vec<(ThreadState, f64)> = Vec::new();
     for stack in stacks {
@@ -178,14 +190,7 @@ fn states(page: &mut Page, view: &View<'_>, stacks: &[Counted<'_>]) {
         }
     }
     shares.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-    page.blank();
-    heading(page, "states", "share of thread time");
-    let longest = BAR.min(page.look.width.saturating_sub(BARS)).max(1);
-    for (state, share) in shares {
-        let bar = "█".repeat(((share * longest as f64).round() as usize).clamp(1, longest));
-        let bar = page.paint(accent(state), &bar);
-        page.push(&format!("  {:<13}{:>8}  {bar}", state_label(state), percent(share)));
-    }
+    shares
 }
 
 fn spin(page: &mut Page, view: &View<'_>) {
@@ -237,8 +242,9 @@ fn waited_for(page: &mut Page, view: &View<'_>) {
     }
 }
 
-fn top(page: &mut Page, stacks: &[Counted<'_>], of: &str, on_cpu: bool) {
-    let all = stacks.iter().map(|stack| stack.count).sum::<u64>().max(1) as f64;
+/// The places that threads stand in, the most frequent first: the function that shows what they do, with as many of its callers
+/// as there is room for, and how often.
+pub fn places(stacks: &[Counted<'_>], on_cpu: bool, room: usize) -> Vec<(String, u64)> {
     // By what is shown: where there is no room for the callers that distinguish two places, they are one.
     let mut places: HashMap<String, u64> = HashMap::new();
     for stack in stacks {
@@ -247,11 +253,16 @@ fn top(page: &mut Page, stacks: &[Counted<'_>], of: &str, on_cpu: bool) {
             true => &stack.labels[1..][stack.labels.len().saturating_sub(1 + CHAIN)..],
             false => innermost(&stack.labels),
         };
-        let shown = chain(place.iter().rev(), page.look.width.saturating_sub(NAMES));
-        *places.entry(shown).or_default() += stack.count;
+        *places.entry(chain(place.iter().rev(), room)).or_default() += stack.count;
     }
     let mut places: Vec<(String, u64)> = places.into_iter().collect();
     places.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    places
+}
+
+fn top(page: &mut Page, stacks: &[Counted<'_>], of: &str, on_cpu: bool) {
+    let all = stacks.iter().map(|stack| stack.count).sum::<u64>().max(1) as f64;
+    let places = places(stacks, on_cpu, page.look.width.saturating_sub(NAMES));
     page.blank();
     heading(page, "top frames", &format!("{of}share, observations, function < its callers"));
     for (shown, count) in places.iter().take(TOP) {

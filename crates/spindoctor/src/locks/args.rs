@@ -35,6 +35,10 @@ pub struct Locks {
     #[arg(short = 'o', long, value_name = "FILE", help_heading = "Output")]
     pub output: Option<PathBuf>,
 
+    /// Write it as one HTML file, too
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub html: Option<PathBuf>,
+
     /// Print JSON (schema spindoctor.locks/1); with --watch, one line for each look
     #[arg(long, conflicts_with = "format", help_heading = "Output")]
     pub json: bool,

@@ -1,4 +1,4 @@
-//! Who blocks whom, as a section of an HTML page: a picture, and below it everything that it has no room for, folded
+//! Who blocks whom, as a page and as a section of one: a picture, and below it everything that it has no room for, folded
 //! up. A click on a card of the picture opens its details there: a browser opens the `<details>` around the place that
 //! a link leads to, so that no script is needed.
 
@@ -8,12 +8,13 @@ use spindoctor_model::wait_graph::{WaitEdge, WaitRoot, WaitingThread};
 use super::forest::{Forest, Top, Tree};
 use super::svg::{Anchor, anchor, within_page};
 use super::view::{
-    Sibling, account, doing, freeing, held, holds_up, lock, remarks, ring_text, running, runs_label, seconds,
-    shown, state_text, transaction, verdict, wanted, who,
+    Sibling, account, cost, doing, freeing, held, holds_up, lock, remarks, ring_text, running, runs_label,
+    seconds, shown, state_text, subject, transaction, verdict, wanted, who,
 };
 use super::waits::Locks;
-use spindoctor_page::html::{breakable, narrow};
+use spindoctor_page::html::{breakable, narrow, page};
 use spindoctor_page::number;
+use spindoctor_page::safe::safe;
 
 /// Threads that stand in a table of those who are alike; the others are counted. A page must open in a moment.
 const ROWS_SHOWN: usize = 500;
@@ -21,6 +22,36 @@ const ROWS_SHOWN: usize = 500;
 const LEVELS_SHOWN: usize = 40;
 /// Trees that have details.
 const TREES_SHOWN: usize = 40;
+
+/// A look as a page of its own.
+pub fn render(locks: &Locks) -> String {
+    let forest = Forest::from_locks(locks);
+    let title = format!("{}: {}", subject(locks), verdict(locks));
+    let body = html! {
+        main {
+            h1 { (breakable(&title)) }
+            ul.facts {
+                li { time datetime=(locks.at) { (locks.at.strftime("%Y-%m-%d %H:%M:%S UTC")) } }
+                @if let Some(seen) = locks.threads_seen { li { (number::counted(seen, "thread", "threads")) } }
+            }
+            @if !forest.trees.is_empty() {
+                (card("Who blocks whom", locks, &forest))
+            } @else if locks.graph.notes.is_empty() {
+                section.card.verdict { h2.good { "No thread waits for another one" } }
+            } @else {
+                section.card.verdict {
+                    h2 { "No wait was seen, but not everything could be checked" }
+                    @for remark in remarks(locks) { p { (breakable(&sentence(&remark))) } }
+                }
+            }
+            footer {
+                p { "Cost of this look: " (cost(locks)) "." }
+                p { "spindoctor " (env!("CARGO_PKG_VERSION")) ", spindoctor.locks/1" }
+            }
+        }
+    };
+    page(&safe(&title), "", &body)
+}
 
 /// The section; nothing where nobody waits for longer than a moment.
 pub fn section(locks: &Locks) -> Markup {
@@ -246,7 +277,35 @@ fn sentence(text: &str) -> String {
 mod tests {
     use super::*;
 
+    use crate::common::browser;
     use crate::locks::examples;
+
+    #[test]
+    fn a_look_is_a_page_of_its_own_that_runs_nothing() {
+        let page = render(&examples::row_pileup());
+        for part in ["<h2>Who blocks whom</h2>", "class=\"waits\"", "KILL 12", "spindoctor.locks/1"] {
+            assert!(page.contains(part), "{part} is missing");
+        }
+        assert!(render(&examples::nobody()).contains("No thread waits for another one"));
+        assert!(render(&examples::busy()).contains("<h2>Who blocks whom</h2>"), "short waits are shown, too");
+        for (name, locks) in examples::all() {
+            let page = render(&locks);
+            for forbidden in ["<script", "<link", "<img", "src=", "url(", "@import"] {
+                assert!(!page.contains(forbidden), "{name}: {forbidden}");
+            }
+            assert!(!page.chars().any(|c| c != '\n' && (c.is_control() || c == '\u{202e}')), "{name}");
+        }
+    }
+
+    #[test]
+    fn no_width_cuts_the_page_or_breaks_its_words() {
+        let pages = [
+            ("rows", render(&examples::row_pileup())),
+            ("chain", render(&examples::chain())),
+            ("nobody", render(&examples::nobody())),
+        ];
+        assert_eq!(browser::faults(&pages), "");
+    }
 
     #[test]
     fn every_card_of_the_picture_leads_to_a_place_on_the_page() {

@@ -18,6 +18,7 @@ use spindoctor_rules::wait_graph::{self, Readings};
 use spindoctor_stacks::{Profiler, ProfilerOptions, Taken};
 
 use super::args::Locks as Asked;
+use super::html;
 use super::json::one_line;
 use super::view::{FORMATS, Format};
 use super::waits::Locks;
@@ -43,6 +44,9 @@ pub fn run(asked: &Asked) -> anyhow::Result<ExitStatus> {
     if let Some(file) = &asked.output {
         output::expect_format_writable(file, FORMATS, format_name(asked).is_some())?;
     }
+    if let Some(file) = &asked.html {
+        output::expect_writable(file, output::HTML)?;
+    }
     let format = output::chosen_format(FORMATS, format_name(asked), asked.output.as_deref())?;
     if let Some(file) = &asked.window {
         let window = window_file::load(file)?;
@@ -51,6 +55,7 @@ pub fn run(asked: &Asked) -> anyhow::Result<ExitStatus> {
         if asked.literals {
             window.samples.iter().for_each(|sample| put_literals_back(&mut locks, &sample.server));
         }
+        write_page(asked, &locks)?;
         write(asked, format, &(format.render)(&locks, look(asked))?)?;
         return Ok(ExitStatus::Done);
     }
@@ -73,6 +78,7 @@ async fn show(asked: &Asked, format: &Format, source: &mut Source) -> anyhow::Re
     loop {
         let began = Instant::now();
         let locks = source.look().await?;
+        write_page(asked, &locks)?;
         match (asked.watch, &asked.output) {
             (None, _) | (Some(_), Some(_)) => write(asked, format, &(format.render)(&locks, look(asked))?)?,
             (Some(_), None) if format.name == "json" => output::print(&one_line(&locks)?)?,
@@ -113,6 +119,13 @@ fn look(asked: &Asked) -> Look {
     match &asked.output {
         Some(_) => Look::of_file(),
         None => terminal::wide_look_of_stdout(),
+    }
+}
+
+fn write_page(asked: &Asked, locks: &Locks) -> anyhow::Result<()> {
+    match &asked.html {
+        Some(file) => output::write_file(file, html::render(locks), "the page"),
+        None => Ok(()),
     }
 }
 

@@ -8,7 +8,7 @@ use spindoctor_model::wait_graph::{LockKind, WaitEdge, WaitRoot, WaitingThread};
 
 use super::forest::{Forest, Group, Tree};
 use super::waits::Locks;
-use super::{dot, json, svg, text};
+use super::{dot, html, json, svg, text};
 use spindoctor_page::formats;
 use spindoctor_page::number;
 use spindoctor_page::text::Look;
@@ -39,6 +39,13 @@ pub const FORMATS: &[Format] = &[
         extension: "svg",
         binary: false,
         render: |locks, _| Ok(svg::render(locks)),
+    },
+    Format {
+        name: "html",
+        help: "a page: the picture, and below it all that is known of each thread",
+        extension: "html",
+        binary: false,
+        render: |locks, _| Ok(html::render(locks)),
     },
     Format {
         name: "json",

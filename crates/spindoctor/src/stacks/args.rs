@@ -64,6 +64,10 @@ pub struct Stacks {
     #[arg(short = 'o', long, value_name = "FILE", help_heading = "Output")]
     pub output: Option<PathBuf>,
 
+    /// Write it as one HTML file, too
+    #[arg(long, value_name = "FILE", conflicts_with = "diff", help_heading = "Output")]
+    pub html: Option<PathBuf>,
+
     /// Print JSON (schema spindoctor.profile/1)
     #[arg(long, conflicts_with = "format", help_heading = "Output")]
     pub json: bool,
@@ -97,7 +101,7 @@ pub struct Stacks {
     pub when_slower: Vec<Watchpoint>,
 
     /// How long threads wait for InnoDB's latches, and for how long to spin; probes stand in them for short turns
-    #[arg(long, hide_short_help = true, conflicts_with_all = ["once", "hz", "max_cpu", "cpu", "source", "thread", "grep", "by", "full_names", "format", "output", "save", "when", "when_stalled", "when_inside", "when_slower", "before"], help_heading = "Latches")]
+    #[arg(long, hide_short_help = true, conflicts_with_all = ["once", "hz", "max_cpu", "cpu", "source", "thread", "grep", "by", "full_names", "format", "output", "html", "save", "when", "when_stalled", "when_inside", "when_slower", "before"], help_heading = "Latches")]
     pub latch_waits: bool,
 
     /// What is kept from before the trigger

@@ -4,7 +4,7 @@ use std::io::IsTerminal as _;
 use std::path::Path;
 
 use anyhow::{anyhow, bail};
-use spindoctor_profile::formats::FORMATS;
+use spindoctor_profile::formats::{FORMATS, page};
 use spindoctor_profile::{Choice, DIFF_FORMATS, View};
 use spindoctor_stacks::file;
 
@@ -27,6 +27,9 @@ pub fn run(asked: &Stacks) -> anyhow::Result<ExitStatus> {
     }
     if let Some(file) = &asked.output {
         output::expect_format_writable(file, FORMATS, format_name(asked).is_some())?;
+    }
+    if let Some(file) = &asked.html {
+        output::expect_writable(file, output::HTML)?;
     }
     match asked.diff.as_deref() {
         Some([before, after]) => compare(asked, before, after)?,
@@ -56,6 +59,9 @@ fn show(asked: &Stacks) -> anyhow::Result<()> {
         Some(saved) => anyhow!("{nothing} (what was seen is saved as {})", saved.display()),
         None => nothing.into(),
     })?;
+    if let Some(file) = &asked.html {
+        output::write_file(file, page(&view), "the page")?;
+    }
     write(asked, format.name, &(format.render)(&view, look(asked))?)
 }
 
@@ -101,5 +107,22 @@ fn write(asked: &Stacks, format: &str, bytes: &[u8]) -> anyhow::Result<()> {
     match &asked.output {
         Some(written) => output::write_file(written, bytes, "the profile"),
         None => output::print_format(format, bytes),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use spindoctor_profile::examples;
+
+    use super::*;
+
+    use crate::common::browser;
+
+    #[test]
+    fn no_width_cuts_the_page_or_breaks_its_words() {
+        let of =
+            |profile, on_cpu| page(&View::new(&profile, &Choice { on_cpu, ..Choice::default() }).unwrap());
+        let pages = [("busy", of(examples::busy(), false)), ("spinning", of(examples::spinning(), true))];
+        assert_eq!(browser::faults(&pages), "");
     }
 }

@@ -123,7 +123,9 @@ fn no_command_writes_under_the_name_of_another_kind_of_file() {
     let folder = tempfile::tempdir().unwrap();
     let named = |name: &str| folder.path().join(name).display().to_string();
     for (line, text) in [
-        (format!("locks -o {}", named("x.html")), "x.html ends in .html, which this does not write"),
+        (format!("locks -o {}", named("x.pdf")), "x.pdf ends in .pdf, which this does not write"),
+        (format!("locks --html {}", named("x.svg")), "x.svg ends in .svg, which this does not write"),
+        (format!("stacks --html {}", named("x.txt")), "x.txt ends in .txt, which this does not write"),
         (format!("stacks -o {}", named("x.png")), "x.png ends in .png, which this does not write"),
         (format!("doctor --html {}", named("x.svg")), "x.svg ends in .svg, which this does not write"),
         ("doctor --html -".to_owned(), "- is not standard output here"),
