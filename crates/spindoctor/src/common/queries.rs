@@ -24,6 +24,8 @@ pub struct Query<'a> {
     pub lock_share: f64,
     pub scans_per_s: f64,
     pub disk_tables_per_s: f64,
+    /// Whether it asks about the server, as spindoctor itself does: nobody's load.
+    pub is_about_the_server: bool,
 }
 
 /// All statements between two readings.
@@ -58,13 +60,14 @@ impl<'a> Queries<'a> {
                     lock_share: (by.lock_ns / by.total_ns.max(1.0)).min(1.0),
                     scans_per_s: per_s(by.full_scans),
                     disk_tables_per_s: per_s(by.disk_temporary_tables),
+                    is_about_the_server: is_about_the_server(&grown.digest.schema, &grown.digest.text),
                 }
             })
             .collect();
-        // What asks about the server, as spindoctor itself does, stands last: it is nobody's load.
-        let rank = |query: &Query<'_>| is_about_the_server(&query.digest.schema, &query.digest.text);
+        // What asks about the server stands last.
         all.sort_by(|a, b| {
-            rank(a).cmp(&rank(b)).then(b.share.total_cmp(&a.share)).then(b.per_s.total_cmp(&a.per_s))
+            let by_share = b.share.total_cmp(&a.share).then(b.per_s.total_cmp(&a.per_s));
+            a.is_about_the_server.cmp(&b.is_about_the_server).then(by_share)
         });
         Some(Self { all, seconds: change.seconds })
     }

@@ -3,7 +3,7 @@
 //! ```text
 //! Feed -> Moment -> view::Content -> draw -> ratatui's buffer
 //!                      ^
-//!          keys -> State
+//!   keys, mouse -> State
 //! ```
 //!
 //! [`Feed`](feed::Feed) is the only part that reads anything: a live server, a recording, or one window. What it says of an
@@ -29,6 +29,7 @@
 
 mod args;
 pub mod board;
+mod clipboard;
 mod draw;
 #[cfg(test)]
 mod examples;
@@ -39,6 +40,7 @@ pub mod fleet_examples;
 mod jump;
 mod live;
 mod moment;
+mod mouse;
 mod once;
 mod peak;
 mod point;

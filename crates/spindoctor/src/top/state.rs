@@ -64,8 +64,10 @@ pub struct State {
     pub clock: Clock,
     /// Which of [`RATES_OVER_S`].
     pub rates: usize,
-    /// Whether threads that rest are shown.
+    /// Whether threads that rest are shown, and statements about the server.
     pub with_idle: bool,
+    /// Whether the mouse is ours; else it marks text in the terminal.
+    pub has_mouse: bool,
     /// What is typed.
     pub prompt: Option<Prompt>,
     /// The row whose details are shown over the screen.
@@ -100,6 +102,8 @@ pub enum Flow {
     Stay,
     /// The person has seen enough.
     Quit,
+    /// Copy the KILL of what is shown; what became of it is for [`State::message`].
+    CopyKill,
     /// Go to an event: where its trouble shows most has to be read first. The answer is for [`State::arrive`].
     GoTo(Sought),
 }
@@ -112,6 +116,7 @@ impl State {
             clock: Clock::Latest,
             rates: 0,
             with_idle: false,
+            has_mouse: true,
             prompt: None,
             detail: None,
             message: None,
@@ -143,7 +148,7 @@ impl State {
         &self.lists[self.place()]
     }
 
-    fn list_mut(&mut self) -> &mut ListState {
+    pub(super) fn list_mut(&mut self) -> &mut ListState {
         &mut self.lists[self.place()]
     }
 
@@ -236,6 +241,15 @@ impl State {
                 list.is_reversed = !list.is_reversed;
             }
             KeyCode::Char('i') => self.with_idle = !self.with_idle,
+            KeyCode::Char('y') => return Flow::CopyKill,
+            KeyCode::Char('m') => {
+                self.has_mouse = !self.has_mouse;
+                let whose = match self.has_mouse {
+                    true => "the mouse moves and marks here",
+                    false => "the mouse is the terminal's; m takes it",
+                };
+                self.message = Some(whose.to_owned());
+            }
             KeyCode::Char('w') => self.rates = (self.rates + 1) % RATES_OVER_S.len(),
             KeyCode::Enter => return self.open(facts),
             _ => {}
@@ -292,7 +306,7 @@ impl State {
         self.list_mut().filter.clear();
     }
 
-    fn help(&mut self) {
+    pub(super) fn help(&mut self) {
         if self.screen == Screen::Help {
             self.screen = self.behind_help;
         } else {
@@ -301,7 +315,7 @@ impl State {
         }
     }
 
-    fn move_by(&mut self, by: isize, facts: &Facts<'_>) {
+    pub(super) fn move_by(&mut self, by: isize, facts: &Facts<'_>) {
         let last = facts.rows.saturating_sub(1);
         let list = self.list_mut();
         list.selected = list.selected.saturating_add_signed(by).min(last);
@@ -367,7 +381,7 @@ impl State {
         list.selected = 0;
     }
 
-    fn open(&mut self, facts: &Facts<'_>) -> Flow {
+    pub(super) fn open(&mut self, facts: &Facts<'_>) -> Flow {
         match facts.targets.get(self.list().selected) {
             Some(Target::Event(id)) => return Flow::GoTo(Sought::Event(*id)),
             Some(target) => self.detail = Some(target.clone()),

@@ -1,22 +1,25 @@
-//! The terminal while `top` has it: drawing, keys, and restoring it however the program ends.
+//! The terminal while `top` has it: drawing, keys, the mouse, and restoring it however the program ends.
 
+use std::io::{Write as _, stdout};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use jiff::Timestamp;
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind};
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, MouseEventKind};
 use spindoctor_model::EventHead;
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::clipboard;
 use super::draw::{Drawn, Theme, draw};
 use super::feed::{Extent, Feed};
 use super::moment::Moment;
 use super::peak::peak;
 use super::screen::Screen;
 use super::state::{Clock, Facts, Flow, State};
-use super::view::Content;
+use super::view::{Content, kill};
 use crate::common::terminal::{self, in_cells_of_locale};
 
 /// While a recording plays, so many pictures a second are drawn at most: more than an eye needs of numbers.
@@ -38,25 +41,70 @@ struct Wanted {
     with_at_work: bool,
 }
 
-/// Gives the terminal back when it is dropped; ratatui's panic hook does so before the panic is printed.
+/// Clicks and the wheel are reported, and not each movement as crossterm's own sequence asks (xterm's control sequences, "Mouse
+/// Tracking": 1000 and the coordinates of 1006).
+const MOUSE: &str = "\u{1b}[?1000h\u{1b}[?1006h";
+const NO_MOUSE: &str = "\u{1b}[?1006l\u{1b}[?1000l";
+
+/// Gives the terminal back when it is dropped; a panic hook does so before the panic is printed.
 pub struct GiveBack;
 
 impl Drop for GiveBack {
     fn drop(&mut self) {
-        ratatui::restore();
+        restore();
     }
+}
+
+/// Gives back the mouse and the terminal.
+fn restore() {
+    // Where the terminal is gone there is nothing to give back.
+    let _gone = write_to_terminal(NO_MOUSE);
+    ratatui::restore();
+}
+
+/// Takes over the terminal. Where the program panics the mouse is given back with it.
+fn take_over() -> anyhow::Result<DefaultTerminal> {
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let _gone = write_to_terminal(NO_MOUSE);
+        before(panic);
+    }));
+    ratatui::try_init().context("could not take over the terminal")
+}
+
+/// Writes what is no text of the screen.
+fn write_to_terminal(sequence: &str) -> std::io::Result<()> {
+    let mut stdout = stdout().lock();
+    stdout.write_all(sequence.as_bytes())?;
+    stdout.flush()
+}
+
+/// Copies a statement, and says so; the reason where there is none.
+fn copied(statement: Result<String, &'static str>) -> anyhow::Result<String> {
+    Ok(match statement {
+        Ok(statement) => {
+            write_to_terminal(&clipboard::request(&statement)).context("could not write to the terminal")?;
+            format!("copied, where the terminal takes it: {statement}")
+        }
+        Err(why) => why.to_owned(),
+    })
 }
 
 /// Shows a feed until the person has seen enough, or a signal ends it.
 pub fn show(feed: &mut dyn Feed, mut state: State) -> anyhow::Result<()> {
     let theme = Theme { colour: terminal::look_of_stdout().colour };
     let is_ended = ended_by_signal()?;
-    let mut terminal = ratatui::try_init().context("could not take over the terminal")?;
+    let mut terminal = take_over()?;
     let _give_back = GiveBack;
+    let mut has_mouse = false;
     let mut moment = Moment::default();
     let mut read: Option<Wanted> = None;
     let mut passed = Instant::now();
     while !is_ended.load(Ordering::Relaxed) {
+        if has_mouse != state.has_mouse {
+            write_to_terminal(if state.has_mouse { MOUSE } else { NO_MOUSE })?;
+            has_mouse = state.has_mouse;
+        }
         let wanted = Wanted {
             at: state.at().map(|at| if is_playing(&state) { whole_second(at) } else { at }),
             rates_over_s: state.rates_over_s(),
@@ -92,26 +140,30 @@ pub fn show(feed: &mut dyn Feed, mut state: State) -> anyhow::Result<()> {
         }
         if event::poll(if is_playing(&state) { FRAME } else { LOOK_AROUND })? {
             let targets = shown.targets();
+            let columns = terminal.size()?.width;
             loop {
                 let event = event::read()?;
-                if let Some(key) = event.as_key_event().filter(|key| key.kind != KeyEventKind::Release) {
-                    let facts = Facts {
-                        extent: moment.extent,
-                        at: state.at().or(moment.at),
-                        targets: &targets,
-                        rows: rows.unwrap_or(0),
-                        orders: shown.orders(),
-                        page: drawn.page,
-                    };
-                    match state.key(key, &facts) {
-                        Flow::Stay => {}
-                        Flow::Quit => return Ok(()),
-                        Flow::GoTo(sought) => {
-                            let peak = |event: &EventHead| peak(feed, event, &moment.ends);
-                            let peak =
-                                sought.peak_from(facts.at.unwrap_or_default(), &moment.events, peak)?;
-                            state.arrive(sought, peak, moment.extent);
-                        }
+                let facts = Facts {
+                    extent: moment.extent,
+                    at: state.at().or(moment.at),
+                    targets: &targets,
+                    rows: rows.unwrap_or(0),
+                    orders: shown.orders(),
+                    page: drawn.page,
+                };
+                let flow = match event {
+                    Event::Key(key) if key.kind != KeyEventKind::Release => state.key(key, &facts),
+                    Event::Mouse(mouse) => state.mouse(mouse, columns, drawn, &facts),
+                    _ => Flow::Stay,
+                };
+                match flow {
+                    Flow::Stay => {}
+                    Flow::Quit => return Ok(()),
+                    Flow::CopyKill => state.message = Some(copied(kill(&state, &moment, &shown))?),
+                    Flow::GoTo(sought) => {
+                        let peak = |event: &EventHead| peak(feed, event, &moment.ends);
+                        let peak = sought.peak_from(facts.at.unwrap_or_default(), &moment.events, peak)?;
+                        state.arrive(sought, peak, moment.extent);
                     }
                 }
                 if !may_be_held_down(&event) || !event::poll(Duration::ZERO)? {
@@ -134,10 +186,13 @@ fn whole_second(at: Timestamp) -> Timestamp {
     Timestamp::from_second(at.as_second()).unwrap_or(at)
 }
 
-/// True of keys that move: where more of them wait they are obeyed before the next picture, so that one that is held down does not
+/// True of keys that move, and of the wheel: where more of them wait they are obeyed before the next picture, so that one that is held down does not
 /// lag. After any other key the next means what the next picture shows: its rows, and what Enter opens there.
 pub fn may_be_held_down(event: &Event) -> bool {
     use KeyCode::{Down, Left, PageDown, PageUp, Right, Up};
+    if let Event::Mouse(mouse) = event {
+        return matches!(mouse.kind, MouseEventKind::ScrollUp | MouseEventKind::ScrollDown);
+    }
     event.as_key_event().is_some_and(|key| matches!(key.code, Up | Down | PageUp | PageDown | Left | Right))
 }
 
@@ -178,6 +233,6 @@ pub fn ended_by_signal() -> anyhow::Result<Arc<AtomicBool>> {
 #[expect(clippy::exit, reason = "the main thread cannot be reached")]
 fn end_anyway() {
     std::thread::sleep(ENDS_WITHIN);
-    ratatui::restore();
+    restore();
     std::process::exit(0);
 }

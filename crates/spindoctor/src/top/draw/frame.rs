@@ -17,6 +17,11 @@ use spindoctor_page::{number, safe};
 /// A live view whose last sample is older than this says so, seconds: samples come every second.
 const STALE_S: f64 = 3.0;
 
+/// The row of the screen with the tabs.
+pub const TABS_ROW: u16 = 1;
+/// The tab of the keys, at the right.
+const HELP: &str = "?help";
+
 /// The two lines at the top.
 pub fn head(canvas: &mut Canvas<'_>, state: &State, moment: &Moment) {
     let area = canvas.area();
@@ -33,26 +38,45 @@ pub fn head(canvas: &mut Canvas<'_>, state: &State, moment: &Moment) {
     let more = moment.server().map_or_else(String::new, |server| about(server, moment));
     canvas.text(left, end + 2, 0, &more, Mood::Quiet);
 
-    let mut x = 0;
-    let is_wide = area.width >= 100;
-    for (at, tab) in Screen::TABS.iter().enumerate() {
-        let text = format!("{}{}{}", at + 1, if is_wide { " " } else { "" }, tab.word());
-        let text = if is_wide { format!(" {text} ") } else { text };
-        let took = if *tab == state.screen {
+    for (x, text, tab) in tabs(area.width) {
+        if tab == state.screen {
             let style = canvas.theme.marked();
-            canvas.styled(area, x, 1, &text, style)
+            canvas.styled(area, x, TABS_ROW, &text, style);
         } else {
-            canvas.text(area, x, 1, &text, Mood::Quiet)
-        };
-        x += took + 1;
+            canvas.text(area, x, TABS_ROW, &text, Mood::Quiet);
+        }
     }
     canvas.right(
         area,
         area.width,
-        1,
-        "?help",
+        TABS_ROW,
+        HELP,
         if state.screen == Screen::Help { Mood::Strong } else { Mood::Quiet },
     );
+}
+
+/// The tabs of a window of so many columns: where each begins, and its text.
+fn tabs(columns: u16) -> impl Iterator<Item = (u16, String, Screen)> {
+    let is_wide = columns >= 100;
+    let mut x = 0;
+    Screen::TABS.into_iter().enumerate().map(move |(at, tab)| {
+        let text = match is_wide {
+            true => format!(" {} {} ", at + 1, tab.word()),
+            false => format!("{}{}", at + 1, tab.word()),
+        };
+        let begins = x;
+        x += text.len() as u16 + 1;
+        (begins, text, tab)
+    })
+}
+
+/// The screen whose tab stands in this column of the row of tabs.
+pub fn tab_at(columns: u16, column: u16) -> Option<Screen> {
+    if column >= columns.saturating_sub(HELP.len() as u16) {
+        return Some(Screen::Help);
+    }
+    let mut tabs = tabs(columns);
+    tabs.find(|(x, text, _)| (*x..*x + text.len() as u16).contains(&column)).map(|(_, _, tab)| tab)
 }
 
 /// Uptime, and the file where it is a recording.

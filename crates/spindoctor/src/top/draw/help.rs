@@ -12,16 +12,14 @@ const KEYS: &[(&str, &[(&str, &str)])] = &[
         "screens",
         &[
             ("1 … 9, Tab", "the screens that are named at the top"),
-            ("? or h", "this page, and back"),
-            ("q, Ctrl-C", "quit"),
+            ("?  q, Ctrl-C", "this page, and back; quit"),
         ],
     ),
     (
         "time",
         &[
             ("space", "live: freeze; frozen or paused: play; playing: pause"),
-            ("← →", "one second back or forth"),
-            ("[ ]  Shift-← →", "one minute back or forth"),
+            ("← →  [ ]", "one second, one minute back or forth"),
             ("+ -", "play faster or slower: 1, 2, 5, 10, 30, 60 times"),
             ("g", "go to a time: 14:03, 14:03:20, -5m, 2026-11-22 14:03"),
             ("n N", "next and previous event"),
@@ -36,7 +34,9 @@ const KEYS: &[(&str, &[(&str, &str)])] = &[
             ("Enter", "everything of the marked row; of an event: go there"),
             ("/", "only rows that hold a text; Esc shows all"),
             ("s S", "sort by the next column; the other way round"),
-            ("i", "threads that rest, too"),
+            ("i", "threads that rest, and statements about the server, too"),
+            ("y", "copy the KILL of the marked session, or of who blocks"),
+            ("wheel, click", "move; mark, open, choose a screen; m gives the mouse back"),
         ],
     ),
 ];
@@ -70,5 +70,5 @@ pub fn draw(canvas: &mut Canvas<'_>, area: Rect, first: usize) -> Drawn {
             canvas.text(right, 0, y, does, Mood::Plain);
         }
     }
-    Drawn { page, lines: Some(last_first + 1) }
+    Drawn { page, lines: Some(last_first + 1), rows: None }
 }

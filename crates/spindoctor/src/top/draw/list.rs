@@ -12,12 +12,14 @@ use spindoctor_page::text::short_address;
 
 /// Columns between two cells.
 const BETWEEN: u16 = 2;
+/// Lines above the rows: the title, and those of the columns.
+const HEADS: u16 = 2;
 /// The last column needs so many to say anything.
 const LEAST_REST: u16 = 16;
 
 /// Draws a list.
 pub fn draw(canvas: &mut Canvas<'_>, area: Rect, list: &Listing) -> Drawn {
-    let page = usize::from(area.height.saturating_sub(2));
+    let page = usize::from(area.height.saturating_sub(HEADS));
     let title = match list.filter.as_str() {
         "" => list.title.clone(),
         filter => format!(
@@ -41,7 +43,7 @@ pub fn draw(canvas: &mut Canvas<'_>, area: Rect, list: &Listing) -> Drawn {
             if list.all > 0 { "no row holds what the filter asks for; Esc shows all" } else { &list.empty };
         let inner = Rect { x: area.x + 1, width: area.width.saturating_sub(2), ..area };
         canvas.wrapped(inner, 2, why, Mood::Plain);
-        return Drawn { page, lines: None };
+        return Drawn { page, ..Drawn::default() };
     }
     for (one, place) in list.heads.iter().zip(&places) {
         if let Some(column) = *place {
@@ -51,7 +53,7 @@ pub fn draw(canvas: &mut Canvas<'_>, area: Rect, list: &Listing) -> Drawn {
     // The marked row is on the screen, and the rows around it stay where they are while it moves within a page.
     let first = list.selected / page.max(1) * page;
     for (y, (at, row)) in list.rows.iter().enumerate().skip(first).take(page).enumerate() {
-        let y = y as u16 + 2;
+        let y = y as u16 + HEADS;
         for ((head, place), text) in list.heads.iter().zip(&places).zip(&row.cells) {
             let Some(column) = *place else { continue };
             cell(canvas, place_in(area, column, y), text, head.align, row.mood);
@@ -60,7 +62,7 @@ pub fn draw(canvas: &mut Canvas<'_>, area: Rect, list: &Listing) -> Drawn {
             canvas.mark(area, y);
         }
     }
-    Drawn { page, lines: None }
+    Drawn { page, lines: None, rows: Some((area.y + HEADS, first)) }
 }
 
 /// The title of a column. Of the one that the list is sorted by, the mark of its direction stands behind the title: in

@@ -240,7 +240,7 @@ fn table(canvas: &mut Canvas<'_>, area: Rect, over: &LoadOver, first: usize) -> 
         };
         canvas.text(area, end + 2, y, text, mood);
     }
-    Drawn { page, lines: Some(last_first + 1) }
+    Drawn { page, lines: Some(last_first + 1), rows: None }
 }
 
 #[cfg(test)]

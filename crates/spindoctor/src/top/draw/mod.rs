@@ -17,6 +17,7 @@ use ratatui::layout::Rect;
 use canvas::Canvas;
 pub use canvas::Theme;
 pub use fleet::draw_fleet;
+pub use frame::{TABS_ROW, tab_at};
 
 use super::moment::Moment;
 use super::state::State;
@@ -56,11 +57,22 @@ pub fn draw(buffer: &mut Buffer, state: &State, moment: &Moment, shown: &Content
     drawn
 }
 
-/// What there was room for.
+/// What there was room for, and where it stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Drawn {
     /// Rows of the list, or lines of the text, that fit.
     pub page: usize,
     /// Lines of a text that can be moved through; None for a list, which knows its rows.
     pub lines: Option<usize>,
+    /// Of a list: the row of the screen in which its rows begin, and which of them stands there.
+    pub rows: Option<(u16, usize)>,
+}
+
+impl Drawn {
+    /// Which row of the list stands in this row of the screen; the list may end before it.
+    pub fn row_at(self, y: u16) -> Option<usize> {
+        let (top, first) = self.rows?;
+        let below = usize::from(y.checked_sub(top)?);
+        (below < self.page).then_some(first + below)
+    }
 }

@@ -49,7 +49,7 @@ pub fn host(canvas: &mut Canvas<'_>, area: Rect, report: &HostReport, first: usi
     let right = Rect { x: inner.x + width + 4, width, ..inner };
     let one = scrolled(canvas, left, &lines[..split], first);
     let other = scrolled(canvas, right, &lines[split..], first);
-    Drawn { page: one.page, lines: one.lines.max(other.lines) }
+    Drawn { page: one.page, lines: one.lines.max(other.lines), rows: None }
 }
 
 /// Where a text is parted in two of about the same length: at the empty line that is nearest to its middle.
@@ -71,7 +71,7 @@ fn scrolled(canvas: &mut Canvas<'_>, area: Rect, lines: &[String], first: usize)
         let text = format!(" ↓ {below} more lines ");
         canvas.right(area, area.width, area.height - 1, &text, Mood::Strong);
     }
-    Drawn { page, lines: Some(last_first + 1) }
+    Drawn { page, lines: Some(last_first + 1), rows: None }
 }
 
 /// Headlines, the statement that frees, and the lines that draw a tree look as they do in the commands' own output.

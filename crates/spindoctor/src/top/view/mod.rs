@@ -3,6 +3,7 @@
 
 mod detail;
 mod events;
+mod freeing;
 mod host;
 mod listing;
 mod load;
@@ -17,6 +18,7 @@ mod waiting;
 mod waits;
 
 pub use detail::detail;
+pub use freeing::kill;
 pub use listing::{Align, Head, Listing};
 pub use load::{LoadOver, LoadShown};
 pub use locks::LocksShown;

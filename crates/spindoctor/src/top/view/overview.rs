@@ -204,7 +204,8 @@ pub fn build(moment: &Moment, window: &Window, over_s: f64) -> Overview {
             Err(_) => "top queries".to_owned(),
         },
         queries_empty: match &queries {
-            Ok(_) => "no statement ended in these seconds".to_owned(),
+            Ok(queries) if queries.all.is_empty() => queries::NONE_ENDED.to_owned(),
+            Ok(_) => queries::NONE_OF_CLIENTS.to_owned(),
             Err(why) => format!("not known: {why}"),
         },
         queries: queries.map(|queries| top_queries(&queries)).unwrap_or_default(),
@@ -315,6 +316,7 @@ fn top_queries(queries: &Queries<'_>) -> Vec<TopQuery> {
     queries
         .all
         .iter()
+        .filter(|query| !query.is_about_the_server)
         .map(|query| TopQuery {
             share: number::percent(query.share),
             per_s: format!("{} /s", queries::rate(query.per_s)),

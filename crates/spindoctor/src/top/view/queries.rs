@@ -117,18 +117,32 @@ fn columns<'a>() -> Vec<Column<Query<'a>>> {
     ]
 }
 
-/// The list.
+/// What is listed where no statement ended.
+pub const NONE_ENDED: &str = "no statement ended in these seconds";
+/// And where all that ended asks about the server.
+pub const NONE_OF_CLIENTS: &str =
+    "no client's statement ended in these seconds; on screen 3, i shows the others";
+
+/// The list. What asks about the server, as spindoctor itself does, is in it where what rests is shown, too.
 pub fn listing(state: &State, window: &Window, over_s: f64) -> Listing {
     let (title, items, empty) = match from_window(window, over_s) {
         Ok(queries) => {
-            let load: f64 = queries.all.iter().map(|query| query.load).sum();
+            let all = queries.all.len();
+            let is_shown = |query: &Query<'_>| state.with_idle || !query.is_about_the_server;
+            let shown: Vec<Query<'_>> = queries.all.into_iter().filter(is_shown).collect();
+            let load: f64 = shown.iter().map(|query| query.load).sum();
+            let left_out = match all - shown.len() {
+                0 => String::new(),
+                count => format!(", i shows {count} about the server"),
+            };
             let title = format!(
-                "queries  over {}: {} kinds, {} threads busy; rows per run",
+                "queries  over {}: {} kinds, {} threads busy; rows per run{left_out}",
                 top_view::seconds(queries.seconds),
-                queries.all.len(),
+                shown.len(),
                 number::plain((load * 100.0).round() / 100.0),
             );
-            (title, queries.all, "no statement ended in these seconds".to_owned())
+            let empty = if all == 0 { NONE_ENDED } else { NONE_OF_CLIENTS };
+            (title, shown, empty.to_owned())
         }
         Err(why) => ("queries".to_owned(), Vec::new(), format!("no statements: {why}")),
     };
@@ -167,5 +181,51 @@ fn each(rows: f64) -> String {
         r if r >= 1e5 => format!("{:.0}k", r / 1e3),
         r if r >= 9.95 => number::plain(r.round()),
         r => number::plain((r * 10.0).round() / 10.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use spindoctor_model::Reading;
+
+    use super::*;
+
+    use crate::top::examples;
+    use crate::top::screen::Screen;
+
+    /// The busy server, asked for its status again and again: more often than any client asks for something.
+    fn asked() -> Window {
+        let mut window = examples::busy().window.expect("a window");
+        for (at, sample) in window.samples.iter_mut().enumerate() {
+            if let Reading::Available { value, .. } = &mut sample.server.digests {
+                value.push(StatementDigest {
+                    digest: "p1".to_owned(),
+                    text: "SHOW GLOBAL STATUS".to_owned(),
+                    first_seen_s: Some(9_000.0),
+                    executions: 1_000_000 * (at as u64 + 1),
+                    total_ns: 1_000_000_000_000 * (at as u64 + 1),
+                    ..StatementDigest::default()
+                });
+            }
+        }
+        window
+    }
+
+    #[test]
+    fn what_asks_about_the_server_is_shown_where_it_is_asked_for_and_never_among_the_first() {
+        let window = asked();
+        let listed = |with_idle| {
+            let mut state = State::new(Screen::Queries);
+            state.with_idle = with_idle;
+            listing(&state, &window, 10.0)
+        };
+        let is_asked = |listing: &Listing| -> Vec<bool> {
+            listing.rows.iter().map(|row| row.cells.iter().any(|cell| cell == "SHOW GLOBAL STATUS")).collect()
+        };
+        let (own, all) = (listed(false), listed(true));
+        assert!(!own.rows.is_empty() && !is_asked(&own).contains(&true), "{own:?}");
+        assert!(own.title.contains(", i shows 1 about the server"), "{}", own.title);
+        assert_eq!(is_asked(&all).last(), Some(&true));
+        assert_eq!((all.rows.len(), all.title.contains("about the server")), (own.rows.len() + 1, false));
     }
 }

@@ -1,0 +1,63 @@
+//! The statement to copy: what frees those that wait, or ends the session that is marked.
+
+use super::{Content, Target, locks};
+use crate::top::moment::Moment;
+use crate::top::state::State;
+
+/// `KILL 12`, for the clipboard.
+///
+/// # Errors
+/// Why there is none, for the last line of the screen.
+pub fn kill(state: &State, moment: &Moment, shown: &Content) -> Result<String, &'static str> {
+    if !moment.is_live {
+        return Err("a recording is of the past: no session of it is there to be ended");
+    }
+    let marked = match (&state.detail, shown) {
+        (Some(target), _) => Some(target),
+        (None, Content::List(list)) => list.rows.get(list.selected).and_then(|row| row.target.as_ref()),
+        (None, _) => None,
+    };
+    match marked {
+        Some(Target::Thread(connection)) => return Ok(format!("KILL {connection}")),
+        Some(_) => return Err("no connection is marked; the screens of threads and of locks have them"),
+        None => {}
+    }
+    let window = moment.window.as_ref().filter(|_| matches!(shown, Content::Locks(_) | Content::Overview(_)));
+    let locks = window.and_then(|window| locks::shown(moment, window).locks);
+    let frees = locks.and_then(|locks| locks.roots.iter().find_map(|root| root.free_with.clone()));
+    frees.ok_or("no session blocks others here, so there is nothing to copy")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use crate::top::examples;
+    use crate::top::screen::Screen;
+
+    fn of(screen: Screen, moment: &Moment) -> Result<String, &'static str> {
+        let state = State::new(screen);
+        kill(&state, moment, &Content::new(&state, moment))
+    }
+
+    #[test]
+    fn what_frees_those_that_wait_is_copied_and_nothing_of_the_past() {
+        let mut moment = examples::stalled();
+        assert!(of(Screen::Locks, &moment).unwrap_err().contains("of the past"));
+        moment.is_live = true;
+        assert_eq!(of(Screen::Locks, &moment), Ok("KILL 12".to_owned()));
+        assert_eq!(of(Screen::Overview, &moment), Ok("KILL 12".to_owned()));
+        assert!(of(Screen::Host, &moment).is_err());
+        assert!(of(Screen::Locks, &examples::busy()).unwrap_err().contains("nothing to copy"));
+    }
+
+    #[test]
+    fn of_a_list_it_is_the_connection_that_is_marked() {
+        let moment = examples::busy();
+        let state = State::new(Screen::Threads);
+        let Content::List(list) = Content::new(&state, &moment) else { panic!("a list") };
+        let Some(Target::Thread(first)) = list.rows[0].target.clone() else { panic!("a connection") };
+        assert_eq!(of(Screen::Threads, &moment), Ok(format!("KILL {first}")));
+        assert!(of(Screen::Queries, &moment).unwrap_err().contains("no connection is marked"));
+    }
+}
