@@ -51,6 +51,14 @@ impl Terminal {
         tmux(self.folder.path(), &arguments);
     }
 
+    /// What this key puts into the terminal's clipboard.
+    fn copies(&self, key: &str) -> String {
+        tmux(self.folder.path(), &["set-option", "-s", "set-clipboard", "on"]);
+        self.press(key);
+        self.shows(&["copied, where the terminal takes it: "]);
+        tmux(self.folder.path(), &["show-buffer"])
+    }
+
     /// Waits until the screen holds all of this, and returns it.
     pub(crate) fn shows(&self, texts: &[&str]) -> String {
         self.shows_within(texts, PATIENCE)
@@ -136,6 +144,11 @@ fn a_live_server_is_shown_on_every_screen_and_a_stall_is_seen() {
             terminal.press(key);
             terminal.shows(&texts);
         }
+        terminal.press("2");
+        terminal.shows(&["threads  "]);
+        // With those that rest there is a connection in any second.
+        terminal.press("i");
+        assert!(terminal.copies("y").starts_with("KILL "));
         terminal.press("8");
         // How many of them are seen is the benchmarks' matter: here one of three has to be.
         for left in (0..3).rev() {
