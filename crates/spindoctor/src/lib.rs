@@ -48,7 +48,7 @@ pub mod fuzzing;
 use std::process::{ExitCode, Termination as _};
 
 use common::exit::{self, ExitStatus};
-use common::output;
+use common::{local_time, output};
 use config::Refused;
 use spindoctor_page::safe::safe;
 
@@ -60,6 +60,7 @@ pub fn run() -> ExitCode {
 
 fn program() -> ExitStatus {
     let arguments: Vec<_> = std::env::args_os().collect();
+    local_time::show();
     if let Some(seen) = secrecy::hide() {
         output::note(&format!("spindoctor: {seen}"));
     }

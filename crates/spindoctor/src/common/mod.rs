@@ -8,6 +8,7 @@ pub mod exit;
 pub mod flags;
 pub mod latch_waits;
 pub mod load;
+pub mod local_time;
 pub mod moment;
 pub mod names;
 pub mod output;

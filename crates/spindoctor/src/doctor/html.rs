@@ -11,6 +11,7 @@ use super::view::{
     NotExaminedTogether, WITHOUT_ACCOUNT, explained_here, findings_counted, latches_text,
     not_examined_together, proof, root_named, seen_s, stacks_text, undo,
 };
+use crate::common::local_time::beside;
 use crate::common::session_time;
 use crate::common::words::{
     cost_text, from_what_was_given, interruption_text, server_named, server_place, severity_word,
@@ -72,6 +73,7 @@ fn head(diagnosis: &Diagnosis, title: &str) -> Markup {
             li {
                 "watched for " (number::tenths(diagnosis.window.seconds)) " from "
                 time datetime=(diagnosis.window.start) { (diagnosis.window.start.strftime("%Y-%m-%d %H:%M:%S UTC")) }
+                (beside(diagnosis.window.start))
             }
         }
     }

@@ -6,6 +6,7 @@ use maud::{Markup, PreEscaped, html};
 use super::view::Incident;
 use super::words::{change_text, changes_title, compared_text, load_text, nothing_changed};
 use super::{loads_html, picture, statements};
+use crate::common::local_time::beside;
 use crate::common::session_time;
 use crate::common::stalls::{day_and_time, event_lasted, time};
 use crate::common::words::severity_word;
@@ -72,7 +73,7 @@ fn head(incident: &Incident, title: &str) -> Markup {
                 (breakable(&place(incident)))
             }
             @if let Some(pid) = server.pid { li { "pid " (pid) } }
-            li { time datetime=(began) { (day_and_time(began)) } }
+            li { time datetime=(began) { (day_and_time(began)) } (beside(began)) }
             @if let (Some(event), false) = (&incident.event, incident.scope.is_asked) { li { "event " (event.head.id) } }
         }
     }

@@ -13,6 +13,7 @@ use spindoctor_model::EventHead;
 use super::timeline::Track;
 use super::view::Incident;
 use super::words;
+use crate::common::local_time::beside;
 use crate::common::stalls::{event_lasted, time};
 use spindoctor_page::number;
 use spindoctor_page::safe::safe;
@@ -56,7 +57,7 @@ pub fn section(incident: &Incident) -> Markup {
                 }
                 @for track in &incident.timeline.tracks { (plot(track, shown, &marks, &ticks)) }
                 (times(&ticks))
-                p.quiet.zone { "Times are UTC." }
+                p.quiet.zone { "Times are UTC" (beside(incident.scope.stall.from)) "." }
             }
         }
     }

@@ -6,6 +6,7 @@ use super::loads_html;
 use super::view::Incident;
 use super::words::{change_text, changes_title, compared_text, load_text, nothing_changed};
 use crate::common::load::{Layer, averages, in_layer, sessions, stands_on};
+use crate::common::local_time::beside;
 use crate::common::session_time;
 use crate::common::stalls::{day_and_time, event_lasted, time};
 use crate::doctor::{explained_here, finding_text};
@@ -23,6 +24,11 @@ const COLUMN: usize = 17;
 pub fn render(incident: &Incident, look: Look) -> String {
     let mut page = Page::new(look);
     page.line_with_right(&incident.title(), &whose(incident), STRONG, QUIET);
+    let began = incident.scope.stall.from;
+    let local = beside(began);
+    if !local.is_empty() {
+        page.paragraph("", &format!("times are UTC; it began at {}{local}", time(began)), QUIET);
+    }
     let diagnosis = incident.diagnosis.as_ref();
     match diagnosis.and_then(|diagnosis| Some((diagnosis, diagnosis.findings.first()?))) {
         Some((diagnosis, first)) => {

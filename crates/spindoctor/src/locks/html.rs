@@ -12,6 +12,7 @@ use super::view::{
     seconds, shown, state_text, subject, transaction, verdict, wanted, who,
 };
 use super::waits::Locks;
+use crate::common::local_time::beside;
 use spindoctor_page::html::{breakable, narrow, page};
 use spindoctor_page::number;
 use spindoctor_page::safe::safe;
@@ -31,7 +32,7 @@ pub fn render(locks: &Locks) -> String {
         main {
             h1 { (breakable(&title)) }
             ul.facts {
-                li { time datetime=(locks.at) { (locks.at.strftime("%Y-%m-%d %H:%M:%S UTC")) } }
+                li { time datetime=(locks.at) { (locks.at.strftime("%Y-%m-%d %H:%M:%S UTC")) } (beside(locks.at)) }
                 @if let Some(seen) = locks.threads_seen { li { (number::counted(seen, "thread", "threads")) } }
             }
             @if !forest.trees.is_empty() {

@@ -23,6 +23,7 @@ use super::json::one_line;
 use super::view::{FORMATS, Format};
 use super::waits::Locks;
 use crate::common::exit::ExitStatus;
+use crate::common::local_time::beside;
 use crate::common::runtime::wait_for;
 use crate::common::session::{note, process, target};
 use crate::common::terminal::rows_of_stdout;
@@ -95,7 +96,7 @@ async fn show(asked: &Asked, format: &Format, source: &mut Source) -> anyhow::Re
 /// What a terminal shows of a look: from its upper left corner on, as many lines as it has. Where it is no terminal, the
 /// looks follow each other.
 fn screen(text: &str, locks: &Locks) -> String {
-    let at = locks.at.strftime("%H:%M:%S UTC");
+    let at = format!("{}{}", locks.at.strftime("%H:%M:%S UTC"), beside(locks.at));
     let Some(rows) = rows_of_stdout() else { return format!("{at}\n{text}\n") };
     // The cursor stands in the last row.
     let rows = rows.saturating_sub(3).max(5);

@@ -7,6 +7,7 @@ use super::view::{
     Leaning, QUANTITIES, Quantity, change, changes_text, interval, margin, needs_text, place, scale,
     shown_word, verdict_text,
 };
+use crate::common::local_time::beside;
 use crate::common::words::{server_named, server_place};
 use spindoctor_page::html::{breakable, narrow, page, prose};
 use spindoctor_page::number;
@@ -84,6 +85,7 @@ fn head(trial: &Trial, title: &str) -> Markup {
             li {
                 "tried for " (number::duration(trial.seconds.round())) " from "
                 time datetime=(trial.start) { (trial.start.strftime("%Y-%m-%d %H:%M:%S UTC")) }
+                (beside(trial.start))
             }
             li { (number::counted(u64::from(trial.quads), "quad", "quads")) " of four blocks" }
         }

@@ -2,10 +2,10 @@
 
 use assert_cmd::Command;
 
-/// The program with an empty home and no option file, no colour and no server in its environment.
+/// The program with an empty home and no option file, no colour, no zone and no server in its environment.
 pub(crate) fn spindoctor(line: &str) -> Command {
     let mut command = Command::cargo_bin("spindoctor").expect("cargo builds the program before its tests");
-    command.args(line.split_whitespace()).env_clear().env("HOME", "/nonexistent");
+    command.args(line.split_whitespace()).env_clear().env("HOME", "/nonexistent").env("TZ", "UTC");
     command
 }
 

@@ -7,6 +7,7 @@ use ratatui::layout::Rect;
 use spindoctor_model::ServerIdentity;
 
 use super::canvas::Canvas;
+use crate::common::local_time::beside;
 use crate::top::jump;
 use crate::top::moment::Moment;
 use crate::top::screen::Screen;
@@ -19,6 +20,8 @@ const STALE_S: f64 = 3.0;
 
 /// The row of the screen with the tabs.
 pub const TABS_ROW: u16 = 1;
+/// From so many columns on the local time has room beside UTC.
+const LOCAL_FROM: u16 = 110;
 /// The tab of the keys, at the right.
 const HELP: &str = "?help";
 
@@ -26,7 +29,8 @@ const HELP: &str = "?help";
 pub fn head(canvas: &mut Canvas<'_>, state: &State, moment: &Moment) {
     let area = canvas.area();
     let (mode, mood) = mode(state, moment);
-    let at = moment.at.map_or_else(String::new, day_and_time);
+    let local = |at| if area.width >= LOCAL_FROM { beside(at) } else { String::new() };
+    let at = moment.at.map_or_else(String::new, |at| format!("{}{}", day_and_time(at), local(at)));
     let right = format!("{mode}  {at}");
     let right_columns = right.chars().count() as u16;
     canvas.right(area, area.width, 0, &at, Mood::Strong);

@@ -5,6 +5,7 @@ use maud::{Markup, html};
 use spindoctor_model::{Left, Plan, Proposal};
 
 use super::view::{cost_text, counted, left, readable, title, trial_of};
+use crate::common::local_time::beside;
 use crate::common::words::{interruption_text, server_named, server_place};
 use crate::doctor::host;
 use crate::tune::view::changes_text;
@@ -47,6 +48,7 @@ fn head(plan: &Plan, heading: &str) -> Markup {
             li {
                 "watched for " (number::tenths(plan.window.seconds)) " from "
                 time datetime=(plan.window.start) { (plan.window.start.strftime("%Y-%m-%d %H:%M:%S UTC")) }
+                (beside(plan.window.start))
             }
         }
     }
