@@ -116,6 +116,43 @@ mod tests {
         assert_eq!(of("a_<b>\u{202e}"), "a_<wbr>&lt;b&gt;\\u{202e}");
     }
 
+    /// Relative luminance of `#rrggbb` or `#rgb` (WCAG 2.2).
+    fn luminance(colour: &str) -> f64 {
+        let digits = colour.trim_start_matches('#');
+        let wide: String = match digits.len() {
+            3 => digits.chars().flat_map(|digit| [digit, digit]).collect(),
+            _ => digits.to_owned(),
+        };
+        let part = |at: usize| {
+            let part = f64::from(u8::from_str_radix(&wide[at..at + 2], 16).unwrap()) / 255.0;
+            if part <= 0.04045 { part / 12.92 } else { ((part + 0.055) / 1.055).powf(2.4) }
+        };
+        0.2126 * part(0) + 0.7152 * part(2) + 0.0722 * part(4)
+    }
+
+    #[test]
+    fn every_colour_of_a_text_can_be_read_on_every_ground_light_dark_and_in_print() {
+        /// WCAG 2.2, success criterion 1.4.3, level AA.
+        const LEAST: f64 = 4.5;
+        let blocks: Vec<&str> =
+            STYLE.split(":root {").skip(1).filter_map(|rest| Some(rest.split_once('}')?.0)).collect();
+        assert_eq!(blocks.len(), 3, "light, dark, print");
+        for block in blocks {
+            let colour = |name: &str| {
+                let (_, rest) =
+                    block.split_once(&format!("--{name}: ")).unwrap_or_else(|| panic!("no {name}"));
+                rest.split(';').next().unwrap()
+            };
+            for text in ["ink", "quiet", "critical", "warning", "note", "good"] {
+                for ground in ["page", "card", "code"] {
+                    let (one, other) = (luminance(colour(text)), luminance(colour(ground)));
+                    let contrast = (one.max(other) + 0.05) / (one.min(other) + 0.05);
+                    assert!(contrast >= LEAST, "--{text} on --{ground}: {contrast:.2} in {block}");
+                }
+            }
+        }
+    }
+
     #[test]
     fn a_flag_is_one_word_and_other_text_is_escaped_and_as_it_was() {
         assert_eq!(

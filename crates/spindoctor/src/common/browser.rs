@@ -14,9 +14,28 @@ const SHORT_WORD: usize = 10;
 /// So do parts of names, between which the page says that a name may be broken; a browser breaks an option behind its hyphens, too.
 const NAME_PART: usize = 12;
 
+/// The least contrast of a text with what is behind it: WCAG 2.2, success criterion 1.4.3, level AA.
+const LEAST_CONTRAST: f64 = 4.5;
+
 /// Writes what is wrong with each frame into the document, once all are laid out: a document or a box that is wider than
-/// what shows it, and a short word that is broken over two lines. Tables of many columns may be scrolled.
+/// what shows it, a short word that is broken over two lines, and a text that can hardly be read on its ground. Tables of many
+/// columns may be scrolled.
 const LOOK: &str = r#"
+const numbers = colour => (colour.match(/[\d.]+/g) || []).map(Number);
+const luminance = colour => colour.slice(0, 3).map(part => part / 255)
+  .map(part => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4)
+  .reduce((sum, part, at) => sum + part * [0.2126, 0.7152, 0.0722][at], 0);
+const ground = element => {
+  for (let each = element; each; each = each.parentElement) {
+    const colour = numbers(getComputedStyle(each).backgroundColor);
+    if (colour.length === 3 || colour[3] === 1) return colour;
+  }
+  return [255, 255, 255];
+};
+const contrast = element => {
+  const [light, dark] = [numbers(getComputedStyle(element).color), ground(element)].map(luminance).sort((a, b) => b - a);
+  return (light + 0.05) / (dark + 0.05);
+};
 addEventListener("load", () => {
   const faults = [];
   for (const frame of document.querySelectorAll("iframe")) {
@@ -27,7 +46,9 @@ addEventListener("load", () => {
       if (box.scrollWidth > box.clientWidth + 1) wrong(`${box.className} is cut at ${box.clientWidth} of ${box.scrollWidth}`);
     const texts = page.createTreeWalker(page.body, NodeFilter.SHOW_TEXT);
     while (texts.nextNode()) {
-      const text = texts.currentNode, range = page.createRange();
+      const text = texts.currentNode, range = page.createRange(), box = text.parentElement;
+      if (text.data.trim() && !box.closest("style, svg") && box.getClientRects().length && contrast(box) < LEAST_CONTRAST)
+        wrong(`"${text.data.trim().slice(0, 20)}" has a contrast of ${contrast(box).toFixed(1)}`);
       const isPart = [text.previousSibling, text.nextSibling].some(beside => beside?.nodeName === "WBR");
       if (text.parentElement.closest(isPart ? "style, svg" : "style, svg, code")) continue;
       for (const word of text.data.matchAll(/\S+/g)) {
@@ -48,8 +69,10 @@ addEventListener("load", () => {
 pub fn faults(pages: &[(&str, String)]) -> String {
     let frames: String =
         pages.iter().flat_map(|(name, page)| WIDTHS.map(|width| frame(name, page, width))).collect();
-    let look =
-        LOOK.replace("SHORT_WORD", &SHORT_WORD.to_string()).replace("NAME_PART", &NAME_PART.to_string());
+    let look = LOOK
+        .replace("SHORT_WORD", &SHORT_WORD.to_string())
+        .replace("NAME_PART", &NAME_PART.to_string())
+        .replace("LEAST_CONTRAST", &LEAST_CONTRAST.to_string());
     let document = format!("<!DOCTYPE html><meta charset=utf-8><script>{look}</script><body>{frames}</body>");
     let Some(folder) = folder_with(&document) else { return String::new() };
     let dom = browser(folder.path(), &["--dump-dom"]);
@@ -91,10 +114,17 @@ fn lowest_text(pdf: &[u8]) -> f64 {
     lowest / (height_pt / 0.75)
 }
 
+fn is_installed() -> bool {
+    let is = Command::new("chromium").arg("--version").output().is_ok();
+    if !is {
+        println!("skipped: chromium is not installed");
+    }
+    is
+}
+
 /// A folder with this document, where there is a browser to show it.
 fn folder_with(document: &str) -> Option<tempfile::TempDir> {
-    if Command::new("chromium").arg("--version").output().is_err() {
-        println!("skipped: chromium is not installed");
+    if !is_installed() {
         return None;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -112,4 +142,23 @@ fn browser(folder: &Path, arguments: &[&str]) -> String {
         .output()
         .unwrap();
     String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_that_is_too_wide_or_too_pale_is_found() {
+        if !is_installed() {
+            return;
+        }
+        let page = |style: &str| format!("<!DOCTYPE html><style>{style}</style><p>A sentence.</p>");
+        let of = |style: &str| faults(&[("page", page(style))]);
+        assert_eq!(of("p{color:#656d76;background:#fff}"), "");
+        let found = of("p{color:#999;background:#fff}");
+        assert!(found.contains("page at 390: \"A sentence.\" has a contrast of 2.8"), "{found}");
+        let found = of("p{width:800px}");
+        assert!(found.contains("page at 768: ") && !found.contains("page at 1280: "), "{found}");
+    }
 }
