@@ -1,5 +1,5 @@
-//! README, the book in `docs/` and the other pages of the repository: links lead somewhere, commands are ones that the program
-//! takes, README stays short, and the book has all of its pages.
+//! README, the book in `docs/` and the other pages of the repository: links lead somewhere, files that they name are there, commands
+//! are ones that the program takes, README stays short, and the book has all of its pages.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -160,6 +160,51 @@ fn a_link_that_leads_nowhere_is_found() {
     assert!(of("README.md", "#why").is_some());
     assert!(of("README.md", "docs/src/missing.md").is_some());
     assert!(of("docs/src/cost.md", "../../README.md").is_some());
+}
+
+/// The file or folder of the repository that a code span names: `crates/tune/src/apply.rs::a_test` names the file. None for one
+/// with a placeholder, as in `crates/collect/src/host/NAME.rs`.
+fn named_file(span: &str) -> Option<&str> {
+    const FOLDERS: [&str; 6] = ["crates/", "packaging/", "script/", "corpus/", "fuzz/", "benches/"];
+    let file = span.split(' ').next()?.split("::").next()?;
+    let mut parts = file.split(['/', '.']);
+    let is_placeholder = |part: &str| part.len() > 1 && part.chars().all(|c| c.is_ascii_uppercase());
+    let is_ours = FOLDERS.iter().any(|folder| file.starts_with(folder));
+    // `PROVENANCE.tsv` and `PARSERS` are files.
+    let is_file = Path::new(WORKSPACE).join(file).exists();
+    (is_ours && (is_file || !parts.any(is_placeholder))).then_some(file)
+}
+
+#[test]
+fn every_file_that_a_page_names_is_there() {
+    let (mut wrong, mut read) = (Vec::new(), 0);
+    for (page, text) in pages().iter().filter(|(page, _)| !page.ends_with("CHANGELOG.md")) {
+        for span in words_and_spans(&prose_and_code(text).0).1 {
+            if let Some(file) = named_file(&span) {
+                read += 1;
+                if !Path::new(WORKSPACE).join(file).exists() {
+                    wrong.push(format!("{}: {file}", page.display()));
+                }
+            }
+        }
+    }
+    assert!(read > 150, "{read} files");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_file_that_is_gone_is_found_and_a_placeholder_is_none() {
+    assert_eq!(named_file("crates/tune/src/gone.rs::a_test"), Some("crates/tune/src/gone.rs"));
+    assert_eq!(named_file("script/dist --musl"), Some("script/dist"));
+    assert_eq!(named_file("fuzz/PARSERS"), Some("fuzz/PARSERS"));
+    for other in [
+        "crates/collect/src/host/NAME.rs",
+        "crates/spindoctor/src/NOUN/",
+        "/usr/bin/spindoctor",
+        "tune --apply",
+    ] {
+        assert_eq!(named_file(other), None, "{other}");
+    }
 }
 
 #[test]
