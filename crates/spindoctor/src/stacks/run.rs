@@ -112,17 +112,23 @@ fn write(asked: &Stacks, format: &str, bytes: &[u8]) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use spindoctor_model::Profile;
     use spindoctor_profile::examples;
 
     use super::*;
 
     use crate::common::browser;
 
+    fn page_of(profile: &Profile, on_cpu: bool) -> String {
+        page(&View::new(profile, &Choice { on_cpu, ..Choice::default() }).unwrap())
+    }
+
     #[test]
     fn no_width_cuts_the_page_or_breaks_its_words() {
-        let of =
-            |profile, on_cpu| page(&View::new(&profile, &Choice { on_cpu, ..Choice::default() }).unwrap());
-        let pages = [("busy", of(examples::busy(), false)), ("spinning", of(examples::spinning(), true))];
+        let pages = [
+            ("busy", page_of(&examples::busy(), false)),
+            ("spinning", page_of(&examples::spinning(), true)),
+        ];
         assert_eq!(browser::faults(&pages), "");
     }
 }
