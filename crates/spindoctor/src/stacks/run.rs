@@ -125,10 +125,8 @@ mod tests {
 
     #[test]
     fn no_width_cuts_the_page_or_breaks_its_words() {
-        let pages = [
-            ("busy", page_of(&examples::busy(), false)),
-            ("spinning", page_of(&examples::spinning(), true)),
-        ];
+        let pages =
+            [("busy", page_of(&examples::busy(), false)), ("spinning", page_of(&examples::spinning(), true))];
         assert_eq!(browser::faults(&pages), "");
     }
 }
