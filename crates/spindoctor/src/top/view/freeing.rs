@@ -35,7 +35,7 @@ mod tests {
     use crate::top::examples;
     use crate::top::screen::Screen;
 
-    fn of(screen: Screen, moment: &Moment) -> Result<String, &'static str> {
+    fn copied_on(screen: Screen, moment: &Moment) -> Result<String, &'static str> {
         let state = State::new(screen);
         kill(&state, moment, &Content::new(&state, moment))
     }
@@ -43,12 +43,12 @@ mod tests {
     #[test]
     fn what_frees_those_that_wait_is_copied_and_nothing_of_the_past() {
         let mut moment = examples::stalled();
-        assert!(of(Screen::Locks, &moment).unwrap_err().contains("of the past"));
+        assert!(copied_on(Screen::Locks, &moment).unwrap_err().contains("of the past"));
         moment.is_live = true;
-        assert_eq!(of(Screen::Locks, &moment), Ok("KILL 12".to_owned()));
-        assert_eq!(of(Screen::Overview, &moment), Ok("KILL 12".to_owned()));
-        assert!(of(Screen::Host, &moment).is_err());
-        assert!(of(Screen::Locks, &examples::busy()).unwrap_err().contains("nothing to copy"));
+        assert_eq!(copied_on(Screen::Locks, &moment), Ok("KILL 12".to_owned()));
+        assert_eq!(copied_on(Screen::Overview, &moment), Ok("KILL 12".to_owned()));
+        assert!(copied_on(Screen::Host, &moment).is_err());
+        assert!(copied_on(Screen::Locks, &examples::busy()).unwrap_err().contains("nothing to copy"));
     }
 
     #[test]
@@ -57,7 +57,7 @@ mod tests {
         let state = State::new(Screen::Threads);
         let Content::List(list) = Content::new(&state, &moment) else { panic!("a list") };
         let Some(Target::Thread(first)) = list.rows[0].target.clone() else { panic!("a connection") };
-        assert_eq!(of(Screen::Threads, &moment), Ok(format!("KILL {first}")));
-        assert!(of(Screen::Queries, &moment).unwrap_err().contains("no connection is marked"));
+        assert_eq!(copied_on(Screen::Threads, &moment), Ok(format!("KILL {first}")));
+        assert!(copied_on(Screen::Queries, &moment).unwrap_err().contains("no connection is marked"));
     }
 }
