@@ -92,6 +92,16 @@ pub fn prose(text: &str) -> Markup {
     }
 }
 
+/// A text whose addresses (`https://...`) are links; long names in it may be broken.
+pub fn linked(text: &str) -> Markup {
+    html! {
+        @for (place, word) in text.split(' ').enumerate() {
+            @if place > 0 { " " }
+            @if word.starts_with("https://") { a href=(safe(word)) rel="noreferrer" { (breakable(word)) } } @else { (breakable(word)) }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -151,6 +161,17 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn an_address_is_a_link_and_nothing_else_is() {
+        assert_eq!(
+            linked("https://example.net/a (b)").into_string(),
+            "<a href=\"https://example.net/a\" rel=\"noreferrer\">https://example.net/a</a> (b)"
+        );
+        let hostile = linked("https://x\"><script>\u{202e} javascript:alert(1) http://x").into_string();
+        assert!(!hostile.contains("<script") && !hostile.contains('\u{202e}'), "{hostile}");
+        assert_eq!(hostile.matches("<a ").count(), 1, "{hostile}");
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::common::words::{
 };
 use crate::locks::html;
 use crate::locks::waits::Locks;
-use spindoctor_page::html::{breakable, narrow, page};
+use spindoctor_page::html::{breakable, linked, narrow, page};
 use spindoctor_page::safe::safe;
 use spindoctor_page::{chart, number};
 use spindoctor_profile::formats;
@@ -168,7 +168,7 @@ pub fn finding(rank: usize, finding: &Finding, explained: &[&str]) -> Markup {
             @if let Some(root) = &finding.root { (stack(root)) }
             @if !finding.references.is_empty() {
                 h3 { "References" }
-                ul.references { @for reference in &finding.references { li { (breakable(reference)) } } }
+                ul.references { @for reference in &finding.references { li { (linked(reference)) } } }
             }
         }
     }
@@ -451,6 +451,7 @@ mod tests {
             r#"<code class="statement">SET GLOBAL innodb_log_spin_cpu_pct_hwm = 8</code>"#,
             "SET GLOBAL innodb_log_spin_cpu_pct_hwm = 50",
             "needs a restart",
+            r#"<a href="https://dev.mysql.com/doc/refman/8.4/en/innodb-performance-log-spin.html""#,
             "connection 12, thread 4351, user app",
             "my_net_read_packet",
             "/kubepods/burstable/pod7/mysql",
