@@ -152,7 +152,7 @@ struct Watched {
 }
 
 async fn watch(bench: &Bench, spinning: &mut Spinning) -> anyhow::Result<Watched> {
-    let mut counter = Counter::start(&spinning.server).await?;
+    let mut counter = Counter::start(&spinning.server, "Com_update").await?;
     let mut watch = Watch::start(bench, &spinning.server)?;
     let end = watch.begun + WATCHED;
     let mut losses = Vec::new();
