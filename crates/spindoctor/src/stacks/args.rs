@@ -23,7 +23,7 @@ pub struct Stacks {
     #[arg(long, value_name = "HZ", value_parser = hz)]
     pub hz: Option<f64>,
 
-    /// Fewer snapshots, where they would take more than this much of all CPUs [default: 0.025 for each of --hz, from
+    /// Fewer snapshots, where they would take more than this much of all CPUs [default: 0.02 for each of --hz, from
     /// 0.25 to 3]
     #[arg(long, hide_short_help = true, value_name = "PERCENT", value_parser = percent)]
     pub max_cpu: Option<f64>,
