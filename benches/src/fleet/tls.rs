@@ -25,7 +25,7 @@ const NONE_STAYS: &str = "500";
 pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "fleet-tls",
     of: &["crates/fleet", "crates/wire", "crates/spindoctor/src/fleet"],
-    minutes: 5,
+    minutes: 4,
     story: "`spindoctor fleet query 'SELECT 1'` of stub servers with TLS 1.3 and `caching_sha2_password`, the account in \
             their cache: one thread of the benchmark, as in [fleet-query](#fleet-query). Client and stub servers share the \
             CPUs, so the table has the CPU time of the stub servers' thread, which in a fleet the servers' own CPUs take. Their \

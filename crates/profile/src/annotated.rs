@@ -246,7 +246,7 @@ pub fn text(view: &View<'_>, look: Look) -> String {
 /// What the section needs beyond the style of all pages.
 pub const STYLE: &str = "\
 table.code{table-layout:auto;border-spacing:0}table.code td{white-space:nowrap;padding:.05rem .6rem}\
-table.code td.number{text-align:right;font-variant-numeric:tabular-nums}table.code code{font-size:.85rem}\
+table.code th{white-space:nowrap;width:auto!important}table.code td.number{text-align:right;font-variant-numeric:tabular-nums}table.code code{font-size:.85rem}\
 table.code tr.hot td{background:#f6c9bb}table.code tr.warm td{background:#fbe9e2}table.code tr.waits code{font-weight:700}\
 .wide-table{overflow-x:auto}\
 @media (prefers-color-scheme:dark){table.code tr.hot td{background:#6b2a17}table.code tr.warm td{background:#3a211a}}";
@@ -308,7 +308,7 @@ fn row_html(annotated: &Annotated<'_>, row: &Row, shown: &BTreeSet<u64>) -> Mark
                                 " " a href=(format!("#i{target:x}")) { "-> " (annotated.offset(target)) }
                             } @else { " -> " (annotated.offset(target)) }
                         }
-                        @if line.is_pause { " " span.quiet { "<- waits" } }
+                        @if line.is_pause { " <- waits" }
                     }
                 }
             }

@@ -130,7 +130,9 @@ fn names_comments_messages_and_pages_are_in_plain_words() {
 #[test]
 fn such_words_are_found_in_names_and_in_text() {
     for (word, _) in WORDS {
-        assert_eq!(found(&format!("/// The server {word}, and more.")), [word]);
+        // A phrase may have another of the words in it.
+        let found = found(&format!("/// The server {word}, and more."));
+        assert!(found.contains(&word), "{word}: {found:?}");
     }
     assert_eq!(found("/// The second belongs to neither."), ["neither"]);
     assert!(found("It is neither slow nor idle.").is_empty());

@@ -29,6 +29,6 @@ mod tests {
         assert_eq!(verdict(&diagnosis), Some(expected));
         diagnosis.findings[0].severity = Severity::Warning;
         assert_eq!(verdict(&diagnosis), None);
-        assert_eq!(verdict(&examples::silent()), None);
+        assert_eq!(verdict(&examples::healthy()), None);
     }
 }
