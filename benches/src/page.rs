@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use crate::paired::short;
+
 /// What one benchmark measured.
 pub(crate) struct Section {
     /// The benchmark.
@@ -22,6 +24,8 @@ pub(crate) struct Row {
     pub(crate) what: String,
     /// The number with its unit and spread.
     pub(crate) measured: String,
+    /// The best of the other tools and ways that do the same in this run, with its number, and how many times ours it takes.
+    pub(crate) peer: Option<(String, f64)>,
     /// What it must reach, and whether it does; none where it only stands beside another.
     pub(crate) goal: Option<(String, Verdict)>,
 }
@@ -40,7 +44,7 @@ pub(crate) enum Verdict {
 impl Row {
     /// A number without a goal.
     pub(crate) fn plain(what: impl Into<String>, measured: impl Into<String>) -> Self {
-        Self { what: what.into(), measured: measured.into(), goal: None }
+        Self { what: what.into(), measured: measured.into(), peer: None, goal: None }
     }
 
     /// A number with a goal.
@@ -51,7 +55,12 @@ impl Row {
         reached: bool,
     ) -> Self {
         let verdict = if reached { Verdict::Reached } else { Verdict::Missed };
-        Self { what: what.into(), measured: measured.into(), goal: Some((goal.into(), verdict)) }
+        Self { goal: Some((goal.into(), verdict)), ..Self::plain(what, measured) }
+    }
+
+    /// The same beside the best peer, `gdb: 1713 ms`, which takes so many times as much.
+    pub(crate) fn beside(self, peer: impl Into<String>, times: f64) -> Self {
+        Self { peer: Some((peer.into(), times)), ..self }
     }
 }
 
@@ -86,48 +95,53 @@ pub(crate) fn text_under<'a>(page: &'a str, name: &str) -> Option<&'a str> {
     sections.find(|(heading, _)| *heading == name).map(|(_, text)| text.trim())
 }
 
-const HEAD: &str = "| what | measured | goal | reached |\n|---|---:|---:|---|\n";
+const HEAD: &str =
+    "| what | measured | best peer | peer / ours | goal | reached |\n|---|---:|---|---:|---:|---|\n";
 
 /// A benchmark with more rows with a goal has one line in the summary: so many scenarios are read where they stand.
 const MANY: usize = 11;
 
-/// All numbers with a goal, and those that stand beside another tool's (`gdb / at rest`), in one table. It is written from the text of
+/// All numbers with a goal, and those that stand beside another tool's, in one table. It is written from the text of
 /// the sections, so that what was not measured again is in it with the day of its own run.
 fn summary(sections: &[(&str, String)]) -> String {
     let mut text = String::from(
         "\n## Summary\n\nEvery number that has a goal, and every ratio to another tool or another way, of the sections below, each with \
          the day and the commit of its run. A benchmark with many scenarios has one line. `script/bench --stale` lists the sections \
          that are older than what they measure, and `script/bench --rerun-stale` measures exactly those again.\n\n\
-         | benchmark | what | measured | goal | reached | run |\n|---|---|---:|---:|---|---|\n",
+         | benchmark | what | measured | best peer | peer / ours | goal | reached | run |\n|---|---|---:|---|---:|---:|---|---|\n",
     );
     for (name, section) in sections {
         let run = run(section);
-        let rows: Vec<[&str; 4]> = section.lines().filter_map(cells).collect();
-        let goals: Vec<&[&str; 4]> = rows.iter().filter(|[.., reached]| !reached.is_empty()).collect();
+        let rows: Vec<[&str; 6]> = section.lines().filter_map(cells).collect();
+        let goals: Vec<&[&str; 6]> = rows.iter().filter(|[.., reached]| !reached.is_empty()).collect();
         if goals.len() > MANY {
             let reached = goals.iter().filter(|[.., reached]| *reached == "yes").count();
             let verdict = if reached == goals.len() { "yes" } else { "**no**" };
             let measured = format!("{reached} of {}", goals.len());
             let _ = writeln!(
                 text,
-                "| [{name}](#{name}) | goals reached | {measured} | all | {verdict} | {run} |"
+                "| [{name}](#{name}) | goals reached | {measured} |  |  | all | {verdict} | {run} |"
             );
             continue;
         }
-        for [what, measured, goal, reached] in
-            rows.iter().filter(|[what, .., reached]| !reached.is_empty() || what.contains(" / "))
-        {
-            let _ =
-                writeln!(text, "| [{name}](#{name}) | {what} | {measured} | {goal} | {reached} | {run} |");
+        for row @ [what, _, peer, .., reached] in &rows {
+            if !reached.is_empty() || !peer.is_empty() || what.contains(" / ") {
+                let _ = writeln!(text, "| [{name}](#{name}) | {} | {run} |", row.join(" | "));
+            }
         }
     }
     text
 }
 
-/// The cells of a row of a section's table; None of its head and of other text.
-fn cells(line: &str) -> Option<[&str; 4]> {
+/// The cells of a row of a section's table; None of its head and of other text. Sections that were measured before peers had columns
+/// of their own have four.
+fn cells(line: &str) -> Option<[&str; 6]> {
     let cells: Vec<&str> = line.strip_prefix("| ")?.strip_suffix('|')?.split('|').map(str::trim).collect();
-    <[&str; 4]>::try_from(cells).ok().filter(|[what, ..]| *what != "what")
+    let six = match cells[..] {
+        [what, measured, goal, reached] => [what, measured, "", "", goal, reached],
+        _ => <[&str; 6]>::try_from(cells).ok()?,
+    };
+    Some(six).filter(|[what, ..]| *what != "what")
 }
 
 /// A run that a section names.
@@ -174,7 +188,7 @@ impl Section {
             line.split_once(" measured again").is_none_or(|(of, _)| of != self.only.join(", "))
         });
         let measured: String = measured.map(|line| format!("{line}\n\n")).collect();
-        let rows = || before.lines().filter(|line| line.starts_with("| ")).skip(1);
+        let rows = || before.lines().filter_map(cells).map(|cells| format!("| {} |", cells.join(" | ")));
         let first = rows().take_while(|row| !is_again(row)).map(|row| format!("{row}\n"));
         let rest = rows().skip_while(|row| !is_again(row)).filter(|row| !is_again(row));
         let (first, rest): (String, String) = (first.collect(), rest.map(|row| format!("{row}\n")).collect());
@@ -190,7 +204,12 @@ impl Section {
                 Some((goal, Verdict::Missed)) => (goal.as_str(), "**no**"),
                 Some((goal, Verdict::Open)) => (goal.as_str(), "not enough evidence"),
             };
-            let _ = writeln!(text, "| {} | {} | {goal} | {verdict} |", row.what, row.measured);
+            let (peer, times) = match &row.peer {
+                None => ("", String::new()),
+                Some((peer, times)) => (peer.as_str(), short(*times)),
+            };
+            let _ =
+                writeln!(text, "| {} | {} | {peer} | {times} | {goal} | {verdict} |", row.what, row.measured);
         }
         text
     }
@@ -234,9 +253,8 @@ mod tests {
         let with =
             "spindoctor 0.1.0 (commit 5ae2e0981c), 2026-11-28, on a machine; peers: gdb 13.1".to_owned();
         let few = vec![
-            Row::goal("one snapshot", "1 ms", "<= 10 ms", true),
+            Row::goal("one snapshot", "1 ms", "<= 10 ms", true).beside("gdb: 985 ms", 985.0),
             Row::plain("threads", "1031"),
-            Row::plain("gdb / at rest", "985 times"),
         ];
         let many =
             (0..20).map(|at| Row::goal(format!("scenario {at}"), "3 of 3", "3 of 3", at != 4)).collect();
@@ -250,9 +268,8 @@ mod tests {
         assert_eq!(
             rows,
             [
-                "| [snapshot](#snapshot) | one snapshot | 1 ms | <= 10 ms | yes | 2026-11-28, 5ae2e0981c |",
-                "| [snapshot](#snapshot) | gdb / at rest | 985 times |  |  | 2026-11-28, 5ae2e0981c |",
-                "| [recorded-scenarios](#recorded-scenarios) | goals reached | 19 of 20 | all | **no** |  |",
+                "| [snapshot](#snapshot) | one snapshot | 1 ms | gdb: 985 ms | 985 | <= 10 ms | yes | 2026-11-28, 5ae2e0981c |",
+                "| [recorded-scenarios](#recorded-scenarios) | goals reached | 19 of 20 |  |  | all | **no** |  |",
             ]
         );
         assert_eq!(render(&page, &[], &order), page, "it is the same where nothing was measured");

@@ -85,7 +85,8 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
         Row::plain("files", files.to_string()),
         Row::goal("`spindoctor cache`", whole.text("ms"), "<= 1 s", whole.median <= 1_000.0),
         Row::plain("the look at all files", alone.text("ms")),
-        Row::plain("`cache --evict logs` takes out 1 GiB", Spread::from_values(&out).text("ms")),
+        Row::plain("`cache --evict logs` takes out 1 GiB", Spread::from_values(&out).text("ms"))
+            .beside(format!("vmtouch: {} ms", short(Spread::from_values(&peer).median)), 1.0 / ratio.median),
         Row::plain("`vmtouch -e` takes out 1 GiB", Spread::from_values(&peer).text("ms")),
         Row::goal(
             "`cache --evict logs` / `vmtouch -e`",

@@ -88,7 +88,7 @@ pub(crate) fn row(what: String, losses: &[f64], goal: Option<f64>) -> Row {
             [interval.middle, interval.low, interval.high].map(|ratio| short(ratio * 100.0));
         format!("{middle} % ({low} to {high})")
     };
-    Row { what, measured: format!("{}; mean {}", text(middle), text(mean)), goal }
+    Row { goal, ..Row::plain(what, format!("{}; mean {}", text(middle), text(mean))) }
 }
 
 #[cfg(test)]

@@ -122,6 +122,7 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
         Row {
             what: "throughput, after 60 s / best of the grid".into(),
             measured: ratio_text(of_best),
+            peer: None,
             goal: Some((format!(">= {LEAST_OF_BEST}"), is_near(of_best.0))),
         },
         Row::plain("throughput, after 60 s / mis-set", ratio_text(of_mis_set)),

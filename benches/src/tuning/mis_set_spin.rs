@@ -75,6 +75,7 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
         Row {
             what: "throughput, tuned / best of the grid".into(),
             measured: ratio_text(of_best),
+            peer: None,
             goal: Some((format!(">= {LEAST_OF_BEST}"), is_near(of_best.0))),
         },
     ])

@@ -231,7 +231,8 @@ pub async fn watch(
                 }
             };
             let deadline = start + options.duration + Asking::patience(&target.limits);
-            let watch_server = tokio::time::timeout_at(deadline, asking.run(options, schedule, &report, &keep_early));
+            let watch_server =
+                tokio::time::timeout_at(deadline, asking.run(options, schedule, &report, &keep_early));
             // Polled in this order: at an instant when both are due the host is read first, and the
             // time it takes is not in the server's.
             let ((), in_time, ()) = tokio::join!(biased; watch_host, watch_server, hand_over_early);

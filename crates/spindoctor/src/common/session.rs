@@ -48,11 +48,7 @@ pub fn window(
 }
 
 /// The same of a server that is resolved already.
-pub fn window_of(
-    target: &Target,
-    connection: &Connection,
-    watching: Watching<'_>,
-) -> anyhow::Result<Window> {
+pub fn window_of(target: &Target, connection: &Connection, watching: Watching<'_>) -> anyhow::Result<Window> {
     let Watching { duration, without_session, profiling, early } = watching;
     let (early_after, early) = early.unzip();
     let (stop, stopped) = tokio::sync::watch::channel(false);

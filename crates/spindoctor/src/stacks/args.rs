@@ -65,7 +65,13 @@ pub struct Stacks {
     pub output: Option<PathBuf>,
 
     /// Write it as one HTML file, too
-    #[arg(long, hide_short_help = true, value_name = "FILE", conflicts_with = "diff", help_heading = "Output")]
+    #[arg(
+        long,
+        hide_short_help = true,
+        value_name = "FILE",
+        conflicts_with = "diff",
+        help_heading = "Output"
+    )]
     pub html: Option<PathBuf>,
 
     /// Print JSON (schema spindoctor.profile/1)

@@ -83,9 +83,8 @@ fn a_package_restarts_a_recorder_that_runs_ends_it_when_it_goes_and_starts_none(
     ] {
         let text = packaged(script);
         assert!(text.contains(&format!("{act} spindoctor-record.service")), "{script}: {act}");
-        let starts = |line: &&str| {
-            !line.starts_with('#') && (line.contains(" start ") || line.contains(" enable "))
-        };
+        let starts =
+            |line: &&str| !line.starts_with('#') && (line.contains(" start ") || line.contains(" enable "));
         assert_eq!(text.lines().find(starts), None, "{script}");
     }
 }
