@@ -13,6 +13,7 @@ pub mod finding;
 pub mod host;
 pub mod innodb_status;
 pub mod interruption;
+pub mod latches;
 pub mod machine;
 pub mod median;
 pub mod microarchitecture;

@@ -408,6 +408,13 @@ pub enum ThreadState {
     Blocked,
 }
 
+impl ThreadState {
+    /// True for a thread that waits for another one.
+    pub fn waits_for_another(self) -> bool {
+        matches!(self, Self::Lock | Self::Condition | Self::Futex | Self::Blocked)
+    }
+}
+
 /// Where a CPU sample burnt time instead of working.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
