@@ -205,6 +205,17 @@ fn a10_a14_a22_and_c07_are_named_for_what_they_are() {
     assert!(!hang.findings.is_empty());
 }
 
+/// XtraDB of MySQL 5.1: of 164 threads that wait for latches 30 wait for this mutex.
+#[test]
+fn the_mutex_of_the_list_of_transactions_is_named_by_the_status_alone() {
+    let Some(folder) = spindoctor_corpus::shared("fixtures/innodb_status") else { return };
+    let window = crate::window(&parts(&folder.join("pt-summary-001.txt")));
+    let diagnosis = spindoctor_rules::diagnose(&window);
+    let found = diagnosis.findings.iter().find(|finding| finding.cause == "transaction-system-contention");
+    let headline = found.map(|finding| finding.headline.as_str());
+    assert_eq!(headline, Some("30 threads wait for the list of transactions"), "{:?}", causes(&diagnosis));
+}
+
 #[test]
 fn a15_a_ring_of_two_needs_a_restart() {
     let Some(diagnosis) = diagnosis("A15") else { return };

@@ -24,8 +24,8 @@ const MOST_MULTIPLIER: f64 = 100.0;
 /// The greatest `innodb_spin_wait_delay` of MySQL 8.0.28 and later, the least of all (MySQL Reference Manual).
 const MOST_DELAY: f64 = 1_000.0;
 
-/// A full spin within these times of what the defaults were meant to give it fits: the same bounds as of `spin-burn` (twice) and
-/// `spin-too-short` (half).
+/// A full spin within these times of what the defaults were meant to give it fits. Longer, it is too long no matter which thread
+/// holds the latch (`spin-burn`); shorter, too short (`spin-too-short`).
 const FITS: std::ops::RangeInclusive<f64> = 0.5..=2.0;
 
 /// Where nothing shows whether any thread spins, the settings must be this far off to speak alone: four times is what the
@@ -119,6 +119,11 @@ impl LatchSpin {
     /// True where a full spin lasts about as long as it was meant to.
     pub(crate) fn fits(&self) -> bool {
         FITS.contains(&self.times_meant())
+    }
+
+    /// True where it lasts so much longer that it is wrong whatever latch it is for.
+    pub(crate) fn is_too_long(&self) -> bool {
+        self.times_meant() > *FITS.end()
     }
 
     /// True where it lasts less than that.

@@ -7,7 +7,6 @@
 //! and from which score on they are warnings, is in [`rank`] and nowhere else.
 
 pub mod accept_time;
-mod adaptive_hash_latch;
 mod below;
 pub mod causes;
 pub mod commit_spin;
@@ -22,6 +21,7 @@ pub mod frame_states;
 mod history;
 mod killing;
 pub mod latch_spin;
+mod latch_time;
 mod logged;
 mod open_files;
 mod own_answers;

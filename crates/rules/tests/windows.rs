@@ -185,13 +185,16 @@ fn nothing_is_made_of_a_missing_source(label: &str, path: &Path) {
 }
 
 /// Causes that no machine of two CPUs can make: on one, MySQL 9.7 commits no fewer updates with no spin at all. Latches that are waited for without an end: that is a server's bug, or one of its storage. And queues for a lock of
-/// the kernel and for the latch of the adaptive hash index, which want more CPUs than two.
+/// the kernel and for a mutex or latch of InnoDB's, which want more CPUs than two.
 /// What wants two memory nodes, or a control group that is short of memory while nothing is swapped.
 const NOT_RECORDED: &[&str] = &[
     "spin-too-short",
     "latch-pileup",
     "kernel-contention",
     "adaptive-hash-contention",
+    "rollback-segment-contention",
+    "transaction-system-contention",
+    "buffer-pool-latch-contention",
     "numa-imbalance",
     "memory-pressure",
 ];

@@ -292,14 +292,17 @@ mod tests {
     use super::*;
 
     /// Causes that no machine of two CPUs can make: on one, MySQL 9.7 commits no fewer updates with no spin at all. A latch that is kept for seconds: it is a defect of some
-    /// version, or a disk that hangs, which storage-stalled makes. Queues for a lock of the kernel and for the latch of the adaptive
-    /// hash index want more CPUs. Two memory nodes; and a control group that makes a server wait for memory, and neither swaps nor ends
+    /// version, or a disk that hangs, which storage-stalled makes. Queues for a lock of the kernel and for a mutex or latch of InnoDB's
+    /// want more CPUs. Two memory nodes; and a control group that makes a server wait for memory, and neither swaps nor ends
     /// it, on every kernel.
     const WITHOUT_A_SCENARIO: &[&str] = &[
         "spin-too-short",
         "latch-pileup",
         "kernel-contention",
         "adaptive-hash-contention",
+        "rollback-segment-contention",
+        "transaction-system-contention",
+        "buffer-pool-latch-contention",
         "numa-imbalance",
         "memory-pressure",
     ];

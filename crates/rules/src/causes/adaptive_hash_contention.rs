@@ -1,14 +1,10 @@
 //! `adaptive-hash-contention`: sessions wait for the latch of InnoDB's adaptive hash index.
 
-use spindoctor_model::innodb_status::SemaphoreWait;
-use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window};
+use spindoctor_model::latches::ADAPTIVE_HASH_INDEX;
+use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Window};
 
-use super::{cpu_saturated, index_lock, spin_burn};
-use crate::adaptive_hash_latch::{HashLatch, VARIABLE};
-use crate::draft::Draft;
-use crate::rank::WARNING_FROM;
-use crate::sessions::Waiting;
-use crate::wait_graph::is_free;
+use super::{cpu_saturated, index_lock};
+use crate::latch_time::{self, Contention, Latches};
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 /// The catalogue entry.
@@ -21,10 +17,12 @@ pub const CAUSE: Cause = Cause {
            by page.",
     why_it_hurts: "The latch is held for a moment, but by nearly every statement. With many sessions at work they queue for \
                    it, spin, and are woken one after the other: more CPUs make it worse.",
-    evidence: "Stacks of statements that wait for a latch below a function btr_search_*, as a share of the statements at work, \
-               and CPU samples that spin there. It fires where either is 5 % or more and innodb_adaptive_hash_index is ON. It \
-               needs the names of the server's functions; of a status that somebody captured three threads are enough that \
-               wait for such a latch in its section SEMAPHORES.",
+    evidence: "Stacks of statements that wait for a latch below a function btr_search_*, CPU samples that spin there, and the waits that \
+               performance_schema counted in the window for btr_search_latch. It fires where innodb_adaptive_hash_index is ON and two \
+               sessions or more on average, and 5 % of those at work, wait so, or where 5 % of the CPU samples spin so. An instrument \
+               that is off counts nothing: it is unknown then, and not nothing. Of a status that somebody captured, and of a server of \
+               which there is nothing else, three threads are enough that wait for such a latch in the section SEMAPHORES, each for \
+               less than 5 s.",
     looks_alike: "Waits below btr_cur_* without btr_search_* are for the index itself: index-lock. A thread in \
                   btr_search_drop_page_hash_index that waits for nothing is dropping a table: dictionary-stall.",
     remedies: "SET GLOBAL innodb_adaptive_hash_index = OFF: it is off by default since MySQL 8.4 and MariaDB 10.5. Where lookups \
@@ -57,8 +55,22 @@ pub const CAUSE: Cause = Cause {
     },
 };
 
+/// What switches the index.
+pub(crate) const VARIABLE: &str = "innodb_adaptive_hash_index";
+
+/// The index' latch, or those of its parts.
+pub(crate) const HASH: Latches = Latches {
+    named: "the latch of the adaptive hash index",
+    latches: &[&ADAPTIVE_HASH_INDEX],
+    before_5_6: latch_time::no_more,
+};
+
 fn evaluate(window: &Window) -> Outcome {
-    examine(window).into()
+    if is_off(window) {
+        return Outcome::Clear;
+    }
+    let found = latch_time::contention(window, &HASH);
+    found.map(|found| found.map(|found| finding(window, found))).into()
 }
 
 /// True where it is known to be off. What was captured comes without variables, and shows by itself that it is in use.
@@ -67,88 +79,31 @@ fn is_off(window: &Window) -> bool {
     variables.is_some_and(|variables| variables.switch(VARIABLE) != Some(true))
 }
 
-/// Threads that wait for it in one status, from which on they are a queue. By judgement.
-const QUEUE: usize = 3;
-
-/// What the section SEMAPHORES of a status says that somebody captured.
 fn of_status(window: &Window) -> Option<Finding> {
-    if !window.is_given() || is_off(window) {
-        return None;
-    }
-    let status = window.latest(|s| &s.server.innodb_status)?;
-    let is_its = |wait: &&SemaphoreWait| {
-        wait.created_file.starts_with("btr0sea") || wait.name.to_ascii_lowercase().contains("btr_search")
-    };
-    let waits = status.semaphores.waiters.iter().filter(|wait| !wait.ended && !is_free(wait));
-    let waiting = waits.filter(is_its).count();
-    if waiting < QUEUE {
-        return None;
-    }
-    let at_work = Waiting::count(window, |_| false).map_or(0.0, |all| all.at_work_mean);
-    let share = waiting as f64 / at_work.max(waiting as f64);
-    let source = "SHOW ENGINE INNODB STATUS, SEMAPHORES";
-    (share >= WARNING_FROM).then(|| {
-        Draft::new(&CAUSE, share, format!("{waiting} threads wait for the latch of the adaptive hash index"))
-            .why(WHY)
-            .evidence(
-                Evidence::new("threads that wait for it", waiting as f64, "", source)
-                    .expected(format!("< {QUEUE}")),
-            )
-            .remedy(switch_off())
-            .explains(&[spin_burn::CAUSE.name, cpu_saturated::CAUSE.name, index_lock::CAUSE.name])
-            .finding()
-    })
+    let found = latch_time::printed(window, &HASH).filter(|_| !is_off(window));
+    found.map(|found| finding(window, found))
 }
 
-const WHY: &str = "Lookups share the latch, changes take it for themselves; what the hash saves is lost several times over while \
-                   sessions queue for it.";
-
-fn switch_off() -> Remedy {
-    Remedy {
-        statement: format!("SET GLOBAL {VARIABLE} = OFF"),
-        why: "Nobody takes the latch then.".into(),
-        dynamic: true,
-        risk: "It is emptied with all its latches held, some milliseconds for each GiB; lookups walk the index again.".into(),
-        undo: format!("SET GLOBAL {VARIABLE} = ON"),
-    }
-}
-
-fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
-    if is_off(window) {
-        return Ok(None);
-    }
-    let Some(latch) = HashLatch::from_window(window)? else { return Ok(None) };
-    let share = latch.share();
-    if share < WARNING_FROM {
-        return Ok(None);
-    }
+fn finding(window: &Window, found: Contention) -> Finding {
     let parts = window.variable_number("innodb_adaptive_hash_index_parts");
-    Ok(Some(
-        Draft::new(
-            &CAUSE,
-            share,
-            format!(
-                "{:.0} % of the statements' time goes into the latch of the adaptive hash index",
-                share * 100.0
-            ),
+    found
+        .draft(&CAUSE, window)
+        .why(
+            "Lookups share the latch, changes take it for themselves; what the hash saves is lost several times over while sessions \
+             queue for it.",
         )
-        .why(WHY)
-        // Where all of it is spinning, that nobody waits speaks for nothing.
-        .evidence_if((latch.waiting > 0.0).then(|| {
-            Evidence::new("statements that wait for it", latch.waiting, "ratio", "stacks")
-                .expected(format!("< {WARNING_FROM}"))
-        }))
-        .evidence_if(latch.spinning.map(|spinning| {
-            Evidence::new("CPU samples that spin on it", spinning, "ratio", "CPU samples")
-                .expected(format!("< {WARNING_FROM}"))
-        }))
         .evidence_if(parts.map(|parts| {
             Evidence::new("innodb_adaptive_hash_index_parts", parts, "", "SHOW GLOBAL VARIABLES")
         }))
-        .remedy(switch_off())
-        .explains(&[spin_burn::CAUSE.name, cpu_saturated::CAUSE.name, index_lock::CAUSE.name])
-        .finding(),
-    ))
+        .remedy(Remedy {
+            statement: format!("SET GLOBAL {VARIABLE} = OFF"),
+            why: "Nobody takes the latch then.".into(),
+            dynamic: true,
+            risk: "It is emptied with all its latches held, some milliseconds for each GiB; lookups walk the index again.".into(),
+            undo: format!("SET GLOBAL {VARIABLE} = ON"),
+        })
+        .explains(&[cpu_saturated::CAUSE.name, index_lock::CAUSE.name])
+        .finding()
 }
 
 #[cfg(test)]

@@ -275,7 +275,7 @@ fn costliest(window: &Window) -> &'static str {
 
 /// Limiting how many threads work inside InnoDB, where the server has such a limit, it is off, and there
 /// are far more threads than it would let in.
-fn concurrency_limit(window: &Window, runnable: f64, cpus: f64) -> Option<Remedy> {
+pub(super) fn concurrency_limit(window: &Window, runnable: f64, cpus: f64) -> Option<Remedy> {
     let limit = window.variable_number("innodb_thread_concurrency")?;
     // MariaDB 10.5 made the variable do nothing, 10.6 removed it.
     let works = !window.server.version.is_some_and(spindoctor_model::ServerVersion::is_mariadb);

@@ -3,7 +3,7 @@
 use spindoctor_model::number::{self, whole};
 use spindoctor_model::{Evidence, Finding, Remedy, SessionTime, TimeClass, TroubleKind, Unavailable, Window};
 
-use super::index_lock;
+use super::{buffer_pool_latch_contention, index_lock};
 use crate::draft::Draft;
 use crate::logged;
 use crate::rank::WARNING_FROM;
@@ -288,8 +288,8 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
                 dynamic: false,
                 ..Remedy::default()
             })
-            // Who waits for a page holds the lock of the index that the page is of.
-            .explains(&[index_lock::CAUSE.name])
+            // Who waits for a page holds the lock of the index that the page is of; who looks for one walks the pool's lists.
+            .explains(&[index_lock::CAUSE.name, buffer_pool_latch_contention::CAUSE.name])
             .finding(),
     )
 }

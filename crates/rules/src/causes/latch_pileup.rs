@@ -37,7 +37,9 @@ pub const CAUSE: Cause = Cause {
                wait for each other in a ring. A writer that waits for the readers to leave (wait_ex) is printed as the latch's \
                writer: it is no holder, and waits for nobody less than itself. The estimate is a judgement: all of the server from \
                60 s on, and of a ring; a quarter of it below.",
-    looks_alike: "Waits of milliseconds are how a busy server works: index-lock, spin-burn, unnamed-wait. Waits for rows and tables \
+    looks_alike: "Waits of milliseconds are how a busy server works, and a queue where there are many: index-lock, \
+                  rollback-segment-contention, transaction-system-contention, buffer-pool-latch-contention, spin-burn, unnamed-wait. \
+                  Waits for rows and tables \
                   are locks of transactions and stand in another section: row-lock-pileup, metadata-lock-pileup. Where no I/O \
                   ends the holder waits for its disk: storage-stalled.",
     remedies: "Look at what the holder at the end of the chain does. A statement that can be done without (a monitor's look at \
@@ -59,7 +61,7 @@ pub const CAUSE: Cause = Cause {
 
 /// No latch is kept for so long by a thread that works: InnoDB warns from 240 s on; a disk that works answers in a tenth of a
 /// second. By judgement.
-const LONG_S: f64 = 5.0;
+pub(crate) const LONG_S: f64 = 5.0;
 
 /// InnoDB's latches are held for microseconds: who waits for one for two whole seconds is a note. By judgement.
 const NOTE_S: f64 = 2.0;
@@ -69,6 +71,12 @@ const STANDS_S: f64 = 60.0;
 
 /// The estimates that go with them. By judgement: the text does not say how many sessions are at work.
 const ESTIMATES: (f64, f64, f64) = (0.04, 0.25, 1.0);
+
+/// True where a thread has waited for so long that its latch is kept, and does not go from hand to hand.
+pub(crate) fn is_long(window: &Window) -> bool {
+    let status = window.latest(|sample| &sample.server.innodb_status);
+    status.is_some_and(|status| Waits::from_status(status).longest_s() >= LONG_S)
+}
 
 fn evaluate(window: &Window) -> Outcome {
     examine(window).into()

@@ -8,6 +8,7 @@ pub mod accept_bottleneck;
 pub mod acl_cache_contention;
 pub mod adaptive_hash_contention;
 pub mod auto_increment_lock;
+pub mod buffer_pool_latch_contention;
 pub mod checkpoint_stall;
 pub mod cluster_partition;
 pub mod commit_delay_set;
@@ -45,6 +46,7 @@ pub mod quota_blind_spin;
 pub mod read_io_bound;
 pub mod replica_lag;
 pub mod rollback_running;
+pub mod rollback_segment_contention;
 pub mod row_lock_pileup;
 pub mod rows_read_waste;
 pub mod semi_sync_wait;
@@ -63,6 +65,7 @@ pub mod template;
 pub mod temporary_table_spill;
 pub mod thread_cache_miss;
 pub mod thread_pool_starved;
+pub mod transaction_system_contention;
 pub mod unnamed_wait;
 pub mod user_lock_pileup;
 pub mod write_io_bound;
@@ -83,6 +86,9 @@ pub const CAUSES: &[Cause] = &[
     index_lock::CAUSE,
     latch_pileup::CAUSE,
     adaptive_hash_contention::CAUSE,
+    rollback_segment_contention::CAUSE,
+    transaction_system_contention::CAUSE,
+    buffer_pool_latch_contention::CAUSE,
     row_lock_pileup::CAUSE,
     prepared_xa_left::CAUSE,
     rollback_running::CAUSE,

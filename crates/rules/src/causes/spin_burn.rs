@@ -6,6 +6,7 @@ use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window
 use super::{cpu_saturated, cpu_throttled};
 use crate::draft::Draft;
 use crate::latch_spin::LatchSpin;
+use crate::latch_time::CONTENTIONS;
 use crate::spin_samples::{SpinSamples, Whose};
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
@@ -26,8 +27,11 @@ pub const CAUSE: Cause = Cause {
                log's own threads, and those in the kernel. It fires from a tenth of all samples on. The time of one full spin is computed from the \
                settings and the PAUSE measured here; the defaults gave 41 us on the CPUs they were chosen for.",
     looks_alike: "Spinning at a commit is another loop with other settings: quota-blind-spin. A latch that is held \
-                  for long makes every setting spin: then the calls that lead to the loop name what to mend (one \
-                  hot page, one hot index, the transaction system). Mutexes of the C library (the query cache's, Aria's) \
+                  for long, or by many, makes every setting spin. Where it is known which, the latch stands before this: \
+                  rollback-segment-contention, transaction-system-contention, buffer-pool-latch-contention, \
+                  adaptive-hash-contention; else the calls that lead to the loop name what to mend (one hot page, one hot \
+                  index). Where one full spin is too long for this CPU, this stands before them. \
+                  Mutexes of the C library (the query cache's, Aria's) \
                   spin by no setting of the server, and are not counted here. Spinning in the kernel is a matter of the \
                   kernel's locks.",
     remedies: "Make a full spin last as long as it was meant to: back to the defaults, and the multiplier (before \
@@ -63,9 +67,6 @@ pub const CAUSE: Cause = Cause {
 /// published case began at a fifth.
 const BURNT: f64 = 0.10;
 
-/// A full spin that lasts this much longer than it was meant to is too long, no matter which thread holds the latch.
-const TOO_LONG: f64 = 2.0;
-
 fn evaluate(window: &Window) -> Outcome {
     examine(window).into()
 }
@@ -84,7 +85,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         Err(missing) => return Err(missing),
     };
     let meant_us = spin.as_meant().mean_us();
-    let too_long = spin.mean_us() > TOO_LONG * meant_us;
+    let too_long = spin.is_too_long();
     let kernel = samples.share(Whose::Kernel);
     let mut draft = Draft::new(
         &CAUSE,
@@ -130,7 +131,11 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         risk: "Depends on what is contended: an index, a hot row, a table's statistics.".into(),
         undo: "Depends on the change.".into(),
     }));
-    Ok(Some(draft.explains(&[cpu_saturated::CAUSE.name, cpu_throttled::CAUSE.name]).finding()))
+    // Spins that are too long make the queue for each latch longer; else the queue is why they spin.
+    let queues: &[&str] = if too_long { &CONTENTIONS } else { &[] };
+    Ok(Some(
+        draft.explains(&[cpu_saturated::CAUSE.name, cpu_throttled::CAUSE.name]).explains(queues).finding(),
+    ))
 }
 
 /// Samples that somebody captured, without the settings and the length of a PAUSE on that host.

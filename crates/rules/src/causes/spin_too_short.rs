@@ -6,6 +6,7 @@ use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window
 use super::cpu_saturated;
 use crate::draft::Draft;
 use crate::latch_spin::LatchSpin;
+use crate::latch_time::CONTENTIONS;
 use crate::spin_samples::{self, SpinSamples};
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
@@ -157,7 +158,8 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             undo: format!("SET GLOBAL {} = {:.0}", correction.variable, correction.from),
         });
     }
-    Ok(Some(draft.explains(&[cpu_saturated::CAUSE.name]).finding()))
+    // Who sleeps for a latch that a spin would meet free waits for it longer.
+    Ok(Some(draft.explains(&[cpu_saturated::CAUSE.name]).explains(&CONTENTIONS).finding()))
 }
 
 /// True for a CPU sample in the kernel's futex code below a latch.

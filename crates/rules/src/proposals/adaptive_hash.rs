@@ -4,15 +4,14 @@ use spindoctor_model::{Proposal, Unavailable};
 
 use super::Family;
 use super::advice::{Advice, Draft as _, Examined, leave};
-use crate::adaptive_hash_latch::{HashLatch, VARIABLE};
-use crate::causes::adaptive_hash_contention;
-use crate::rank;
+use crate::causes::adaptive_hash_contention::{CAUSE, HASH, VARIABLE};
+use crate::latch_time::LatchTime;
 
 /// The family.
 pub(super) const FAMILY: Family = Family {
     name: "adaptive-hash",
     title: "the adaptive hash index and its latch",
-    cures: &[adaptive_hash_contention::CAUSE.name],
+    cures: &[CAUSE.name],
     propose,
     #[cfg(test)]
     examples: crate::Examples {
@@ -28,22 +27,22 @@ fn propose(examined: &Examined<'_>) -> Result<Advice, Unavailable> {
     if variables.switch(VARIABLE) != Some(true) {
         return leave("it is off, as it is by default in MySQL 8.4 and MariaDB 10.5 and later");
     }
-    let Some(latch) = HashLatch::from_window(window)? else {
+    let Some(time) = LatchTime::from_window(window, &HASH)? else {
         return leave("it is on, and the server is nearly idle");
     };
-    let share = latch.share();
-    if share < rank::WARNING_FROM {
-        return leave(format!("it is on; {:.1} % of the time goes into its latch", share * 100.0));
+    let reading = time.reading(&HASH);
+    if !time.matters() {
+        return leave(format!("it is on; {reading}"));
     }
     let proposal = Proposal::setting(
         examined.change(VARIABLE, "OFF").into_iter().collect(),
-        format!("{:.0} % of the time goes into waiting for its latch.", share * 100.0),
+        format!("{reading}."),
         "Lookups by whole keys that it answered walk the index again, which costs CPU where the latch was not the \
          limit.",
     );
     let cost = "Switching it empties it at once, with all its latches held: a stall of some milliseconds for each \
                 GiB; switched on again, it starts empty";
-    Ok(Advice::Propose(vec![Proposal { score: Some(share), ..proposal }.costs(cost)]))
+    Ok(Advice::Propose(vec![Proposal { score: Some(time.share()), ..proposal }.costs(cost)]))
 }
 
 #[cfg(test)]

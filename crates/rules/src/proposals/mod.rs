@@ -14,7 +14,6 @@ mod latch_spin;
 mod purge;
 mod redo_capacity;
 pub(crate) mod risks;
-mod rollback_segment_waits;
 mod start_settings;
 mod table_cache;
 mod thread_cache;

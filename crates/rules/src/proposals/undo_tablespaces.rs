@@ -6,14 +6,15 @@ use super::Family;
 use spindoctor_model::number::{bytes, whole};
 
 use super::advice::{Advice, Draft as _, Examined, leave};
-use super::rollback_segment_waits;
+use crate::causes::rollback_segment_contention::{CAUSE, MOST_SEGMENTS, MUTEXES, VARIABLE};
+use crate::latch_time::LatchTime;
 use crate::rank;
 
 /// The family.
 pub(super) const FAMILY: Family = Family {
     name: "undo-tablespaces",
     title: "how many rollback segments commits share",
-    cures: &[],
+    cures: &[CAUSE.name],
     propose,
     #[cfg(test)]
     examples: crate::Examples {
@@ -27,15 +28,11 @@ pub(super) const FAMILY: Family = Family {
 /// where it is named.
 pub const UNDO_TABLESPACES: &str = "undo_tablespaces";
 
-const SEGMENTS: &str = "innodb_rollback_segments";
 const MAX_SIZE: &str = "innodb_max_undo_log_size";
 const TRUNCATE: &str = "innodb_undo_log_truncate";
 
 /// All that InnoDB takes, the two implicit ones among them (fsp0types.h, FSP_MAX_UNDO_TABLESPACES).
 const MOST_TABLESPACES: f64 = 127.0;
-
-/// Rollback segments in each, at most and by default.
-const MOST_SEGMENTS: f64 = 128.0;
 
 const MIB: f64 = 1024.0 * 1024.0;
 
@@ -67,33 +64,40 @@ fn propose(examined: &Examined<'_>) -> Result<Advice, Unavailable> {
         );
     }
     if !version.mysql_at_least(8, 0, 14) {
-        let segments = window.variable_number(SEGMENTS).unwrap_or(MOST_SEGMENTS);
+        let segments = window.variable_number(VARIABLE).unwrap_or(MOST_SEGMENTS);
         return leave(format!("{segments:.0} rollback segments; more than 128 came with MySQL 8.0.14"));
     }
-    let (share, by) = rollback_segment_waits::share(window)?;
+    let time = LatchTime::from_window(window, &MUTEXES).map_err(|missing| {
+        missing.unlock(
+            "run spindoctor as root (it takes stacks), or UPDATE performance_schema.setup_instruments SET \
+             ENABLED='YES', TIMED='YES' WHERE NAME LIKE '%undo_space_rseg_mutex'",
+        )
+    })?;
+    let Some(time) = time else { return leave("the server is nearly idle") };
+    let (share, reading) = (time.share(), time.reading(&MUTEXES));
     let nodes = window.latest(|s| &s.host.numa).map(Vec::len);
-    let reading =
-        format!("{:.1} % of the sessions' time goes into waits for rollback segments ({by})", share * 100.0);
-    // The published gain came from two sockets and more; on one node next to nothing was gained, so there the waits
-    // alone must be critical.
-    let enough = if nodes.is_some_and(|nodes| nodes > 1) { rank::WARNING_FROM } else { rank::CRITICAL_FROM };
-    if share < enough {
+    let is_lowered = window.variable_number(VARIABLE).is_some_and(|segments| segments < MOST_SEGMENTS);
+    // The published gain came from two sockets and more; on one node next to nothing was gained by more segments than the server begins
+    // with, so there the waits alone must be critical.
+    let is_likely = is_lowered || nodes.is_some_and(|nodes| nodes > 1);
+    let enough = if is_likely { rank::WARNING_FROM } else { rank::CRITICAL_FROM };
+    if !time.matters() || share < enough {
         return leave(match nodes {
             Some(1) => format!("{reading}, on one NUMA node"),
             Some(nodes) => format!("{reading}, on {nodes} NUMA nodes"),
             None => reading,
         });
     }
-    let segments = window.need_variable(SEGMENTS)?;
+    let segments = window.need_variable(VARIABLE)?;
     if segments < MOST_SEGMENTS
-        && let Some(change) = examined.change(SEGMENTS, format!("{MOST_SEGMENTS:.0}"))
+        && let Some(change) = examined.change(VARIABLE, format!("{MOST_SEGMENTS:.0}"))
     {
         let proposal = Proposal::setting(
             vec![change],
             format!("{reading}; each undo tablespace has only {segments:.0} of them."),
             "Segments that were made stay in the files; transactions stop using them when the value goes down.",
         );
-        return Ok(Advice::Propose(vec![Proposal { score: Some(share), ..proposal }]));
+        return Ok(Advice::Propose(vec![scored(proposal, examined, share)]));
     }
     more_tablespaces(examined, share, &reading, segments, nodes)
 }
@@ -141,7 +145,7 @@ fn more_tablespaces(
         to: format!("{wanted:.0}"),
     };
     let most = undo_bytes_at_most(wanted, size);
-    Ok(Advice::Propose(vec![Proposal {
+    let proposal = Proposal {
         changes: std::iter::once(made).chain(change).collect(),
         remedy: Remedy {
             statement: format!(
@@ -168,9 +172,17 @@ fn more_tablespaces(
             bytes(most),
             bytes(free)
         ),
-        score: Some(share),
         ..Proposal::default()
-    }]))
+    };
+    Ok(Advice::Propose(vec![scored(proposal, examined, share)]))
+}
+
+/// After the finding that it cures, where that was found.
+fn scored(proposal: Proposal, examined: &Examined<'_>, share: f64) -> Proposal {
+    match examined.finding_cured_by(&FAMILY) {
+        Some(finding) => proposal.after(finding),
+        None => Proposal { score: Some(share), ..proposal },
+    }
 }
 
 /// Free bytes where undo tablespaces lie: `innodb_undo_directory` may be another file system than the data.
@@ -216,7 +228,7 @@ pub(super) mod examples {
                 (20..84).map(|id| session(id, "Query", "updating", "UPDATE t SET k = k + 1")).collect()
             })
             .gauge("Innodb_undo_tablespaces_total", 2.0)
-            .variable(SEGMENTS, "128")
+            .variable(VARIABLE, "128")
             .variable(MAX_SIZE, "1073741824")
             .each(move |at_s, server, host| {
                 let wait = |event: &str, share: f64| WaitSummary {
@@ -386,7 +398,7 @@ pub(super) mod examples {
 
     #[test]
     fn segments_that_were_taken_away_come_back_before_tablespaces_are_made() {
-        let proposal = proposed(&updating(4, 0.25, 400 * GIB).variable(SEGMENTS, "8").window()).unwrap();
+        let proposal = proposed(&updating(4, 0.25, 400 * GIB).variable(VARIABLE, "8").window()).unwrap();
         assert_eq!(proposal.remedy.statement, "SET GLOBAL innodb_rollback_segments = 128");
         assert_eq!(proposal.not_tried, None);
     }
