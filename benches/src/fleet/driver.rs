@@ -21,14 +21,14 @@ const AT_ONCE: usize = 1000;
 
 /// Asks each of these servers for its rows, all at once on one thread, and keeps none.
 pub(super) fn run(servers: Vec<Ipv4Addr>, port: u16) -> anyhow::Result<Duration> {
-    timed(servers, account(port))
+    timed(servers, &account(port))
 }
 
 /// The same with TLS and a password. Which certificate a server has is not verified: with the names that these servers have, the
 /// driver's verification of the authority alone refuses all of them.
 pub(super) fn run_with_tls(servers: Vec<Ipv4Addr>, port: u16, password: &str) -> anyhow::Result<Duration> {
     let tls = SslOpts::default().with_danger_accept_invalid_certs(true);
-    timed(servers, account(port).pass(Some(password)).ssl_opts(tls))
+    timed(servers, &account(port).pass(Some(password)).ssl_opts(tls))
 }
 
 fn account(port: u16) -> OptsBuilder {
@@ -40,7 +40,7 @@ fn account(port: u16) -> OptsBuilder {
         .wait_timeout(Some(WAIT_TIMEOUT_S))
 }
 
-fn timed(servers: Vec<Ipv4Addr>, account: OptsBuilder) -> anyhow::Result<Duration> {
+fn timed(servers: Vec<Ipv4Addr>, account: &OptsBuilder) -> anyhow::Result<Duration> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let begun = Instant::now();

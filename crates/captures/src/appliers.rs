@@ -150,12 +150,10 @@ mod tests {
             "{}",
             found[0].headline
         );
-        let framed = format!(
-            "| WORKER_ID | SERVICE_STATE | LAST_ERROR_NUMBER | LAST_ERROR_MESSAGE |\n| 1 | OFF | 1205 | Worker 1 failed executing transaction \
-             'a:1' at source log b.000001, end_log_pos 8; Lock wait timeout exceeded; try restarting transaction |\n"
-        );
-        assert_eq!(recognise("x", &framed)[0].kind, Kind::Appliers);
-        assert_eq!(findings(&framed)[0].cause, "replica-lag");
+        let framed = "| WORKER_ID | SERVICE_STATE | LAST_ERROR_NUMBER | LAST_ERROR_MESSAGE |\n| 1 | OFF | 1205 | Worker 1 failed executing transaction \
+             'a:1' at source log b.000001, end_log_pos 8; Lock wait timeout exceeded; try restarting transaction |\n";
+        assert_eq!(recognise("x", framed)[0].kind, Kind::Appliers);
+        assert_eq!(findings(framed)[0].cause, "replica-lag");
     }
 
     #[test]

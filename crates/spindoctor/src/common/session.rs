@@ -33,8 +33,11 @@ pub struct Watching<'a> {
     /// With stacks and CPU samples where this says how.
     pub profiling: Option<Profiling>,
     /// Gets what was read after so long, where it is wanted before the end.
-    pub early: Option<(Duration, &'a mut dyn FnMut(&Window))>,
+    pub early: Option<Early<'a>>,
 }
+
+/// After how long, and who gets the window.
+pub type Early<'a> = (Duration, &'a mut dyn FnMut(&Window));
 
 /// Watches a server for so long, or until Ctrl-C; with stacks and CPU samples where `profiling` says how.
 pub fn window(

@@ -115,9 +115,9 @@ fn archive(files: &[(&str, &str)]) -> Vec<u8> {
         let mut header = tar::Header::new_ustar();
         header.set_size(text.len() as u64);
         header.set_mode(0o600);
-        archive.append_data(&mut header, name, text.as_bytes()).unwrap();
+        archive.append_data(&mut header, name, text.as_bytes()).expect("memory takes it");
     }
-    archive.into_inner().unwrap().finish().unwrap()
+    archive.into_inner().expect("memory takes it").finish().expect("memory takes it")
 }
 
 /// A folder of pt-stalk is sent as one file.

@@ -247,10 +247,13 @@ impl Choice {
     }
 }
 
+/// A kind of latch, and where its counts stand.
+type Kind = (&'static str, fn(&Semaphores) -> SpinCounts);
+
 /// Of the kinds that spun or slept in a window.
 fn spin_rounds(window: &Window) -> Vec<SpinRounds> {
     let Some(change) = window.change(|sample| &sample.server.innodb_status) else { return Vec::new() };
-    let counted = |(kind, pick): (&'static str, fn(&Semaphores) -> SpinCounts)| {
+    let counted = |(kind, pick): Kind| {
         let (first, last) = (pick(&change.first.semaphores), pick(&change.last.semaphores));
         let rounds = last.rounds?.checked_sub(first.rounds?)? as f64;
         let os_waits = last.os_waits?.checked_sub(first.os_waits?)? as f64;
@@ -261,7 +264,7 @@ fn spin_rounds(window: &Window) -> Vec<SpinRounds> {
             rounds_per_os_wait: (os_waits > 0.0).then(|| rounds / os_waits),
         })
     };
-    let kinds: [(&'static str, fn(&Semaphores) -> SpinCounts); 4] = [
+    let kinds: [Kind; 4] = [
         ("mutex", |section| section.mutex),
         ("RW-shared", |section| section.rw_shared),
         ("RW-excl", |section| section.rw_excl),
