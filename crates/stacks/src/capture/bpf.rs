@@ -16,14 +16,14 @@ use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use aya::Ebpf;
-use aya::programs::Iter;
+use aya_obj::btf::BtfKind;
 use rustc_hash::FxHashSet;
 use smol_str::SmolStr;
 use spindoctor_model::stack::StackSource;
 
-use super::kernel_program::{Aligned, BPF_LINK_CREATE, SharedMap, bpf, load, refused};
-use super::{Capture, Looked, RawStack, RawThread, procfs};
+use super::kernel_program::{Aligned, BPF_LINK_CREATE, SharedMap, bpf, refused};
+use super::loaded::{Kind, Loaded};
+use super::{Capture, Looked, RawStack, RawThread, kernel_types, procfs};
 use crate::error::{Error, Result};
 use crate::process::Process;
 use crate::registers::Registers;
@@ -41,9 +41,8 @@ const WALKS: usize = 4;
 pub struct Bpf {
     process: Process,
     arena: Arena,
-    link: OwnedFd,
     /// The program and its maps live as long as this.
-    _object: Ebpf,
+    link: OwnedFd,
 }
 
 impl Bpf {
@@ -53,21 +52,24 @@ impl Bpf {
     /// Where the kernel has no such program, or this process may not load one.
     pub fn open(process: Process) -> Result<Self> {
         let refused = |error: &(dyn StdError + 'static)| refused(NAME, error);
-        let (mut object, btf) = load(OBJECT, NAME)?;
-        let program: &mut Iter = object
-            .program_mut("snapshot")
-            .expect("the object has this program")
-            .try_into()
-            .expect("it is an iterator");
-        program.load("task", &btf).map_err(|error| refused(&error))?;
-        let program = program.fd().map_err(|error| refused(&error))?;
+        let types = kernel_types::those_of(OBJECT, &[ITERATOR], NAME)?;
+        let object = Loaded::of_object(OBJECT, Some(&types)).map_err(|error| refused(&*error))?;
+        let iterator = types.id_by_type_name_kind(ITERATOR, BtfKind::Func);
+        let kind = Kind {
+            program: BPF_PROG_TYPE_TRACING,
+            attach: BPF_TRACE_ITER,
+            flags: BPF_F_SLEEPABLE,
+            instead_of: iterator.map_err(|error| refused(&error))?,
+        };
+        let program = object.program("snapshot", kind).map_err(|error| refused(&*error))?;
         let link = link_to_tasks(program.as_fd(), process.pid()).map_err(|error| refused(&error))?;
-        let arena = Arena(SharedMap::map(&object, "arena", Arena::LENGTH).map_err(|error| refused(&error))?);
+        let arena = SharedMap::of_map(object.map("arena"), Arena::LENGTH);
+        let arena = Arena(arena.map_err(|error| refused(&error))?);
         let mut control = arena.control();
         control.pid = process.pid();
         control.epoch = 1;
         arena.set_control(control);
-        Ok(Self { process, arena, link, _object: object })
+        Ok(Self { process, arena, link })
     }
 
     /// One walk over the threads, in as many readings as the arena needs.
@@ -385,6 +387,10 @@ impl Arena {
 /// From include/uapi/linux/bpf.h.
 const BPF_ITER_CREATE: libc::c_long = 33;
 const BPF_TRACE_ITER: u32 = 28;
+/// The kernel's function that an iterator over threads takes the place of.
+const ITERATOR: &str = "bpf_iter_task";
+const BPF_PROG_TYPE_TRACING: u32 = 26;
+const BPF_F_SLEEPABLE: u32 = 1 << 4;
 
 /// `union bpf_iter_link_info` of include/uapi/linux/bpf.h, its `task`.
 #[repr(C)]

@@ -7,34 +7,29 @@
 
 use std::error::Error as StdError;
 use std::io;
-use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 
 use aya::maps::Map;
 use aya::{Btf, Ebpf, EbpfLoader};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-use super::capabilities;
+use super::{capabilities, kernel_types};
 use crate::error::{Error, Result};
 
 /// Aligned, as the object's reader wants it.
 #[repr(align(8))]
 pub(super) struct Aligned<T: ?Sized>(pub(super) T);
 
-/// Loads an object: its maps are made, its programs are not loaded yet.
+/// Loads an object: its maps are made, its programs are not loaded yet. The types are those that it names.
 pub(super) fn load(object: &Aligned<[u8]>, source_name: &'static str) -> Result<(Ebpf, Btf)> {
-    let btf = Btf::from_sys_fs().map_err(|error| {
-        unavailable(
-            source_name,
-            format!("the kernel does not describe its types: {error}"),
-            "it needs one that is built with CONFIG_DEBUG_INFO_BTF",
-        )
-    })?;
+    let btf = kernel_types::those_of(object, &[], source_name)?;
     let loaded = EbpfLoader::new().btf(Some(&btf)).load(&object.0);
     Ok((loaded.map_err(|error| refused(source_name, &error))?, btf))
 }
 
 /// The value of an array map of one element, mapped: a program writes to it.
+#[derive(Debug)]
 pub(super) struct SharedMap {
     start: NonNull<u8>,
     length: usize,
@@ -49,6 +44,11 @@ impl SharedMap {
         let Some(Map::Array(map)) = object.map(name) else {
             unreachable!("the object has this map, an array");
         };
+        Self::of_map(map.fd().as_fd(), length)
+    }
+
+    /// Maps a map, with a value of this length.
+    pub(super) fn of_map(map: BorrowedFd<'_>, length: usize) -> io::Result<Self> {
         // SAFETY: a new mapping at an address of the kernel's choice.
         let address = unsafe {
             mmap(
@@ -56,7 +56,7 @@ impl SharedMap {
                 length,
                 ProtFlags::READ | ProtFlags::WRITE,
                 MapFlags::SHARED | MapFlags::POPULATE,
-                map.fd().as_fd(),
+                map,
                 0,
             )
         }?;
@@ -71,7 +71,7 @@ impl SharedMap {
 
 impl Drop for SharedMap {
     fn drop(&mut self) {
-        // SAFETY: mapped in `of`, with this length. It fails for no mapping that exists.
+        // SAFETY: mapped in `of_map`, with this length. It fails for no mapping that exists.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.length) };
     }
 }
@@ -90,7 +90,14 @@ pub(super) fn bpf<T>(command: libc::c_long, attributes: &T) -> io::Result<OwnedF
     }
 }
 
-fn unavailable(source_name: &'static str, because: String, unlock: &str) -> Error {
+/// bpf(2), for the commands that give nothing, or write what they give into the attributes.
+pub(super) fn bpf_in_place<T>(command: libc::c_long, attributes: &mut T) -> io::Result<()> {
+    // SAFETY: the kernel reads and writes no more bytes than it is asked to, and what they point to outlives the call.
+    let done = unsafe { libc::syscall(libc::SYS_bpf, command, &raw mut *attributes, size_of::<T>()) };
+    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+pub(super) fn unavailable(source_name: &'static str, because: String, unlock: &str) -> Error {
     Error::Unavailable { source_name, because, unlock: unlock.to_owned() }
 }
 

@@ -22,6 +22,7 @@ use aya_obj::Object;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::kernel_program::{Aligned, BPF_LINK_CREATE, bpf, refused};
+use super::loaded::{Kind, load_program};
 use crate::error::{Error, Result};
 use crate::function::{self, Function};
 use crate::module::Modules;
@@ -110,17 +111,8 @@ impl ProgramOfMany {
         });
         object.relocate_maps(numbered, &sections).map_err(|error| failed(&error))?;
         object.relocate_calls(&sections).map_err(|error| failed(&error))?;
-        let program = object.programs.get(name).expect("the object has this program");
-        let instructions = &object.functions[&program.function_key()].instructions;
-        let attributes = ProgramLoad {
-            kind: BPF_PROG_TYPE_KPROBE,
-            instructions: instructions.len() as u32,
-            first: instructions.as_ptr() as u64,
-            license: program.license.as_ptr() as u64,
-            attach_type: BPF_TRACE_UPROBE_MULTI,
-            ..ProgramLoad::default()
-        };
-        Ok(Self(bpf(BPF_PROG_LOAD, &attributes).map_err(|error| failed(&error))?))
+        let kind = Kind { program: BPF_PROG_TYPE_KPROBE, attach: BPF_TRACE_UPROBE_MULTI, ..Kind::default() };
+        Ok(Self(load_program(&object, name, kind).map_err(|error| failed(&*error))?))
     }
 
     /// Puts it into places, as far as a process has mapped them. They are taken away when what is returned is dropped, one
@@ -167,29 +159,10 @@ impl ProgramOfMany {
 }
 
 /// From include/uapi/linux/bpf.h.
-const BPF_PROG_LOAD: libc::c_long = 5;
 const BPF_PROG_TYPE_KPROBE: u32 = 2;
 const BPF_TRACE_UPROBE_MULTI: u32 = 48;
 
-/// `union bpf_attr` of include/uapi/linux/bpf.h, as it loads a program.
-#[repr(C)]
-#[derive(Default)]
-struct ProgramLoad {
-    kind: u32,
-    instructions: u32,
-    first: u64,
-    license: u64,
-    log_level: u32,
-    log_size: u32,
-    log: u64,
-    kernel_version: u32,
-    flags: u32,
-    name: [u8; 16],
-    interface: u32,
-    attach_type: u32,
-}
-
-/// `union bpf_attr`, its `link_create` with `uprobe_multi`.
+/// `union bpf_attr` of include/uapi/linux/bpf.h, its `link_create` with `uprobe_multi`.
 #[repr(C)]
 #[derive(Default)]
 struct LinkCreate {

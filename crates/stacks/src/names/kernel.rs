@@ -1,18 +1,77 @@
-//! The kernel's functions, from `/proc/kallsyms`.
+//! The kernel's functions: by asking the kernel for each, or from `/proc/kallsyms` where it may not be asked.
 //!
-//! In: its text. Out: the name at an address. The list has no sizes: a function ends where the next begins.
+//! In: an address, or the list's text. Out: the name. The list has no sizes: a function ends where the next begins.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
+
+use crate::capture::kernel_names::{KernelFunction, KernelNames};
+
+/// Names the kernel's functions.
+#[derive(Debug)]
+pub(crate) enum KernelFunctions {
+    /// The kernel is asked, once for each function: here by their ends.
+    Asked(KernelNames, BTreeMap<u64, KernelFunction>),
+    /// The list was read.
+    Listed(Kernel),
+}
+
+impl KernelFunctions {
+    /// Whatever can be used here.
+    pub(crate) fn open() -> Self {
+        match KernelNames::open() {
+            Ok(names) => Self::Asked(names, BTreeMap::new()),
+            Err(_) => Self::Listed(Kernel::read()),
+        }
+    }
+
+    /// The function that holds an address.
+    pub(crate) fn name(&mut self, address: u64) -> Option<&str> {
+        if let Self::Asked(names, known) = self
+            && !is_known(known, address)
+        {
+            match names.at(address) {
+                Some(function) => {
+                    known.insert(function.range.end, function);
+                }
+                // It has named nothing yet: it may be one that cannot.
+                None if known.is_empty() => *self = Self::Listed(Kernel::read()),
+                None => return None,
+            }
+        }
+        match self {
+            Self::Asked(_, known) => holding(known, address).map(|function| function.name.as_str()),
+            Self::Listed(kernel) => kernel.name(address),
+        }
+    }
+
+    /// Why there are no names.
+    pub(crate) fn hidden(&self) -> Option<&str> {
+        match self {
+            Self::Asked(..) => None,
+            Self::Listed(kernel) => kernel.hidden.as_deref(),
+        }
+    }
+}
+
+fn holding(known: &BTreeMap<u64, KernelFunction>, address: u64) -> Option<&KernelFunction> {
+    let (_, function) = known.range(address.checked_add(1)?..).next()?;
+    function.range.contains(&address).then_some(function)
+}
+
+fn is_known(known: &BTreeMap<u64, KernelFunction>, address: u64) -> bool {
+    holding(known, address).is_some()
+}
 
 /// The kernel's functions, by address.
 #[derive(Debug, Default)]
 pub struct Kernel {
     functions: Vec<Function>,
     /// Name after name. 150,000 of them take 3 MB.
-    names: String,
+    names: Vec<u8>,
     /// Why there are none.
-    pub(crate) hidden: Option<String>,
+    hidden: Option<String>,
 }
 
 /// Where a function begins, and where in the names its own is.
@@ -37,20 +96,19 @@ impl Kernel {
     /// `ffffffff81234560 t native_queued_spin_lock_slowpath [module]`, a tab before the module
     ///
     /// # Errors
-    /// It cannot be read, or is no text.
+    /// It cannot be read.
     pub fn parse(mut text: impl BufRead) -> io::Result<Self> {
         let mut kernel = Self::default();
-        let mut line = String::new();
-        while text.read_line(&mut line)? > 0 {
-            let mut fields = line.split_ascii_whitespace();
-            let address = fields.next().and_then(|address| u64::from_str_radix(address, 16).ok());
-            if let (Some(address), Some("t" | "T" | "w" | "W"), Some(name)) =
-                (address, fields.next(), fields.next())
+        let mut line = Vec::new();
+        while text.read_until(b'\n', &mut line)? > 0 {
+            let mut fields = line.split(u8::is_ascii_whitespace).filter(|field| !field.is_empty());
+            if let (Some(address), Some(b"t" | b"T" | b"w" | b"W"), Some(name)) =
+                (fields.next().and_then(hexadecimal), fields.next(), fields.next())
                 && address != 0
                 && let (Ok(begin), Ok(length)) = (kernel.names.len().try_into(), name.len().try_into())
             {
                 kernel.functions.push(Function { address, begin, length });
-                kernel.names.push_str(name);
+                kernel.names.extend_from_slice(name);
             }
             line.clear();
         }
@@ -72,8 +130,16 @@ impl Kernel {
         let place = self.functions.partition_point(|function| function.address <= address).checked_sub(1)?;
         let Function { begin, length, .. } = self.functions[place];
         let begin = begin as usize;
-        self.names.get(begin..begin + usize::from(length))
+        std::str::from_utf8(self.names.get(begin..begin + usize::from(length))?).ok()
     }
+}
+
+fn hexadecimal(digits: &[u8]) -> Option<u64> {
+    const MOST_DIGITS: usize = 16;
+    if digits.is_empty() || digits.len() > MOST_DIGITS {
+        return None;
+    }
+    digits.iter().try_fold(0, |number, &digit| Some(number << 4 | u64::from(char::from(digit).to_digit(16)?)))
 }
 
 #[cfg(test)]
@@ -105,5 +171,43 @@ mod tests {
             kernel.hidden
         );
         assert_eq!(kernel.name(0xffff_ffff_8100_0000), None);
+    }
+
+    #[test]
+    fn the_kernel_names_its_functions_as_its_list_does() {
+        let list = Kernel::read();
+        let mut asked = KernelFunctions::open();
+        if list.hidden.is_some() || matches!(asked, KernelFunctions::Listed(_)) {
+            println!("the kernel may not be asked here, or hides its list: nothing is compared");
+            return;
+        }
+        // Of a module and of the kernel itself, at the beginning, within, and at the last byte.
+        let (mut compared, step) = (0, list.functions.len() / 1000 + 1);
+        for pair in list.functions.windows(2).step_by(step) {
+            let (start, end) = (pair[0].address, pair[1].address);
+            for address in [start, start + (end - start) / 2, end - 1] {
+                // Between the last function of a region and the first of the next there is none.
+                if end - start < 1 << 20 {
+                    assert_eq!(asked.name(address), list.name(address), "{address:x}");
+                    compared += 1;
+                }
+            }
+        }
+        assert!(compared > 1000, "{compared}");
+        assert_eq!(asked.hidden(), None);
+        assert_eq!(asked.name(0x1000), None);
+    }
+
+    #[test]
+    fn a_function_that_the_kernel_named_is_asked_for_once() {
+        let function = |name: &str, range| KernelFunction { name: name.to_owned(), range };
+        let known = [function("read", 0x1000..0x1040), function("write", 0x1080..0x10a0)];
+        let known: BTreeMap<u64, KernelFunction> =
+            known.into_iter().map(|function| (function.range.end, function)).collect();
+        let name = |address| holding(&known, address).map(|function| function.name.as_str());
+        assert_eq!(name(0x1000), Some("read"));
+        assert_eq!(name(0x103f), Some("read"));
+        assert_eq!([name(0xfff), name(0x1040), name(0x107f), name(0x10a0), name(u64::MAX)], [None; 5]);
+        assert_eq!(name(0x1080), Some("write"));
     }
 }

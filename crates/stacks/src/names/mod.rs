@@ -25,7 +25,7 @@ use crate::module::elf::{Elf, Header, Which};
 use crate::module::{Image, Modules};
 use debuginfod::Debuginfod;
 use demangle::demangle;
-use kernel::Kernel;
+use kernel::KernelFunctions;
 use symbols::{LONGEST_NAME, Symbols};
 
 /// Debug information of a file, ready for look-ups.
@@ -54,7 +54,7 @@ pub struct Names {
     generation: u64,
     /// What is known of each module's functions.
     functions: HashMap<u32, Functions>,
-    kernel: Option<Kernel>,
+    kernel: Option<KernelFunctions>,
     debuginfod: Option<Debuginfod>,
     notes: Vec<String>,
 }
@@ -237,14 +237,14 @@ impl Names {
 
     /// The kernel's function at an address; its [`Frame::module`] is none: the caller's `[kernel]`.
     pub fn kernel(&mut self, address: u64) -> Frame {
-        let kernel = self.kernel.get_or_insert_with(Kernel::read);
+        let kernel = self.kernel.get_or_insert_with(KernelFunctions::open);
         let name = kernel.name(address).map_or_else(|| "[kernel]".to_owned(), str::to_owned);
         Frame { address, name, kernel: true, ..Frame::default() }
     }
 
     /// What a reader must know: `kernel functions have no names: ...`.
     pub fn notes(&self) -> Vec<String> {
-        let hidden = self.kernel.as_ref().and_then(|kernel| kernel.hidden.clone());
+        let hidden = self.kernel.as_ref().and_then(|kernel| kernel.hidden().map(str::to_owned));
         let trouble = self.debuginfod.as_ref().and_then(|client| client.trouble.clone());
         self.notes.iter().cloned().chain(hidden).chain(trouble).collect()
     }
