@@ -8,8 +8,8 @@ use std::collections::HashMap;
 
 use spindoctor_model::stack::{Code, Frame, Observation, Stack};
 
-use super::meaning::{Meaning, code_of};
-use crate::spin::Architecture;
+use super::meaning::Meaning;
+use crate::spin::{Architecture, CodeSource as _};
 
 /// Functions whose code is kept: they are what an annotated view shows.
 const MOST: usize = 4;
@@ -44,7 +44,7 @@ pub(super) fn hot_code(
             *sum += count;
             continue;
         }
-        let Some(function) = code_of(&mut meaning.modules, at) else { continue };
+        let Some(function) = meaning.modules.function(at) else { continue };
         let offset = at.wrapping_sub(function.start);
         if function.bounded && function.bytes.len() <= LARGEST && offset <= address {
             let code = Code::new(module, address - offset, architecture(), &function.bytes);

@@ -3,6 +3,8 @@
 //! In: registers and copied stacks. Out: places in the [`Tables`] of a profile. The result for an address or a stack is
 //! remembered: threads are at the same places again and again.
 
+use std::ops::Range;
+
 use rustc_hash::FxHashMap;
 use spindoctor_model::stack::{Frame, Observation, Spin, Stack, StackEnd, ThreadState};
 
@@ -14,7 +16,7 @@ use crate::classify::{FrameStates, classify, state_by_frames};
 use crate::module::Modules;
 use crate::names::Names;
 use crate::registers::Registers;
-use crate::spin::{Architecture, Function, SpinDecoder, is_kernel_spin};
+use crate::spin::{Architecture, CodeSource, Function, SpinDecoder, is_kernel_spin};
 use crate::unwind::{Copied, Unwinder};
 
 /// Walks whose frames are remembered.
@@ -175,8 +177,7 @@ impl Meaning {
     }
 
     fn spins_at(&mut self, addresses: &[u64]) -> bool {
-        let modules = &mut self.modules;
-        self.spins.spins(addresses, &mut |address| code_of(modules, address))
+        self.spins.spins(addresses, &mut self.modules)
     }
 
     pub(super) fn state(&mut self, raw: &RawThread, stack: u32) -> ThreadState {
@@ -191,18 +192,23 @@ impl Meaning {
     }
 }
 
-/// The code of the function at an address, by its call frame information.
-pub(super) fn code_of(modules: &mut Modules, address: u64) -> Option<Function> {
-    let image = modules.image(address)?;
-    let bounds = image
-        .cfi
-        .bounds(&image.elf, address.wrapping_sub(image.bias))
-        .map(|bounds| bounds.start.wrapping_add(image.bias)..bounds.end.wrapping_add(image.bias))
-        .filter(|bounds| bounds.end.checked_sub(bounds.start).is_some_and(|len| len <= LARGEST_FUNCTION));
-    let (start, len) = match &bounds {
-        Some(bounds) => (bounds.start, (bounds.end - bounds.start) as usize),
-        None => (address, UNBOUNDED_CODE),
-    };
-    let bytes = modules.code(start, len)?;
-    Some(Function { start, bytes, bounded: bounds.is_some() })
+/// By call frame information.
+impl CodeSource for Modules {
+    fn function(&mut self, address: u64) -> Option<Function> {
+        self.image(address)?;
+        let bounds = self.bounds(address);
+        let (start, len) = match &bounds {
+            Some(bounds) => (bounds.start, (bounds.end - bounds.start) as usize),
+            None => (address, UNBOUNDED_CODE),
+        };
+        let bytes = self.code(start, len)?;
+        Some(Function { start, bytes, bounded: bounds.is_some() })
+    }
+
+    fn bounds(&mut self, address: u64) -> Option<Range<u64>> {
+        let image = self.image(address)?;
+        let bounds = image.cfi.bounds(&image.elf, address.wrapping_sub(image.bias))?;
+        let bounds = bounds.start.wrapping_add(image.bias)..bounds.end.wrapping_add(image.bias);
+        bounds.end.checked_sub(bounds.start).is_some_and(|len| len <= LARGEST_FUNCTION).then_some(bounds)
+    }
 }

@@ -101,7 +101,7 @@ impl Graph {
     /// A jump to the beginning of a function calls it; a jump into the midst of code leads to a part of this function.
     fn add_part(&mut self, target: u64, code: &mut CodeOf<'_>) {
         if self.parts.len() < MOST_PARTS
-            && let Some(part) = code(target)
+            && let Some(part) = code.function(target)
             && (part.start != target || !part.bounded)
         {
             self.parts.push(part);

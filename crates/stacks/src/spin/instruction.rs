@@ -64,8 +64,43 @@ pub(crate) fn decode(architecture: Architecture, address: u64, bytes: &[u8]) -> 
     }
 }
 
+/// Hands over one instruction after another until it is answered with false. Where bytes are none, the next may begin a byte
+/// later.
+pub(super) fn sweep(
+    architecture: Architecture,
+    start: u64,
+    bytes: &[u8],
+    each: &mut dyn FnMut(&Instruction) -> bool,
+) {
+    let mut at = 0;
+    // To make a decoder takes as long as to decode an instruction.
+    let mut decoder = X86Decoder::with_ip(64, bytes, start, DecoderOptions::NONE);
+    let mut decoded = X86Instruction::default();
+    while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
+        let address = start.wrapping_add(at as u64);
+        let instruction = match architecture {
+            Architecture::X86_64 => {
+                if decoder.position() != at && decoder.set_position(at).is_ok() {
+                    decoder.set_ip(address);
+                }
+                decoder.decode_out(&mut decoded);
+                from_x86_64(address, &decoded)
+            }
+            Architecture::Aarch64 => aarch64(address, rest),
+        };
+        match instruction {
+            Some(instruction) if !each(&instruction) => return,
+            Some(instruction) => at += instruction.len as usize,
+            None => at += 1,
+        }
+    }
+}
+
 fn x86_64(address: u64, bytes: &[u8]) -> Option<Instruction> {
-    let instruction = X86Decoder::with_ip(64, bytes, address, DecoderOptions::NONE).decode();
+    from_x86_64(address, &X86Decoder::with_ip(64, bytes, address, DecoderOptions::NONE).decode())
+}
+
+fn from_x86_64(address: u64, instruction: &X86Instruction) -> Option<Instruction> {
     if instruction.is_invalid() {
         return None;
     }

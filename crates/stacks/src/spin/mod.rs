@@ -15,11 +15,12 @@ mod graph;
 pub(crate) mod instruction;
 
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 
 pub use instruction::Architecture;
 
 use graph::Graph;
-use instruction::{Flow, decode, reads};
+use instruction::{Flow, reads, sweep};
 
 /// The machine code of a function, or of a part of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,8 +34,27 @@ pub struct Function {
     pub bounded: bool,
 }
 
-/// A source of machine code: gives the function that an address lies in.
-pub type CodeOf<'a> = dyn FnMut(u64) -> Option<Function> + 'a;
+/// A source of machine code.
+pub trait CodeSource {
+    /// The function that an address lies in.
+    fn function(&mut self, address: u64) -> Option<Function>;
+
+    /// Where it begins and ends; none where nobody knows. To read a function takes a system call: nearly all that are
+    /// called are too large for a delay, and need not be read.
+    fn bounds(&mut self, address: u64) -> Option<Range<u64>> {
+        let function = self.function(address).filter(|function| function.bounded)?;
+        Some(function.start..function.start.saturating_add(function.bytes.len() as u64))
+    }
+}
+
+impl<F: FnMut(u64) -> Option<Function>> CodeSource for F {
+    fn function(&mut self, address: u64) -> Option<Function> {
+        self(address)
+    }
+}
+
+/// Any source of machine code.
+pub type CodeOf<'a> = dyn CodeSource + 'a;
 
 /// Most instructions that one turn of a spin-wait loop may pass. In MySQL 9.7.4 the commit spin has 55, the latch
 /// spin 60. Larger are loops that have more to do: those of the redo log's threads (127 and more), and the search
@@ -42,7 +62,7 @@ pub type CodeOf<'a> = dyn FnMut(u64) -> Option<Function> + 'a;
 /// PAUSE itself counts.
 const LARGEST_LOOP: usize = 64;
 /// Most bytes of a function that is nothing but a delay: `ut_delay` of MySQL 9.7.4 has 50.
-const LARGEST_DELAY: usize = 128;
+const LARGEST_DELAY: u64 = 128;
 /// Most instructions that are followed in one function, so that a hostile program cannot keep the profiler busy.
 const LARGEST_FUNCTION: usize = 40_000;
 
@@ -66,6 +86,8 @@ pub struct SpinDecoder {
     functions: HashMap<u64, Known>,
     /// By address: whether the function that begins there is a delay.
     delays: HashMap<u64, bool>,
+    /// By where functions begin into whose midst others jump: whether they have a PAUSE or call a delay.
+    elsewhere: HashMap<u64, bool>,
     /// By sampled address and the return address after it.
     answers: HashMap<(u64, Option<u64>), bool>,
 }
@@ -73,7 +95,13 @@ pub struct SpinDecoder {
 impl SpinDecoder {
     /// Knows nothing yet.
     pub fn new(architecture: Architecture) -> Self {
-        Self { architecture, functions: HashMap::new(), delays: HashMap::new(), answers: HashMap::new() }
+        Self {
+            architecture,
+            functions: HashMap::new(),
+            delays: HashMap::new(),
+            elsewhere: HashMap::new(),
+            answers: HashMap::new(),
+        }
     }
 
     /// Forgets everything: other code may lie at the same addresses now.
@@ -101,14 +129,23 @@ impl SpinDecoder {
 
     fn returns_to_spin(&mut self, address: u64, code: &mut CodeOf<'_>) -> bool {
         // The call is the instruction before, and may be the last of its function.
-        let Some(function) = code(address.wrapping_sub(1)) else { return false };
         // Where the beginning of the function is unknown, decoding must begin between two instructions.
-        let at = if function.bounded { function.start } else { address };
+        let call = address.wrapping_sub(1);
+        let at = match code.bounds(call) {
+            Some(bounds) => bounds.start,
+            None if code.function(call).is_some() => address,
+            None => return false,
+        };
         self.known(at, code).is_some_and(|known| known.returns.contains(&address))
     }
 
     fn known(&mut self, address: u64, code: &mut CodeOf<'_>) -> Option<&Known> {
-        let function = code(address)?;
+        if let Some(bounds) = code.bounds(address)
+            && self.functions.get(&bounds.start).is_some_and(|known| known.plain)
+        {
+            return self.functions.get(&bounds.start);
+        }
+        let function = code.function(address)?;
         let start = function.start;
         let done =
             self.functions.get(&start).is_some_and(|known| known.plain || known.seen.contains(&address));
@@ -177,46 +214,41 @@ impl SpinDecoder {
 
     /// Whether the function has a PAUSE or calls a delay anywhere, in parts that lie elsewhere too.
     fn may_spin(&mut self, function: &Function, code: &mut CodeOf<'_>) -> bool {
-        let mut elsewhere = HashMap::new();
+        let mut jumps = HashSet::new();
         // What lies before it is unknown.
         !function.bounded
-            || self.may_spin_in(function, code, &mut |target, part| {
-                if part.start != target && part.bounded {
-                    elsewhere.insert(part.start, part);
-                }
-            })
-            || elsewhere.into_values().any(|part| self.may_spin_in(&part, code, &mut |_, _| ()))
+            || self.may_spin_in(function, code, &mut jumps)
+            || jumps.into_iter().any(|target| self.may_spin_elsewhere(target, code))
+    }
+
+    /// A jump to the beginning of a function calls it. A part may be that of many functions, as where calls of other
+    /// libraries go through: it is decoded once.
+    fn may_spin_elsewhere(&mut self, target: u64, code: &mut CodeOf<'_>) -> bool {
+        let Some(bounds) = code.bounds(target).filter(|bounds| bounds.start != target) else { return false };
+        if let Some(&known) = self.elsewhere.get(&bounds.start) {
+            return known;
+        }
+        let part = code.function(target);
+        let answer = part.is_some_and(|part| self.may_spin_in(&part, code, &mut HashSet::new()));
+        self.elsewhere.insert(bounds.start, answer);
+        answer
     }
 
     /// The same for one part, with the targets of its jumps.
-    fn may_spin_in(
-        &mut self,
-        function: &Function,
-        code: &mut CodeOf<'_>,
-        jump: &mut dyn FnMut(u64, Function),
-    ) -> bool {
-        let mut at = 0;
-        while let Some(rest) = function.bytes.get(at..).filter(|rest| !rest.is_empty()) {
-            let address = function.start.wrapping_add(at as u64);
-            let Some(instruction) = decode(self.architecture, address, rest) else {
-                at += 1;
-                continue;
-            };
-            if instruction.pause {
-                return true;
-            }
+    fn may_spin_in(&mut self, function: &Function, code: &mut CodeOf<'_>, jumps: &mut HashSet<u64>) -> bool {
+        let mut found = false;
+        sweep(self.architecture, function.start, &function.bytes, &mut |instruction| {
             match instruction.flow {
-                Flow::Call(Some(target)) if self.is_delay(target, code) => return true,
+                _ if instruction.pause => found = true,
+                Flow::Call(Some(target)) => found = self.is_delay(target, code),
                 Flow::Jump(target) | Flow::Branch(target) if !contains(function, target) => {
-                    if let Some(part) = code(target) {
-                        jump(target, part);
-                    }
+                    jumps.insert(target);
                 }
                 _ => {}
             }
-            at += instruction.len as usize;
-        }
-        false
+            !found
+        });
+        found
     }
 
     /// Whether a small function begins there that calls nobody and is a delay.
@@ -224,16 +256,15 @@ impl SpinDecoder {
         if let Some(&known) = self.delays.get(&start) {
             return known;
         }
-        let delay = code(start)
-            .filter(|function| {
-                function.bounded && function.start == start && function.bytes.len() <= LARGEST_DELAY
-            })
-            .is_some_and(|function| {
-                let graph = Graph::explored(self.architecture, function, start, &mut |_| None);
-                let calls = |node| matches!(graph.instruction(node).flow, Flow::Call(_));
-                let pauses = |node| graph.instruction(node).pause;
-                graph.nodes().any(pauses) && !graph.nodes().any(calls)
-            });
+        let is_small = code
+            .bounds(start)
+            .is_some_and(|bounds| bounds.start == start && bounds.end.saturating_sub(start) <= LARGEST_DELAY);
+        let delay = is_small.then(|| code.function(start)).flatten().is_some_and(|function| {
+            let graph = Graph::explored(self.architecture, function, start, &mut |_: u64| None);
+            let calls = |node| matches!(graph.instruction(node).flow, Flow::Call(_));
+            let pauses = |node| graph.instruction(node).pause;
+            graph.nodes().any(pauses) && !graph.nodes().any(calls)
+        });
         self.delays.insert(start, delay);
         delay
     }

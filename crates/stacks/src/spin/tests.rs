@@ -1,6 +1,9 @@
+use std::path::Path;
+
 use proptest::prelude::*;
 
 use super::*;
+use crate::module::Modules;
 
 /// Functions that lie one after another, each with the address where it begins.
 fn decoder(architecture: Architecture, functions: &[(u64, &[u8])]) -> impl FnMut(&[u64]) -> bool + use<> {
@@ -363,4 +366,118 @@ fn the_kernel_s_spin_locks_are_known_by_name_whatever_the_compiler_adds() {
     assert!(!is_kernel_spin("_spin_unlock_irqrestore") && !is_kernel_spin("_raw_spin_lock"));
     assert!(!is_kernel_spin("_raw_spin_unlock_irqrestore"));
     assert!(!is_kernel_spin("do_syscall_64"));
+}
+
+/// Whether decoding sees a PAUSE or a call of a delay, by reading every function that is called or jumped to: as it is
+/// defined.
+fn may_spin_by_definition(decoder: &mut SpinDecoder, function: &Function, code: &mut CodeOf<'_>) -> bool {
+    let mut parts = Vec::new();
+    let mut look = |part: &Function, parts: &mut Vec<Function>| {
+        let mut at = 0;
+        while let Some(rest) = part.bytes.get(at..).filter(|rest| !rest.is_empty()) {
+            let address = part.start.wrapping_add(at as u64);
+            let Some(instruction) = instruction::decode(decoder.architecture, address, rest) else {
+                at += 1;
+                continue;
+            };
+            match instruction.flow {
+                _ if instruction.pause => return true,
+                Flow::Call(Some(target)) => {
+                    let called = code.function(target).filter(|called| called.start == target);
+                    if called.is_some_and(|called| called.bytes.len() <= 128)
+                        && decoder.is_delay(target, &mut |address: u64| code.function(address))
+                    {
+                        return true;
+                    }
+                }
+                Flow::Jump(target) | Flow::Branch(target) if !contains(part, target) => {
+                    parts.extend(code.function(target).filter(|one| one.start != target && one.bounded));
+                }
+                _ => {}
+            }
+            at += instruction.len as usize;
+        }
+        false
+    };
+    look(function, &mut parts) || parts.into_iter().any(|part| look(&part, &mut Vec::new()))
+}
+
+/// A file's functions, read as a profile reads them, and by their bytes alone.
+struct Counted<'a>(&'a mut Modules, usize);
+
+impl CodeSource for Counted<'_> {
+    fn function(&mut self, address: u64) -> Option<Function> {
+        self.1 += 1;
+        self.0.function(address)
+    }
+
+    fn bounds(&mut self, address: u64) -> Option<Range<u64>> {
+        self.0.bounds(address)
+    }
+}
+
+/// How many functions a file has that may spin, and how many in all: as many as by definition. At most `most_bytes` of each
+/// part are looked at.
+fn compared(file: &Path, most_bytes: u64) -> (usize, usize) {
+    let mut modules = Modules::of_file(file).unwrap();
+    let mut read = 0;
+    let (mut decoder, mut other) =
+        (SpinDecoder::new(Architecture::HOST), SpinDecoder::new(Architecture::HOST));
+    let (mut found, mut all) = (0, 0);
+    for (_, mut at) in modules.beginnings() {
+        let end = at.saturating_add(most_bytes);
+        while at < end && modules.place(at).is_some() {
+            let Some(function) = modules.function(at).filter(|function| function.bounded) else {
+                at += 1;
+                continue;
+            };
+            let mut counted = Counted(&mut modules, read);
+            let may_spin = decoder.may_spin(&function, &mut counted);
+            read = counted.1;
+            let defined = may_spin_by_definition(&mut other, &function, &mut modules);
+            assert_eq!(may_spin, defined, "{}: {:#x}", file.display(), function.start);
+            found += usize::from(may_spin);
+            all += 1;
+            at = at.max(function.start + function.bytes.len() as u64).max(at + 1);
+        }
+    }
+    // Beside the small ones that are called, and parts that lie elsewhere.
+    assert!(read < all, "{}: {read} functions were read for {all}", file.display());
+    (found, all)
+}
+
+#[test]
+fn which_functions_may_spin_is_known_without_reading_what_they_call() {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let libc = maps.lines().filter_map(|line| line.split_ascii_whitespace().nth(5));
+    let libc = libc.map(Path::new).find(|path| path.to_string_lossy().contains("/libc.so"));
+    let this = std::env::current_exe().unwrap();
+    for file in [Some(this.as_path()), libc].into_iter().flatten() {
+        let (found, all) = compared(file, 2 << 20);
+        assert!(found > 0 && all > 1000, "{}: {found} of {all}", file.display());
+    }
+}
+
+proptest! {
+    #[test]
+    fn one_decoder_finds_the_instructions_that_many_find(
+        bytes in proptest::collection::vec(any::<u8>(), 0..300),
+        start in any::<u64>(),
+    ) {
+        for architecture in [Architecture::X86_64, Architecture::Aarch64] {
+            let (mut expected, mut at) = (Vec::new(), 0);
+            while at < bytes.len() {
+                let address = start.wrapping_add(at as u64);
+                let found = instruction::decode(architecture, address, &bytes[at..]);
+                at += found.map_or(1, |instruction| instruction.len as usize);
+                expected.extend(found);
+            }
+            let mut found = Vec::new();
+            sweep(architecture, start, &bytes, &mut |instruction| {
+                found.push(*instruction);
+                true
+            });
+            prop_assert_eq!(found, expected);
+        }
+    }
 }
