@@ -104,7 +104,8 @@ impl Meaning {
             self.addresses = key.0;
             return place;
         }
-        let frames = self.user_frames(&key.0);
+        let mut frames = Vec::with_capacity(key.0.len());
+        self.add_user_frames(&key.0, &mut frames);
         let place = self.tables.stacks.place(Stack { frames, end: key.1.clone() });
         if self.walked.len() >= MOST_WALKS {
             self.walked.clear();
@@ -113,19 +114,17 @@ impl Meaning {
         place
     }
 
-    fn user_frames(&mut self, addresses: &[u64]) -> Vec<u32> {
-        let interrupted = self.unwinder.interrupted().to_vec();
-        let mut frames = Vec::with_capacity(addresses.len());
+    /// Adds the frames at the addresses of the last walk.
+    fn add_user_frames(&mut self, addresses: &[u64], frames: &mut Vec<u32>) {
+        let Self { modules, unwinder, names, tables, frames_at, .. } = self;
         for (at, &address) in addresses.iter().enumerate() {
-            let is_return = at > 0 && !interrupted.contains(&at);
-            if !self.frames_at.contains_key(&(address, is_return)) {
-                let named = self.names.frames(&mut self.modules, address, is_return);
-                let places = named.iter().map(|frame| self.tables.frames.place(frame.clone())).collect();
-                self.frames_at.insert((address, is_return), places);
-            }
-            frames.extend(&self.frames_at[&(address, is_return)]);
+            let is_return = at > 0 && !unwinder.interrupted().contains(&at);
+            let places = frames_at.entry((address, is_return)).or_insert_with(|| {
+                let named = names.frames(modules, address, is_return);
+                named.iter().map(|frame| tables.frames.place(frame.clone())).collect()
+            });
+            frames.extend_from_slice(places);
         }
-        frames
     }
 
     /// Where the places that samples were at lie in the process, by module and address in its file.
@@ -159,7 +158,7 @@ impl Meaning {
             frames.push(frame);
             kernel_spins |= spins;
         }
-        frames.extend(self.user_frames(&addresses));
+        self.add_user_frames(&addresses, &mut frames);
         let spin = if kernel_spins {
             Some(Spin::Kernel)
         } else if sample.kernel.is_empty() && self.spins_at(&addresses) {
