@@ -22,15 +22,17 @@ const MOVED: f64 = 1.25;
 pub(crate) const NO_CONNECTIONS: &str = "no number of connections is asked for";
 
 /// What the model does not have.
-pub const LEFT_OUT: [&str; 9] = [
+pub const LEFT_OUT: [&str; 10] = [
     "reads of data and writes of pages: a working set that does not fit into memory is another server",
     "row locks, metadata locks and other waits of transactions for each other",
     "latches beside the most contended one and the rollback segments: another one may be the next limit",
     "the network and the clients, beside the time between two requests",
-    "run queues of single CPUs and their balancing: there is one queue, in the order of the CPU time that threads had",
+    "the balancing of run queues, beside that a CPU that idles takes a thread of the longest one",
     "the placement of memory on NUMA nodes: only the lines of latches move",
     "CPU frequency that falls while more cores work, beside what the fitted crowding has of it",
-    "the log's own threads: they do not spin, and each of their hand-overs costs what one between other threads does",
+    "the log's own threads, beside that they spin or sleep: each hand-over costs what one between other threads does",
+    "how long a server that can be in either of two states, fast or crowded, stays in each: it is shown in the one that it \
+     is in after a thread has lost its CPU while it held the latch",
     "the clients' CPU time where they run on the same machine, beside that a quota does not count it",
 ];
 

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::settings::Settings;
+use crate::settings::{Flavor, Settings};
 use crate::world::{Hardware, RedoLog, Spread, Step, Work, World};
 
 /// One measurement.
@@ -161,6 +161,10 @@ const SEGMENT_SHARE: f64 = 0.5;
 const LOG_CPU_NS: f64 = 15e3;
 const LEADER_NS: f64 = 4e3;
 
+/// By how much longer work takes while both threads of a core work: together they do 1.3 times what one does (Marr et al.,
+/// "Hyper-Threading Technology Architecture and Microarchitecture", Intel Technology Journal 2002: up to 30 % more).
+const HYPERTHREADS: f64 = 2.0 / 1.3 - 1.0;
+
 impl Parameters {
     /// What is assumed before anything is measured, from the fewest connections that were.
     pub fn assumed(ground: &Ground) -> Self {
@@ -168,16 +172,22 @@ impl Parameters {
         let cpus = ground.hardware.quota_cpus.unwrap_or(f64::from(ground.hardware.cpus));
         let each_ns =
             least.map_or(100e3, |it| f64::from(it.threads).min(cpus) * 1e9 / it.throughput_per_s.max(1e-3));
-        // What a transaction takes of all CPUs where throughput is highest, beside what it takes of one.
+        // What a transaction takes of all CPUs where throughput is highest, beside what it takes of one. It is not known where
+        // nothing was measured that keeps them busy.
         let most = ground.measured.iter().map(|it| it.throughput_per_s).fold(1e-3, f64::max);
-        let crowded = cpus * 1e9 / most / (each_ns * 0.85) - 1.0;
+        let keeps_busy = ground.measured.iter().any(|it| f64::from(it.threads) >= cpus);
+        let crowded = if keeps_busy { cpus * 1e9 / most / (each_ns * 0.85) - 1.0 } else { HYPERTHREADS };
+        // A transaction of 5.5's list is a line of its own that another CPU wrote last (read_view_open_now_low); later ones copy
+        // numbers of eight bytes that lie in a row (ReadView::copy_trx_ids).
+        let ids_in_a_line = if ground.settings.flavor == Flavor::Mysql55 { 1.0 } else { 8.0 };
         Self {
             work_ns: each_ns * 0.8,
             think_ns: each_ns * 0.15,
             crowding: crowded.clamp(0.1, 2.0),
             hold_ns: 900.0,
-            per_active_ns: 10.0,
-            per_sleeper_ns: 12.0,
+            per_active_ns: ground.hardware.line_ns / ids_in_a_line,
+            // Little: the walk and the crowd behind a thread that lost its CPU say most of what it would.
+            per_sleeper_ns: 1.0,
         }
     }
 }
@@ -190,16 +200,22 @@ impl Ground {
         let mut steps = Vec::new();
         match self.workload {
             Workload::Reads => {
-                for _ in 0..USES as u32 {
-                    let use_of = [Step::Acquire(0), inside(1.0 / USES), Step::Release(0)];
-                    steps.push(Step::Work(work_ns / USES));
-                    steps.extend(use_of);
+                let alone = Step::Inside { ns: hold_ns / USES, per_active_ns: 0.0 };
+                for within in [
+                    [alone, Step::List(true)],
+                    [Step::Inside { ns: hold_ns / USES, per_active_ns }, Step::List(true)],
+                    [alone, Step::List(false)],
+                ] {
+                    steps.extend([Step::Work(work_ns / USES), Step::Acquire(0)]);
+                    steps.extend(within);
+                    steps.push(Step::Release(0));
                 }
             }
             Workload::Writes => steps.extend([
                 Step::Work(work_ns * 0.4),
                 Step::Acquire(0),
                 inside(0.5),
+                Step::List(true),
                 Step::Release(0),
                 Step::Work(work_ns * 0.5),
                 // The history is written under the segment's mutex, and the number is given out within.
@@ -207,6 +223,7 @@ impl Ground {
                 Step::Inside { ns: hold_ns * SEGMENT_SHARE, per_active_ns: 0.0 },
                 Step::Acquire(0),
                 inside(0.5),
+                Step::List(false),
                 Step::Release(0),
                 Step::Inside { ns: hold_ns * SEGMENT_SHARE, per_active_ns: 0.0 },
                 Step::Release(1),

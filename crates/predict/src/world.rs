@@ -35,6 +35,8 @@ pub struct Hardware {
     pub wakeup_granularity_ns: f64,
     /// To put a thread to sleep and to run another one in its place, with its caches, nanoseconds of CPU.
     pub switch_ns: f64,
+    /// More of that, for the caches, times the natural logarithm of how many threads want the CPU: the others have had them.
+    pub refill_ns: f64,
     /// To wake one thread, nanoseconds of the waking thread's CPU.
     pub wake_ns: f64,
     /// Until a CPU that was idle runs a thread that was woken, nanoseconds.
@@ -64,6 +66,9 @@ impl Default for Hardware {
             // CPUs, November 2026) a hand-over, which is a wake-up and a switch, takes 2.6 to 2.8 us, between its two CPUs
             // 2.6 to 3.8 us. Older machines of more CPUs take longer; how the two share it is assumed.
             switch_ns: 3e3,
+            // The indirect cost of a switch is from a few to more than 1,000 us by how much memory the threads work on (Li, Ding
+            // and Shen, "Quantifying the cost of context switch", 2007): little of it is assumed.
+            refill_ns: 1e3,
             wake_ns: 1.5e3,
             idle_wake_ns: 3e3,
             // Of the order that David, Guerraoui and Trigonakis report for Xeon (SOSP 2013); not looked up again.
@@ -149,13 +154,21 @@ pub struct CommitSpin {
     pub pct_hwm: f64,
     /// PAUSEs that a commit spins at least where it does (`innodb_log_wait_for_flush_spin_rounds` of debug builds).
     pub pauses: f64,
+    /// PAUSEs that the log's own threads spin for their next work (`innodb_log_writer_spin_delay` and its kin).
+    pub log_thread_pauses: f64,
     /// `innodb_log_wait_for_flush_spin_hwm`: no commit spins where a flush takes longer on average, nanoseconds.
     pub flush_hwm_ns: f64,
 }
 
 impl Default for CommitSpin {
     fn default() -> Self {
-        Self { abs_lwm_pct: 80.0, pct_hwm: 50.0, pauses: 25_000.0, flush_hwm_ns: 400e3 }
+        Self {
+            abs_lwm_pct: 80.0,
+            pct_hwm: 50.0,
+            pauses: 25_000.0,
+            log_thread_pauses: 25_000.0,
+            flush_hwm_ns: 400e3,
+        }
     }
 }
 
@@ -171,9 +184,11 @@ pub enum Step {
     Inside {
         /// Nanoseconds.
         ns: f64,
-        /// More of it for each transaction that is active: a walk through a list of them.
+        /// More of it for each transaction in the list of those that are active: a walk through it.
         per_active_ns: f64,
     },
+    /// Enters the list of active transactions (`trx_start_low`), or leaves it (`trx_commit_in_memory`): under the latch.
+    List(bool),
     /// Gives it back.
     Release(u8),
     /// Waits until the redo log is on disk.
@@ -187,7 +202,7 @@ pub struct RedoLog {
     pub flush_ns: f64,
     /// How they differ.
     pub flush_spread: Spread,
-    /// CPU of the log's threads for one of them, nanoseconds.
+    /// CPU of the log's threads for one of them, all together, nanoseconds.
     pub cpu_ns: f64,
     /// True where one thread waits for a group of commits (a binary log); false where each waits itself.
     pub group: bool,

@@ -136,6 +136,56 @@ fn commits_in_groups_share_a_flush() {
     assert!(each > 20.0 * alone, "those who wait share it, too: {each}");
 }
 
+/// One CPU, a walk of 1 us for each transaction in the list: those who wait to begin are in no list.
+#[test]
+fn those_who_have_not_begun_are_in_no_list() {
+    let mut world = world(1, 20e3, 1e3, 500.0, mysql());
+    let walk = Step::Inside { ns: 500.0, per_active_ns: 1e3 };
+    world.work.steps = vec![
+        Step::Acquire(0),
+        walk,
+        Step::List(true),
+        Step::Release(0),
+        Step::Work(20e3),
+        Step::Acquire(0),
+        Step::List(false),
+        Step::Release(0),
+    ];
+    let [few, many] = [4, 200].map(|threads| run(&world, threads).throughput_per_s);
+    assert!(many > 0.7 * few, "with 200 in the list a walk alone would take 200 us: {few} {many}");
+}
+
+#[test]
+fn where_commits_are_frequent_the_logs_threads_spin_by_the_low_water_mark_alone() {
+    let mut world = world(8, 50e3, 10e3, 500.0, mysql());
+    world.work.steps.push(Step::Commit);
+    let mut spun = |abs_lwm_pct: f64, pct_hwm: f64| {
+        world.work.redo = Some(RedoLog {
+            flush_ns: 50e3,
+            flush_spread: Spread::Fixed,
+            cpu_ns: 15e3,
+            group: false,
+            leader_ns: 4e3,
+            spin: Some(CommitSpin { abs_lwm_pct, pct_hwm, ..CommitSpin::default() }),
+        });
+        let outcome = run(&world, 32);
+        (outcome.commit_spin_share, outcome.spin_share - outcome.commit_spin_share)
+    };
+    let (commits, log) = spun(80.0, 0.0);
+    assert!(commits == 0.0 && log > 0.02, "no commit spins under a high-water mark of 0: {commits} {log}");
+    let (commits, without) = spun(10_000.0, 100.0);
+    assert!(commits == 0.0 && without < 0.5 * log, "{commits} {without}");
+}
+
+#[test]
+fn many_that_share_a_cpu_take_its_caches_from_each_other() {
+    let [few, many] = [4, 400].map(|threads| run(&world(4, 100e3, 1e3, 100.0, mysql()), threads));
+    assert!(
+        many.cpus > 3.95 && many.cpu_us_per_transaction > few.cpu_us_per_transaction + 2.0,
+        "{few:?} {many:?}"
+    );
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]

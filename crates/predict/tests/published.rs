@@ -32,10 +32,11 @@ fn long() -> Effort {
     Effort { events: 2_000_000, transactions: 40_000, ..Effort::default() }
 }
 
-/// Wanted is a root mean square of 0.15 over the held-out points. Reached is 0.10 over the fitted ones and 0.39 over the
-/// others: up to 128 connections they are within 0.2, with 30 rounds 512 and 1,024 connections are predicted 25 and 37 %
-/// (of the logarithm) too low, and with 200 rounds those from 256 on 0.5 to 0.9 too low. One point in the collapse does not
-/// say whether the latch is held longer for each active transaction or for each thread that sleeps; the fit takes the former.
+/// Wanted is a root mean square of 0.15 over the held-out points. Reached is 0.10 over the fitted ones and 0.30 over the
+/// others, nearly all of it from one: 1,024 connections with 200 rounds, of which the model has 2.6 times what was measured.
+/// Over the other twelve it is 0.14. In the model a server with many connections is in one of two states: fast, with few
+/// transactions in the list, or crowded, with two thirds of all connections in it. With 200 rounds and 512 connections or more
+/// it can be in either; those that were measured lie between, as a server's that is now in one, now in the other.
 #[test]
 fn the_collapse_on_the_kernel_mutex() {
     let measured = KERNEL_MUTEX
@@ -73,7 +74,10 @@ fn the_collapse_on_the_kernel_mutex() {
         .collect();
     println!("fitted {:.3}, held out {:.3}: {points:?}", fit.rms_log_error, rms_log_error(&held_out));
     assert_eq!(held_out.len(), 13);
-    assert!(rms_log_error(&held_out) < 0.45, "{held_out:?}");
+    assert!(rms_log_error(&held_out) < 0.33, "{held_out:?}");
+    let but_one: Vec<Fitted> = held_out[..12].to_vec();
+    println!("held out but the last one {:.3}", rms_log_error(&but_one));
+    assert!(rms_log_error(&but_one) < 0.16, "all but 1,024 connections with 200 rounds: {but_one:?}");
     let calm: Vec<Fitted> = held_out.iter().filter(|it| it.threads <= 128).copied().collect();
     assert!(rms_log_error(&calm) < 0.15, "where the server did not collapse: {calm:?}");
     let peak = |value: fn(&(u32, f64, f64)) -> f64| {
@@ -81,13 +85,13 @@ fn the_collapse_on_the_kernel_mutex() {
     };
     assert!((16..=64).contains(&peak(|point| point.1)) && (16..=64).contains(&peak(|point| point.2)));
     let at_256 = points.iter().find(|point| point.0 == 256).unwrap();
-    assert!(at_256.2 > 1.3 * at_256.1, "more rounds help where the server collapsed: {at_256:?}");
+    assert!((1.8..2.7).contains(&(at_256.2 / at_256.1)), "2.2 times were measured: {at_256:?}");
 }
 
 /// A published experiment with MySQL 8.0 under CPUQuota=100%: oltp_update_index, 64 connections, six CPUs under a quota of
 /// one. A mark of 8 brought 35 % more, because 21 % of the CPU time were commits that spin. Wanted is that within 10 points.
-/// The model has 3 to 5 % of the CPU time spin, and 0 to 5 % more: its log threads get a CPU too soon. What it does have
-/// is the latency under the quota.
+/// The model has 6 % of the CPU time spin in commits, and 6 % more: its groups of commits are large, and few wait for the log.
+/// What it does have is the latency under the quota.
 #[test]
 fn commits_that_spin_under_a_quota() {
     let mut ground = Ground {
@@ -107,15 +111,16 @@ fn commits_that_spin_under_a_quota() {
     assert!((today.cpus - 1.0).abs() < 0.1 && today.throttled_share > 0.7, "{today:?}");
     assert!((70.0..100.0).contains(&today.p95_ms), "82.96 ms were measured: {today:?}");
     assert!((14.0..23.0).contains(&today.mean_ms), "18.48 ms were measured: {today:?}");
-    assert!(today.commit_spin_share > 0.02 && proposed.commit_spin_share < 0.005, "{today:?} {proposed:?}");
+    assert!(today.commit_spin_share > 0.04 && proposed.commit_spin_share < 0.005, "{today:?} {proposed:?}");
     let ratio = proposed.throughput_per_s / today.throughput_per_s;
-    assert!((0.99..1.45).contains(&ratio), "{ratio}");
+    println!("{ratio:.3}");
+    assert!((1.02..1.45).contains(&ratio), "{ratio}");
 }
 
 /// Meituan's account of a change of PAUSE: writes on MySQL 5.7, PAUSE of about 10, 44 and 140 cycles, a multiplier
-/// of 5 in place of 50 as the cure. The figures are pictures; the order is what the text says. The model has the order of
-/// the CPU time that is spun away (11, 19 and 26 %, and 13 % with the cure), and hardly any of the throughput that was lost:
-/// 3 %.
+/// of 5 in place of 50 as the cure. The figures are pictures; the order is what the text says. How long the latch is held is
+/// chosen so that it is busy for most of the time. The model has the order of the CPU time that is spun away (9, 15 and 22 %,
+/// and 11 % with the cure) and of throughput: 2 and 7 % less, and nothing less with the cure.
 #[test]
 fn a_longer_pause_spins_more() {
     let at = |cycles: f64, multiplier: &str| {
@@ -129,7 +134,7 @@ fn a_longer_pause_spins_more() {
         };
         ground.settings.set("log_bin", "on").unwrap();
         ground.settings.set("innodb_spin_wait_pause_multiplier", multiplier).unwrap();
-        let parameters = Parameters { hold_ns: 20_000.0, ..Parameters::assumed(&ground) };
+        let parameters = Parameters { hold_ns: 10_000.0, ..Parameters::assumed(&ground) };
         simulate(&ground.world(&parameters), 64, 1, long())
     };
     let [before, cascade_lake, skylake, patched] =
@@ -138,8 +143,9 @@ fn a_longer_pause_spins_more() {
     assert!(cascade_lake.spin_share > 1.5 * before.spin_share, "{before:?} {cascade_lake:?}");
     assert!(skylake.spin_share > 1.2 * cascade_lake.spin_share, "{cascade_lake:?} {skylake:?}");
     assert!(patched.spin_share < 0.6 * skylake.spin_share, "{skylake:?} {patched:?}");
-    assert!(skylake.throughput_per_s < 1.01 * cascade_lake.throughput_per_s);
-    assert!(skylake.throughput_per_s < 1.01 * patched.throughput_per_s);
+    assert!(cascade_lake.throughput_per_s < before.throughput_per_s, "{before:?} {cascade_lake:?}");
+    assert!(skylake.throughput_per_s < 0.97 * cascade_lake.throughput_per_s, "{cascade_lake:?} {skylake:?}");
+    assert!(skylake.throughput_per_s < 0.95 * patched.throughput_per_s, "{skylake:?} {patched:?}");
 }
 
 /// The account of 127 undo tablespaces in place of 2 on a Kunpeng 920: update-index on 32, 64 and 128 cores (1, 2 and 4
@@ -163,9 +169,9 @@ fn rollback_segments_matter_from_four_nodes_on() {
             work_ns: 400e3,
             think_ns: 20e3,
             crowding: 0.3,
-            hold_ns: 2_000.0,
+            hold_ns: 1_600.0,
             per_active_ns: 0.1,
-            per_sleeper_ns: 4.0,
+            per_sleeper_ns: 5.0,
         };
         let effort = Effort { events: 600_000, transactions: 40_000, ..Effort::default() };
         simulate(&ground.world(&parameters), 1_024, seed, effort).throughput_per_s

@@ -123,7 +123,8 @@ impl Sim<'_> {
         match self.world.latch.yields {
             true => {
                 thread.phase = Phase::Yielded;
-                if self.ready_count == 0 {
+                let cpu = thread.cpu.expect("it worked") as usize;
+                if self.cpus[cpu].ready_count == 0 {
                     self.look_again(at);
                 } else {
                     self.requeue(at);

@@ -16,7 +16,7 @@ use crate::queue::{Event, Queue};
 use crate::rng::Rng;
 use crate::world::{Step, World};
 
-use commit::Commits;
+use commit::{Commits, STAGES};
 use latch::{Array, LatchState};
 use quota::Bandwidth;
 
@@ -42,6 +42,9 @@ const WARM_UP: f64 = 0.25;
 
 /// Between the first requests of two clients, nanoseconds.
 const FIRST_COME_NS: u64 = 5_000;
+
+/// What the leader of a group of commits does for it, after the wait for the log.
+const LEAD_STEPS: usize = 4;
 
 /// Of what an event is the event: threads have their own numbers.
 const LATCH: u32 = 1 << 24;
@@ -71,11 +74,13 @@ enum Phase {
     Free(bool, bool),
     /// It spins until the log is on disk.
     CommitSpin,
+    /// One of the log's threads spins until there is something to do.
+    LogSpin,
     /// It is to lead the group of commits that has come together.
     Lead,
 }
 
-/// A connection, or (the last) the log's thread.
+/// A connection, or (the last ones) one of the log's threads.
 #[derive(Debug)]
 struct Thread {
     phase: Phase,
@@ -100,6 +105,8 @@ struct Thread {
     spinner_at: usize,
     /// When its transaction began.
     began: u64,
+    /// It is in the list of active transactions.
+    listed: bool,
     /// Its transactions so far: which latch of a class it uses.
     count: u32,
 }
@@ -115,13 +122,16 @@ struct Cpu {
     buddy: Option<u32>,
     /// What it has left of the quota, nanoseconds.
     local_ns: u64,
-    /// Threads that cannot run before the quota lets it.
-    stuck: Vec<u32>,
+    /// Its run queue, the thread with the least virtual run time first, and how many are in it.
+    ready: Queue,
+    ready_count: u32,
+    /// The least virtual run time that was given this CPU so far (`min_vruntime`).
+    least_run: u64,
 }
 
 struct Sim<'a> {
     world: &'a World,
-    /// The world's steps, and those of the log's thread.
+    /// The world's steps, and those of the log's threads.
     steps: Vec<Op>,
     log_steps: usize,
     rng: Rng,
@@ -135,18 +145,18 @@ struct Sim<'a> {
     stopped_count: u32,
     busy: u32,
     spinning: u32,
-    /// Threads that are ready, the one with the least virtual run time first.
-    ready: Queue,
-    ready_count: usize,
-    /// The least virtual run time that was given a CPU so far.
-    least_run: u64,
+    /// Threads that are ready, in all run queues.
+    ready_count: u32,
     latches: Vec<LatchState>,
     /// Where each class begins.
     classes: Vec<usize>,
     arrays: Vec<Array>,
     commits: Commits,
     bandwidth: Bandwidth,
-    active: u32,
+    /// Transactions in the list of those that are active.
+    listed: u32,
+    /// When a thread that holds a latch loses its CPU.
+    next_preempted: u64,
     /// Threads that sleep for a latch, or for the mutexes of its event and of the wait array.
     asleep: u32,
     slow: Vec<f64>,
@@ -160,13 +170,13 @@ enum Op {
     Step(Step),
     /// The group's leader works for all of it.
     Lead,
-    /// And lets the others go.
+    /// And lets the next group begin.
+    PassOn,
+    /// And lets its own go.
     Led,
-    /// The log's thread waits for something to write.
+    /// One of the log's threads waits for something to do.
     LogWait,
     LogWork,
-    /// The next of its threads is woken.
-    LogHop,
     LogDevice,
     LogDone,
 }
@@ -199,20 +209,11 @@ impl<'a> Sim<'a> {
         for step in &work.steps {
             steps.push(Op::Step(*step));
             if matches!(step, Step::Commit) {
-                steps.extend([Op::Lead, Op::Led]);
+                steps.extend([Op::Lead, Op::PassOn, Op::Lead, Op::Led]);
             }
         }
         let log_steps = steps.len();
-        // The writer, the flusher and the notifier are threads of their own: one is woken by the other.
-        steps.extend([
-            Op::LogWait,
-            Op::LogWork,
-            Op::LogHop,
-            Op::LogWork,
-            Op::LogDevice,
-            Op::LogWork,
-            Op::LogDone,
-        ]);
+        steps.extend([Op::LogWait, Op::LogWork, Op::LogDevice, Op::LogDone]);
         let mut classes = Vec::new();
         let mut latches = Vec::new();
         for &many in &work.latches {
@@ -239,10 +240,11 @@ impl<'a> Sim<'a> {
             signals: 0,
             spinner_at: 0,
             began: 0,
+            listed: false,
             count: 0,
         };
         let mut all: Vec<Thread> = (0..threads).map(|_| thread(1)).collect();
-        all.push(thread(log_steps));
+        all.extend((0..STAGES).map(|_| thread(log_steps)));
         let mut sim = Self {
             world,
             steps,
@@ -257,15 +259,15 @@ impl<'a> Sim<'a> {
             idle: (0..cpus.div_ceil(64)).map(|word| idle_word(cpus, word)).collect(),
             busy: 0,
             spinning: 0,
-            ready: Queue::default(),
             ready_count: 0,
-            least_run: 0,
             latches,
             classes,
             arrays: (0..world.latch.arrays).map(|_| Array::default()).collect(),
-            commits: Commits::new(),
+            commits: Commits::default(),
             bandwidth: Bandwidth::new(&world.hardware),
-            active: 0,
+            listed: 0,
+            // As soon as all have come.
+            next_preempted: u64::from(threads) * FIRST_COME_NS + 1_000_000,
             asleep: 0,
             slow: (0..=cpus).map(crowd).collect(),
             counted: Counted::default(),
@@ -357,7 +359,7 @@ impl<'a> Sim<'a> {
             Phase::Return(true) => self.returned(at),
             Phase::Asleep => self.begin_again(at),
             Phase::Free(has_latch, true) => self.freed(at, has_latch),
-            Phase::CommitSpin => self.commit_spun(at),
+            Phase::CommitSpin | Phase::LogSpin => self.commit_spun(at),
             Phase::Lead => self.lead(at),
         }
     }
@@ -372,7 +374,7 @@ impl<'a> Sim<'a> {
                     self.think(at);
                     return;
                 }
-                None => unreachable!("the log's thread begins again"),
+                None => unreachable!("the log's threads begin again"),
                 Some(Op::Think) => unreachable!("it is the first step"),
                 Some(Op::Step(Step::Work(ns))) => {
                     let slow = self.slow[(self.busy - self.spinning).min(self.cpus.len() as u32) as usize];
@@ -392,11 +394,22 @@ impl<'a> Sim<'a> {
                 }
                 Some(Op::Step(Step::Inside { ns, per_active_ns })) => {
                     let others = self.world.latch.per_sleeper_ns * f64::from(self.asleep);
-                    let mean = ns + per_active_ns * f64::from(self.active) + others;
+                    let mean = ns + per_active_ns * f64::from(self.listed) + others;
                     let time = self.rng.time(mean, self.world.work.hold_spread);
                     self.threads[at as usize].step = self.after(next);
+                    if self.now >= self.next_preempted {
+                        self.preempt_holder(at, time);
+                    }
                     self.work(at, time);
                     return;
+                }
+                Some(Op::Step(Step::List(enters))) => {
+                    let after = self.after(next);
+                    let thread = &mut self.threads[at as usize];
+                    thread.step = after;
+                    if std::mem::replace(&mut thread.listed, enters) != enters {
+                        self.listed = if enters { self.listed + 1 } else { self.listed - 1 };
+                    }
                 }
                 Some(Op::Step(Step::Release(class))) => {
                     let latch = self.latch_of(at, class);
@@ -411,9 +424,13 @@ impl<'a> Sim<'a> {
                 }
                 Some(Op::Lead) => {
                     self.threads[at as usize].step = next;
-                    let time = self.leader_work();
+                    let time = self.leader_work(at);
                     self.work(at, time);
                     return;
+                }
+                Some(Op::PassOn) => {
+                    self.threads[at as usize].step = next;
+                    self.passed_on(at);
                 }
                 Some(Op::Led) => {
                     self.threads[at as usize].step = self.after(next);
@@ -427,24 +444,20 @@ impl<'a> Sim<'a> {
                 }
                 Some(Op::LogWork) => {
                     self.threads[at as usize].step = next;
-                    let ns = self.world.work.redo.as_ref().map_or(0.0, |redo| redo.cpu_ns / 3.0);
+                    let ns = self.world.work.redo.as_ref().map_or(0.0, |redo| redo.cpu_ns / STAGES as f64);
                     let time = self.rng.time(ns, self.world.work.work_spread);
                     self.work(at, time);
                     return;
                 }
-                Some(Op::LogHop) => {
-                    self.threads[at as usize].step = next;
-                    self.hop(at);
-                    return;
-                }
                 Some(Op::LogDevice) => {
                     self.threads[at as usize].step = next;
-                    self.log_writes(at);
-                    return;
+                    if self.log_flushes(at) {
+                        return;
+                    }
                 }
                 Some(Op::LogDone) => {
                     self.threads[at as usize].step = self.log_steps;
-                    self.log_written(at);
+                    self.log_done(at);
                 }
             }
         }
@@ -462,7 +475,6 @@ impl<'a> Sim<'a> {
             let took = self.now - thread.began;
             self.counted.transactions += 1;
             self.counted.latency.add(took);
-            self.active -= 1;
         }
         let thread = &mut self.threads[at as usize];
         thread.step = 1;
@@ -484,7 +496,6 @@ impl<'a> Sim<'a> {
     /// The request of a client has come.
     fn begin_transaction(&mut self, at: u32) {
         self.threads[at as usize].began = self.now.max(1);
-        self.active += 1;
     }
 
     /// Works for that time and for what it owes.

@@ -55,16 +55,15 @@ impl Sim<'_> {
     pub(super) fn stop_cpu(&mut self, at: u32) {
         match self.threads[at as usize].phase {
             Phase::Spin => self.remove_spinner(at),
-            Phase::CommitSpin => self.spinning -= 1,
+            Phase::CommitSpin | Phase::LogSpin => self.spinning -= 1,
             _ => {}
         }
         let thread = &mut self.threads[at as usize];
         let cpu = thread.cpu.take().expect("it has a CPU");
         thread.turn = thread.turn.wrapping_add(1);
         self.busy -= 1;
-        let place = &mut self.cpus[cpu as usize];
-        place.thread = None;
-        place.stuck.push(at);
+        self.cpus[cpu as usize].thread = None;
+        self.make_ready(at);
         self.stopped[cpu as usize / 64] |= 1 << (cpu % 64);
         self.stopped_count += 1;
         self.bandwidth.stopped_since.get_or_insert(self.now);
@@ -119,9 +118,6 @@ impl Sim<'_> {
         self.stopped[cpu / 64] &= !(1 << (cpu % 64));
         self.stopped_count -= 1;
         self.idle[cpu / 64] |= 1 << (cpu % 64);
-        for at in std::mem::take(&mut self.cpus[cpu].stuck) {
-            self.make_ready(at);
-        }
     }
 
     /// Counts the time that the quota held threads up until now.

@@ -1,6 +1,12 @@
-//! CPUs and the run queue: first come, first served; a thread whose slice is over goes to its end where others are ready.
+//! CPUs and their run queues, as CFS has them (kernel/sched/fair.c): a thread that is woken gets its last CPU or one that
+//! idles, and waits for its last one where none does; a CPU whose queue is empty takes a thread of the longest one. The
+//! thread that had the least CPU time is next.
 
 use super::{Event, Phase, Sim};
+
+/// How often something else takes the CPU of a thread while it holds a latch: the kernel's own threads, other processes.
+/// Assumed. What becomes of the server hangs less on how often that is than on whether it gets out of the crowd behind it.
+const HOLDER_PREEMPTED_EVERY_NS: u64 = 100_000_000;
 
 impl Sim<'_> {
     /// A thread that was off its CPU is ready.
@@ -8,18 +14,24 @@ impl Sim<'_> {
         let thread = &mut self.threads[at as usize];
         debug_assert!(thread.cpu.is_none(), "it has a CPU");
         thread.turn = thread.turn.wrapping_add(1);
-        // A thread that slept has no more of a claim than half a latency (`place_entity`).
-        let hardware = &self.world.hardware;
-        thread.run_ns = thread.run_ns.max(self.least_run.saturating_sub(hardware.sleeper_credit_ns as u64));
         if thread.phase == Phase::Steps && thread.began == 0 && thread.step < self.log_steps {
             self.begin_transaction(at);
         }
-        match self.idle_cpu(at) {
-            Some(cpu) if self.is_stopped(cpu) => self.cpus[cpu as usize].stuck.push(at),
-            Some(cpu) => {
+        let idle = self.idle_cpu(at);
+        if let Some(cpu) = idle {
+            self.migrate(at, cpu);
+        }
+        // A thread that slept has no more of a claim than half a latency (`place_entity`).
+        let credit_ns = self.world.hardware.sleeper_credit_ns as u64;
+        let thread = &mut self.threads[at as usize];
+        let least = self.cpus[thread.last_cpu as usize].least_run;
+        thread.run_ns = thread.run_ns.max(least.saturating_sub(credit_ns));
+        match idle {
+            Some(cpu) if !self.is_stopped(cpu) => {
                 self.threads[at as usize].debt += self.world.hardware.idle_wake_ns;
                 self.give(cpu, at);
             }
+            Some(_) => self.make_ready(at),
             None => {
                 self.make_ready(at);
                 self.preempt_for(at);
@@ -27,27 +39,54 @@ impl Sim<'_> {
         }
     }
 
+    /// Another CPU than its last one: its claim there is what it was here (`migrate_task_rq_fair`).
+    fn migrate(&mut self, at: u32, cpu: u32) {
+        let thread = &mut self.threads[at as usize];
+        let from = self.cpus[thread.last_cpu as usize].least_run;
+        let to = self.cpus[cpu as usize].least_run;
+        thread.run_ns = (thread.run_ns + to).saturating_sub(from);
+        thread.last_cpu = cpu;
+    }
+
+    /// Waits in the run queue of its last CPU.
     pub(super) fn make_ready(&mut self, at: u32) {
         let thread = &mut self.threads[at as usize];
         thread.ready = true;
         thread.ready_turn = thread.ready_turn.wrapping_add(1);
-        self.ready.push(Event { at: thread.run_ns, to: at, turn: thread.ready_turn });
+        let place = &mut self.cpus[thread.last_cpu as usize];
+        place.ready.push(Event { at: thread.run_ns, to: at, turn: thread.ready_turn });
+        place.ready_count += 1;
         self.ready_count += 1;
     }
 
-    fn next_ready(&mut self) -> Option<u32> {
+    fn no_longer_ready(&mut self, at: u32) {
+        let thread = &mut self.threads[at as usize];
+        thread.ready = false;
+        self.cpus[thread.last_cpu as usize].ready_count -= 1;
+        self.ready_count -= 1;
+    }
+
+    /// The next thread of a CPU's run queue, or of the longest one where its own is empty (`newidle_balance`).
+    fn next_ready(&mut self, cpu: usize) -> Option<u32> {
+        if self.ready_count == 0 {
+            return None;
+        }
+        let from = match self.cpus[cpu].ready_count {
+            0 => (0..self.cpus.len())
+                .filter(|other| !self.is_stopped(*other as u32))
+                .max_by_key(|other| self.cpus[*other].ready_count)?,
+            _ => cpu,
+        };
         loop {
-            let next = self.ready.pop()?;
-            let thread = &mut self.threads[next.to as usize];
+            let next = self.cpus[from].ready.pop()?;
+            let thread = &self.threads[next.to as usize];
             if thread.ready && thread.ready_turn == next.turn {
-                thread.ready = false;
-                self.ready_count -= 1;
-                let cpu = thread.last_cpu;
-                if self.is_stopped(cpu) {
-                    self.cpus[cpu as usize].stuck.push(next.to);
-                    continue;
+                self.no_longer_ready(next.to);
+                if from != cpu {
+                    self.migrate(next.to, cpu as u32);
                 }
-                self.least_run = self.least_run.max(next.at);
+                let place = &mut self.cpus[cpu];
+                place.least_run = place.least_run.max(self.threads[next.to as usize].run_ns);
                 return Some(next.to);
             }
         }
@@ -68,6 +107,15 @@ impl Sim<'_> {
         self.arm(victim);
     }
 
+    /// The holder of a latch loses its CPU in the middle of that time, where others wait for that CPU: they have had less.
+    pub(super) fn preempt_holder(&mut self, at: u32, held_ns: f64) {
+        self.next_preempted = self.now + HOLDER_PREEMPTED_EVERY_NS;
+        let thread = &mut self.threads[at as usize];
+        let place = &mut self.cpus[thread.cpu.expect("it holds a latch") as usize];
+        place.slice_end = self.now + (held_ns / 2.0) as u64 + 1;
+        thread.run_ns = thread.run_ns.max(place.least_run);
+    }
+
     /// Its last CPU where that looks idle, or the first one that does; one that is stopped looks idle.
     fn idle_cpu(&self, at: u32) -> Option<u32> {
         let last = self.threads[at as usize].last_cpu;
@@ -77,13 +125,6 @@ impl Sim<'_> {
         }
         let word = (0..self.idle.len()).find(|word| looks_idle(*word) != 0)?;
         Some(word as u32 * 64 + looks_idle(word).trailing_zeros())
-    }
-
-    /// Another thread of the log does the next part: it is woken on the CPU that it had.
-    pub(super) fn hop(&mut self, at: u32) {
-        self.leave_cpu(at);
-        self.threads[at as usize].last_cpu = self.rng.below(self.cpus.len()) as u32;
-        self.wake(at);
     }
 
     /// Gives an idle CPU to a thread that is ready.
@@ -100,7 +141,8 @@ impl Sim<'_> {
         thread.cpu = Some(cpu);
         thread.last_cpu = cpu;
         if switched {
-            thread.debt += self.world.hardware.switch_ns;
+            let hardware = &self.world.hardware;
+            thread.debt += hardware.switch_ns + hardware.refill_ns * f64::from(1 + place.ready_count).ln();
         }
         if thread.phase == Phase::Spin {
             // It looks at once.
@@ -113,7 +155,7 @@ impl Sim<'_> {
             }
             return;
         }
-        if thread.phase == Phase::CommitSpin {
+        if matches!(thread.phase, Phase::CommitSpin | Phase::LogSpin) {
             self.spinning += 1;
         }
         self.work_left(at);
@@ -157,7 +199,7 @@ impl Sim<'_> {
         thread.run_ns += worked;
         self.counted.cpu_ns += worked as f64;
         match thread.phase {
-            Phase::Spin => self.counted.spin_ns += worked as f64,
+            Phase::Spin | Phase::LogSpin => self.counted.spin_ns += worked as f64,
             Phase::CommitSpin => self.counted.commit_spin_ns += worked as f64,
             _ => {}
         }
@@ -173,10 +215,11 @@ impl Sim<'_> {
 
     /// Another thread that is ready gets the CPU, where there is one.
     pub(super) fn end_of_slice(&mut self, at: u32) {
-        if self.ready_count == 0 {
-            let cpu = self.threads[at as usize].cpu.expect("it worked");
-            self.cpus[cpu as usize].preempted = false;
-            self.cpus[cpu as usize].slice_end = self.now + self.world.hardware.slice_ns as u64;
+        let cpu = self.threads[at as usize].cpu.expect("it worked");
+        let place = &mut self.cpus[cpu as usize];
+        if place.ready_count == 0 {
+            place.preempted = false;
+            place.slice_end = self.now + self.world.hardware.slice_ns as u64;
             self.arm(at);
             return;
         }
@@ -187,7 +230,7 @@ impl Sim<'_> {
     pub(super) fn requeue(&mut self, at: u32) {
         match self.threads[at as usize].phase {
             Phase::Spin => self.remove_spinner(at),
-            Phase::CommitSpin => self.spinning -= 1,
+            Phase::CommitSpin | Phase::LogSpin => self.spinning -= 1,
             _ => {}
         }
         self.settle(at);
@@ -211,12 +254,14 @@ impl Sim<'_> {
         self.busy -= 1;
         self.idle[cpu as usize / 64] |= 1 << (cpu % 64);
         self.cpus[cpu as usize].thread = None;
-        if let Some(buddy) = self.cpus[cpu as usize].buddy.take()
-            && std::mem::take(&mut self.threads[buddy as usize].ready)
-        {
-            self.ready_count -= 1;
+        let buddy = self.cpus[cpu as usize].buddy.take().filter(|buddy| {
+            let thread = &self.threads[*buddy as usize];
+            thread.ready && thread.last_cpu == cpu
+        });
+        if let Some(buddy) = buddy {
+            self.no_longer_ready(buddy);
             self.give(cpu, buddy);
-        } else if let Some(next) = self.next_ready() {
+        } else if let Some(next) = self.next_ready(cpu as usize) {
             self.give(cpu, next);
         } else {
             self.give_back(cpu as usize);
@@ -225,18 +270,11 @@ impl Sim<'_> {
 
     /// Gives idle CPUs to threads that are ready.
     pub(super) fn fill_cpus(&mut self) {
-        while self.busy + self.stopped_count < self.cpus.len() as u32
-            && let Some(next) = self.next_ready()
-        {
-            let last = self.threads[next as usize].last_cpu;
-            let is_idle = |cpu: u32| self.idle[cpu as usize / 64] >> (cpu % 64) & 1 == 1;
-            let cpu = match is_idle(last) {
-                true => last,
-                false => (0..self.cpus.len() as u32)
-                    .find(|cpu| is_idle(*cpu))
-                    .expect("fewer are busy than there are"),
-            };
-            self.give(cpu, next);
+        for cpu in 0..self.cpus.len() as u32 {
+            let is_idle = self.idle[cpu as usize / 64] >> (cpu % 64) & 1 == 1;
+            if is_idle && let Some(next) = self.next_ready(cpu as usize) {
+                self.give(cpu, next);
+            }
         }
     }
 }
