@@ -11,8 +11,8 @@ test:  ## fmt, clippy, unit and integration tests against real servers, docs
 book:  ## the documentation as pages, in target/book
 	@script/book
 
-dist:  ## packages for x86-64 and aarch64, with their sums and a list of what is in them, in target/dist
-	@script/dist --all
+dist:  ## packages for this machine, with their sums and a list of what is in them, in target/dist
+	@script/dist
 
 fuzz:  ## each fuzz target for a short while
 	@script/fuzz
