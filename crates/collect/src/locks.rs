@@ -125,7 +125,7 @@ impl Locks {
     /// The session broke: the server did not answer in time or went away.
     pub async fn read(&mut self) -> Result<ServerSample, QueryError> {
         let mut sample = ServerSample::default();
-        self.ask(SOURCES, &mut sample).await?;
+        self.ask_with_threads(SOURCES, &mut sample).await?;
         Ok(sample)
     }
 
@@ -148,7 +148,7 @@ impl Locks {
     /// As for [`Locks::read`].
     pub async fn read_again(&mut self) -> Result<ServerSample, QueryError> {
         let mut sample = ServerSample::default();
-        self.ask(AGAIN, &mut sample).await?;
+        self.ask_with_threads(AGAIN, &mut sample).await?;
         Ok(sample)
     }
 
@@ -167,8 +167,16 @@ impl Locks {
 
     async fn ask(&mut self, sources: &[Source], sample: &mut ServerSample) -> Result<(), QueryError> {
         let known = Known { version: self.version, variables: Some(&self.variables), origin: self.start };
-        ask_all(&mut self.session, sources, known, sample).await?;
-        // The kernel's thread ids are those of the stacks.
+        ask_all(&mut self.session, sources, known, sample).await
+    }
+
+    /// The same of sources that list threads: each gets the kernel's id, which the stacks have, once.
+    async fn ask_with_threads(
+        &mut self,
+        sources: &[Source],
+        sample: &mut ServerSample,
+    ) -> Result<(), QueryError> {
+        self.ask(sources, sample).await?;
         if let (Some(ids), Reading::Available { value: threads, .. }) = (&mut self.ids, &mut sample.threads) {
             ids.rename(threads);
         }
