@@ -51,7 +51,6 @@ mod quota_blind_spin;
 mod read_io_bound;
 mod replica_lag;
 mod rollback_running;
-mod rollback_segment_contention;
 mod row_lock_mild;
 mod row_lock_pileup;
 mod rows_read_waste;
@@ -107,7 +106,6 @@ pub const SCENARIOS: &[&Scenario] = &[
     &concurrency_queue::SCENARIO,
     &thread_pool_starved::SCENARIO,
     &index_lock::SCENARIO,
-    &rollback_segment_contention::SCENARIO,
     &row_lock_pileup::SCENARIO,
     &row_lock_mild::SCENARIO,
     &prepared_xa_left::SCENARIO,
@@ -294,14 +292,15 @@ mod tests {
     use super::*;
 
     /// Causes that no machine of two CPUs can make: on one, MySQL 9.7 commits no fewer updates with no spin at all. A latch that is kept for seconds: it is a defect of some
-    /// version, or a disk that hangs, which storage-stalled makes. Queues for a lock of the kernel and for the other mutexes and
-    /// latches of InnoDB want more CPUs. Two memory nodes; and a control group that makes a server wait for memory, and neither swaps nor ends
+    /// version, or a disk that hangs, which storage-stalled makes. Queues for a lock of the kernel and for a mutex or latch of InnoDB's
+    /// want more CPUs. Two memory nodes; and a control group that makes a server wait for memory, and neither swaps nor ends
     /// it, on every kernel.
     const WITHOUT_A_SCENARIO: &[&str] = &[
         "spin-too-short",
         "latch-pileup",
         "kernel-contention",
         "adaptive-hash-contention",
+        "rollback-segment-contention",
         "transaction-system-contention",
         "buffer-pool-latch-contention",
         "numa-imbalance",

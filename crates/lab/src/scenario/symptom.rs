@@ -145,15 +145,15 @@ pub(super) fn process_state(server: &Server) -> Result<char> {
     Ok(stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next()).unwrap_or('?'))
 }
 
-/// Waits a second for latches that have this in their name, as the file of InnoDB's that makes them, by `SHOW ENGINE INNODB MUTEX`.
+/// Waits a second for latches that a file of InnoDB's creates, by `SHOW ENGINE INNODB MUTEX`.
 ///
 /// The row is like `InnoDB | sum rwlock: dict0dict.cc:2677 | waits=10` (MySQL 9.7).
-pub(super) async fn latch_waits_per_s(server: &Server, named: &str) -> Result<f64> {
+pub(super) async fn latch_waits_per_s(server: &Server, file: &str) -> Result<f64> {
     let read = async || -> Result<f64> {
         let rows = show(server, "SHOW ENGINE INNODB MUTEX").await?;
         let waits = |(_, name, status): &(String, String, String)| {
             let waits = status.split_once("waits=")?.1.split(',').next()?.parse::<f64>().ok()?;
-            name.contains(named).then_some(waits)
+            name.contains(file).then_some(waits)
         };
         Ok(rows.iter().filter_map(waits).sum())
     };
