@@ -174,7 +174,7 @@ mod tests {
             );
         }
         for bytes in
-            [&b"| Id | \x1b[1mInfo\x1b[0m |\n"[..], "\u{e9}\u{4f60}\u{597d}\n".as_bytes(), b"", b"caf\xe9\n"]
+            [&b"| Id | \x1b[1mInfo\x1b[0m |\n"[..], "\u{e9}\u{4f60}\u{597d}\n".as_bytes(), b"", b"M\xfcller\n"]
         {
             assert_eq!(Text::from_bytes(bytes).note, None, "{bytes:?}");
         }

@@ -195,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_greeting_gets_the_proxys_own_number_behind_the_version() {
+    fn a_greeting_gets_the_number_of_the_proxy_behind_the_version() {
         let mut greeting = b"\x0a\0\0\0\x0a9.7.4\0\x0c\0\0\0abcdefgh".to_vec();
         put_number(&mut greeting, 0x0102_0304);
         assert_eq!(greeting, b"\x0a\0\0\0\x0a9.7.4\0\x04\x03\x02\x01abcdefgh");
