@@ -173,9 +173,12 @@ mod tests {
                 "{says}: {read:?}"
             );
         }
-        for bytes in
-            [&b"| Id | \x1b[1mInfo\x1b[0m |\n"[..], "\u{e9}\u{4f60}\u{597d}\n".as_bytes(), b"", b"M\xfcller\n"]
-        {
+        for bytes in [
+            &b"| Id | \x1b[1mInfo\x1b[0m |\n"[..],
+            "\u{e9}\u{4f60}\u{597d}\n".as_bytes(),
+            b"",
+            b"M\xfcller\n",
+        ] {
             assert_eq!(Text::from_bytes(bytes).note, None, "{bytes:?}");
         }
     }
