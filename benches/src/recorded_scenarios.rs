@@ -28,14 +28,7 @@ const WITHIN: SignedDuration = SignedDuration::from_secs(1);
 
 pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "recorded-scenarios",
-    of: &[
-        "crates/collect",
-        "crates/record",
-        "crates/rules",
-        "crates/stacks",
-        "crates/stalls",
-        "crates/spindoctor/src/record",
-    ],
+    of: crate::recorder::OF_ITS_EVENTS,
     minutes: 23,
     story: "The stalls that the second seed names, overload and hung I/O, made on servers that are calm under a \
             steady load: `spindoctor record` runs for 75 s, then the server suffers for 6 to 12 s: once with \

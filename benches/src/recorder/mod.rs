@@ -15,6 +15,16 @@ pub(crate) mod throughput;
 const OF: &[&str] =
     &["crates/collect", "crates/record", "crates/stacks", "crates/stalls", "crates/spindoctor/src/record"];
 
+/// The same, and what names the cause of each event.
+pub(crate) const OF_ITS_EVENTS: &[&str] = &[
+    "crates/collect",
+    "crates/record",
+    "crates/rules",
+    "crates/stacks",
+    "crates/stalls",
+    "crates/spindoctor/src/record",
+];
+
 /// The events of a recording that are stalls: a deadlock stops nobody, and is one of any load.
 pub(crate) fn stall_heads(
     recording: &spindoctor_record::Recording,

@@ -36,14 +36,7 @@ const KINDS: [&str; 5] = ["read-lock", "table-rows", "table-lock", "ddl", "stopp
 
 pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "recorded-stalls",
-    of: &[
-        "crates/collect",
-        "crates/record",
-        "crates/rules",
-        "crates/stacks",
-        "crates/stalls",
-        "crates/spindoctor/src/record",
-    ],
+    of: super::OF_ITS_EVENTS,
     minutes: 6,
     story: "Stalls of 200 ms at random moments, 9 to 19 s apart, 20 of MySQL and 20 of MariaDB, each under 1,200 \
             statements a second of sysbench's oltp_read_write: FLUSH TABLES WITH READ LOCK, a transaction that \
