@@ -52,8 +52,8 @@ fn diagnose(asked: &Doctor) -> anyhow::Result<ExitStatus> {
             let profiling = (!asked.no_stacks).then(|| Profiling::with(spindoctor_rules::FRAME_STATES));
             let target = session::target(&asked.connection)?;
             let mut say = |window: &Window| {
-                if let Some(line) = early::verdict(&spindoctor_rules::diagnose(window)) {
-                    session::note(&line);
+                if let Some(verdict) = early::verdict(&spindoctor_rules::diagnose(window)) {
+                    early::say(&verdict);
                 }
             };
             let is_read_by_a_person = !asked.json && !asked.nagios;
