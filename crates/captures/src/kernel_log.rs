@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use jiff::civil::DateTime;
 use spindoctor_model::{TroubleKind, number};
 
-use crate::clock;
+use crate::{clock, denials};
 
 /// The time of a line of the kernel's log, by its clock, which may be that of another time zone than the server's log has:
 /// `[Tue Mar 12 03:10:11 2024] ` (dmesg -T), `Mar 12 03:10:11 db1 kernel: ` of the year that the server's log has, `2024-03-12T03:10:11 db1
@@ -21,10 +21,11 @@ pub(crate) fn time(line: &str, near: Option<DateTime>) -> Option<DateTime> {
     if !is_of_kernel(line) {
         return None;
     }
-    clock::time(line).or_else(|| {
+    let of_syslog = || {
         let year = near?.year();
         DateTime::strptime("%Y %b %e %H:%M:%S", format!("{year} {}", line.get(..SYSLOG)?)).ok()
-    })
+    };
+    clock::time(line).or_else(of_syslog).or_else(|| denials::time(line))
 }
 
 /// True for a line of the kernel's log.
@@ -34,6 +35,7 @@ pub(crate) fn is_of_kernel(line: &str) -> bool {
         || is_kill_for_memory(line)
         || is_hung(line)
         || is_disk_trouble(line)
+        || denials::is_denial(line)
 }
 
 /// The kernel's line of a thread that has waited in it without a break (kernel/hung_task.c): `INFO: task mysqld:2211 blocked for more than
@@ -162,7 +164,7 @@ fn is_container_killed(line: &str) -> bool {
 
 /// True for a line of which something is said.
 fn is_trouble(line: &str) -> bool {
-    is_kill_for_memory(line) || is_hung(line) || is_disk_trouble(line)
+    is_kill_for_memory(line) || is_hung(line) || is_disk_trouble(line) || denials::is_denial(line)
 }
 
 /// The lines of a text, those of the kernel that a terminal wrapped in one again: where two lines together say what neither says alone.
@@ -170,7 +172,7 @@ pub(crate) fn whole_lines(lines: Vec<Cow<'_, str>>) -> Vec<Cow<'_, str>> {
     /// No terminal that a log is read in has fewer columns. By judgement.
     const NARROWEST: usize = 40;
     let is_of_kernel = |line: &str| {
-        let begins = ["[", "Out of memory: ", "Memory cgroup out of memory: ", "INFO: task "];
+        let begins = ["[", "Out of memory: ", "Memory cgroup out of memory: ", "INFO: task ", "type=AVC "];
         begins.iter().any(|begin| line.starts_with(begin)) || line.contains("kernel: ")
     };
     let whole = |line: &str, next: &str| -> Option<String> {

@@ -23,6 +23,7 @@ mod cut_status;
 #[cfg(test)]
 mod damage;
 mod deadlock_rows;
+mod denials;
 mod error_log;
 mod events;
 mod exporter;

@@ -1,6 +1,7 @@
 //! What a line of an error log looks like: its time, its level, and what of them may be lost or in JSON.
 
 use crate::client_errors::is_of_client;
+use crate::denials::is_denial;
 use crate::kernel_log::{is_disk_trouble, is_hung, is_kill_for_memory};
 use crate::log_troubles::is_probe_failed;
 use crate::{clock, json, start_errors};
@@ -87,6 +88,7 @@ pub(crate) fn is_of_log(line: &str) -> bool {
         || is_kill_for_memory(line)
         || is_hung(line)
         || is_disk_trouble(line)
+        || is_denial(line)
         || line.contains("Kernel panic - not syncing")
         || is_probe_failed(line)
         || level == Some(0) && is_of_server(line)

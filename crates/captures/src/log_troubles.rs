@@ -6,7 +6,7 @@ use crate::kernel_log::{
     self, DISK_ERRORS, DISKS, HUNG_IN_KERNEL, HUNG_OF_SERVER, READ_ONLY, disk_entry, is_hung, is_hung_server,
     is_kill_for_memory,
 };
-use crate::{client_errors, start_errors};
+use crate::{client_errors, denials, start_errors};
 
 /// Stands for a round of the page cleaner that took a minute or more and wrote nothing: no disk was waited for. The threads did
 /// not run, as where the machine is suspended or the container is paused.
@@ -280,11 +280,16 @@ pub(crate) fn is_probe_failed(line: &str) -> bool {
 const DISK_IS_FULL: &str = "disk is full writing";
 const STILL_FULL: &str = "message reprinted in";
 
-/// How many entries the catalogues have together: those of logs, of the kernel's disks, of servers that do not start, of clients.
-pub(crate) const ENTRIES: usize = TROUBLES.len() + DISKS.len() + start_errors::COUNT + client_errors::COUNT;
+/// How many entries the catalogues have together: those of logs, of the kernel's disks, of what was refused to a server, of servers that do
+/// not start, of clients.
+pub(crate) const ENTRIES: usize = CLIENTS + client_errors::COUNT;
+
+/// The first entry of what was refused to a server, and of servers that do not start.
+const DENIALS: usize = TROUBLES.len() + DISKS.len();
+const STARTS: usize = DENIALS + denials::COUNT;
 
 /// The first entry of clients.
-const CLIENTS: usize = ENTRIES - client_errors::COUNT;
+const CLIENTS: usize = STARTS + start_errors::COUNT;
 
 /// True for an entry that a client prints, and no server.
 pub(crate) fn is_of_clients(entry: usize) -> bool {
@@ -295,16 +300,18 @@ pub(crate) fn is_of_clients(entry: usize) -> bool {
 pub(crate) fn meanings() -> impl Iterator<Item = (&'static str, Option<TroubleKind>)> {
     let of_log = TROUBLES.into_iter().map(|(_, meaning, kind)| (meaning, kind));
     let of_disks = DISKS.into_iter().map(|(_, meaning, kind)| (meaning, Some(kind)));
-    of_log.chain(of_disks).chain(start_errors::meanings()).chain(client_errors::meanings())
+    let of_system = of_log.chain(of_disks).chain(denials::meanings());
+    of_system.chain(start_errors::meanings()).chain(client_errors::meanings())
 }
 
 /// Which entry a line is, of which `lower` is the beginning in lower case.
 pub(crate) fn entry(line: &str, lower: &str) -> Option<usize> {
     let of_log = TROUBLES.iter().position(|(sign, ..)| is_entry(sign, line, lower));
     let of_disks = || disk_entry(line).map(|at| TROUBLES.len() + at);
-    let of_start = || start_errors::entry(line).map(|at| TROUBLES.len() + DISKS.len() + at);
+    let of_denials = || denials::entry(line).map(|at| DENIALS + at);
+    let of_start = || start_errors::entry(line).map(|at| STARTS + at);
     let of_client = || client_errors::entry(line).map(|at| CLIENTS + at);
-    of_log.or_else(of_disks).or_else(of_start).or_else(of_client)
+    of_log.or_else(of_disks).or_else(of_denials).or_else(of_start).or_else(of_client)
 }
 
 /// True where a line has the sign of an entry of logs.
