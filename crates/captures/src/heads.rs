@@ -53,7 +53,10 @@ pub(crate) fn is_number(word: &str) -> bool {
 /// status or variables by its name.
 pub(crate) fn with_heads(lines: Vec<String>) -> Vec<String> {
     let lines: Vec<String> = lines.into_iter().flat_map(rows_of_line).collect();
-    let has_head = |line: &String| line.contains('|') && header_of(line).is_some();
+    // A plan beside the rows says nothing of theirs.
+    let has_head = |line: &String| {
+        line.contains('|') && header_of(line).is_some_and(|names| kind(&names) != Some(TableKind::Plan))
+    };
     if !lines.iter().any(|line| head_of_row(line).is_some()) || lines.iter().any(has_head) {
         return lines;
     }

@@ -56,6 +56,8 @@ mod pasted;
 mod pasted_lists;
 mod plain;
 mod plan;
+mod plan_json;
+mod plan_rows;
 mod printed;
 mod python;
 mod quoted_lines;

@@ -50,7 +50,7 @@ pub enum Kind {
     GroupMembers,
     /// `SHOW OPEN TABLES`
     OpenTables,
-    /// What EXPLAIN ANALYZE prints.
+    /// What EXPLAIN and ANALYZE print of a statement, as text, in JSON or as a table.
     Plan,
     /// What performance_schema and `sys` keep since the server's start.
     Summary,

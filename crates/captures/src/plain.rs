@@ -112,7 +112,11 @@ fn without_diff(text: &str) -> Cow<'_, str> {
 /// Lines that a client, a driver or a JSON string wrote as one, with `\n` for their ends.
 fn unescaped(text: &str) -> Cow<'_, str> {
     // Below one of these pairs of characters stands a line of a server's own; statements in a tab-separated list have `\n` too.
-    const BEGINS: [&str; 10] = [
+    const BEGINS: [&str; 13] = [
+        // Plans in JSON.
+        r#"{\n  "query_block": "#,
+        r#"{\n  "query_optimization": "#,
+        r#"{\n  "query": "/* select#"#,
         r"\n====",
         r"\n--------",
         r"\n--Thread",

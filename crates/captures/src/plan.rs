@@ -11,36 +11,93 @@
 use spindoctor_model::number;
 
 /// Steps of one plan.
-const MOST: usize = 2_000;
+pub(crate) const MOST: usize = 2_000;
 /// Steps that are named.
 const NAMED: usize = 3;
 /// Steps with less of the time are named only where they are the first. By judgement.
-const LEAST_SHARE: f64 = 0.1;
+pub(crate) const LEAST_SHARE: f64 = 0.1;
 /// Characters of a step that are shown.
-const SHOWN: usize = 120;
+pub(crate) const SHOWN: usize = 120;
 /// How many times as many rows as expected, or as few, make a wrong estimate, and the fewest rows that are worth a word. By judgement:
 /// plans differ little below.
 const WRONG_BY: f64 = 100.0;
-const FEWEST_ROWS: f64 = 1_000.0;
+pub(crate) const FEWEST_ROWS: f64 = 1_000.0;
 
-/// A step.
+/// A step of a plan that was measured.
 #[derive(Debug, Clone, Default)]
-struct Step {
-    /// Where its arrow stands.
-    column: usize,
-    label: String,
-    expected_rows: Option<f64>,
-    /// Milliseconds of all its loops, with what stands below it.
-    total_ms: f64,
-    /// Those of the steps right below it.
-    below_ms: f64,
-    rows: f64,
-    loops: f64,
+pub(crate) struct Step {
+    /// What it does, without its condition.
+    pub(crate) label: String,
+    /// Rows of one loop, as the optimizer expected them.
+    pub(crate) expected_rows: Option<f64>,
+    /// Milliseconds of all its loops, without what stands below it.
+    pub(crate) own_ms: f64,
+    /// Rows of one loop.
+    pub(crate) rows: f64,
+    pub(crate) loops: f64,
 }
 
-impl Step {
-    fn own_ms(&self) -> f64 {
-        (self.total_ms - self.below_ms).max(0.0)
+/// A line of a plan in text.
+#[derive(Debug)]
+struct Line {
+    /// Where its arrow stands.
+    column: usize,
+    /// Milliseconds of all its loops, with what stands below it.
+    total_ms: f64,
+    /// Those of the lines right below it.
+    below_ms: f64,
+    step: Step,
+}
+
+/// What a plan says that was not measured: the optimizer's estimates.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Estimates {
+    /// Tables and indexes that are to be read whole.
+    pub(crate) scans: Vec<Scan>,
+    /// Rows are sorted.
+    pub(crate) sorts: bool,
+    /// A temporary table is made.
+    pub(crate) has_temporary_table: bool,
+}
+
+/// A table or an index that is to be read whole.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Scan {
+    /// What it is: `Table scan on o`.
+    pub(crate) label: String,
+    /// Rows that the optimizer expects of it each time.
+    pub(crate) rows: f64,
+    /// The indexes that fit its conditions, with commas between them; empty where none does, None where the plan does not say.
+    pub(crate) possible: Option<String>,
+}
+
+/// What is said of a plan that was not measured.
+const ESTIMATED: &str = "the statement was not run for it: what it says are the optimizer's estimates (EXPLAIN ANALYZE, on MariaDB ANALYZE \
+                         FORMAT=JSON, runs the statement and measures them)";
+
+impl Estimates {
+    /// What they say, in sentences.
+    pub(crate) fn sentences(&self) -> Vec<String> {
+        let mut scans: Vec<&Scan> = self.scans.iter().filter(|scan| scan.rows >= FEWEST_ROWS).collect();
+        scans.sort_by(|one, other| other.rows.total_cmp(&one.rows));
+        let mut says = vec![ESTIMATED.to_owned()];
+        if scans.is_empty() {
+            says.push(format!(
+                "no step of it reads a table or an index of {} rows or more whole",
+                number::whole(FEWEST_ROWS)
+            ));
+        }
+        says.extend(scans.iter().take(NAMED).map(|scan| {
+            let possible = match scan.possible.as_deref() {
+                None => String::new(),
+                Some("") => "; no index fits its conditions".to_owned(),
+                Some(names) => format!("; by none of the indexes that fit its conditions are rows looked up ({names})"),
+            };
+            format!("{}: {} rows expected each time{possible}", scan.label, number::whole(scan.rows.round()))
+        }));
+        says.extend(self.sorts.then(|| "it sorts rows: no index gives them in that order".to_owned()));
+        says.extend(self.has_temporary_table.then(|| "it makes a temporary table".to_owned()));
+        says
     }
 }
 
@@ -68,49 +125,62 @@ fn number_behind(text: &str, name: &str) -> Option<f64> {
     digits.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0)
 }
 
-fn step(line: &str) -> Option<Step> {
-    let line = bare(line);
+/// What a step does: a condition stands in brackets, or behind a colon.
+pub(crate) fn label(text: &str) -> String {
+    let label = text.split([':', '(']).next().unwrap_or(text).trim().trim_end_matches(" over");
+    label.chars().take(SHOWN).collect()
+}
+
+fn line(text: &str) -> Option<Line> {
+    let line = bare(text);
     let column = line.find("-> ").filter(|_| is_step(line))?;
     let text = &line[column + "-> ".len()..];
     let (estimate, actual) = text.split_once("(actual ").unwrap_or((text, ""));
-    let label = estimate.split("  (").next().unwrap_or(estimate);
-    // A condition stands in brackets, or behind a colon.
-    let label = label.split([':', '(']).next().unwrap_or(label).trim().trim_end_matches(" over");
     let loops = number_behind(actual, "loops=").unwrap_or(0.0);
-    Some(Step {
-        column,
-        label: label.chars().take(SHOWN).collect(),
+    let step = Step {
+        label: label(estimate.split("  (").next().unwrap_or(estimate)),
         expected_rows: estimate.split_once("(cost=").and_then(|(_, rest)| number_behind(rest, "rows=")),
-        total_ms: number_behind(actual, "time=").unwrap_or(0.0) * loops,
-        below_ms: 0.0,
+        own_ms: 0.0,
         rows: number_behind(actual, "rows=").unwrap_or(0.0),
         loops,
+    };
+    Some(Line {
+        column,
+        total_ms: number_behind(actual, "time=").unwrap_or(0.0) * loops,
+        below_ms: 0.0,
+        step,
     })
 }
 
 /// What a plan says, in sentences; none of a text without steps.
 pub(crate) fn read(text: &str) -> Vec<String> {
-    let mut steps: Vec<Step> = text.lines().filter_map(step).take(MOST).collect();
-    // The steps above the one that is looked at.
+    let mut lines: Vec<Line> = text.lines().filter_map(line).take(MOST).collect();
+    // The lines above the one that is looked at.
     let mut open: Vec<usize> = Vec::new();
-    for at in 0..steps.len() {
-        open.retain(|above| steps[*above].column < steps[at].column);
+    for at in 0..lines.len() {
+        open.retain(|above| lines[*above].column < lines[at].column);
         if let Some(above) = open.last() {
-            steps[*above].below_ms += steps[at].total_ms;
+            lines[*above].below_ms += lines[at].total_ms;
         }
         open.push(at);
     }
-    let whole_ms: f64 = steps.first().map_or(0.0, |first| first.total_ms);
-    let mut by_time: Vec<&Step> = steps.iter().filter(|step| step.own_ms() > 0.0).collect();
-    by_time.sort_by(|one, other| other.own_ms().total_cmp(&one.own_ms()));
-    let share = |step: &Step| step.own_ms() / whole_ms.max(step.own_ms());
+    let whole_ms = lines.first().map(|first| first.total_ms);
+    let own_ms = |line: &Line| (line.total_ms - line.below_ms).max(0.0);
+    let steps: Vec<Step> =
+        lines.into_iter().map(|line| Step { own_ms: own_ms(&line), ..line.step }).collect();
+    sentences(whole_ms, &steps)
+}
+
+/// What steps say that were measured. The time of the whole statement, milliseconds, where the plan has it: else it is that of its steps.
+pub(crate) fn sentences(whole_ms: Option<f64>, steps: &[Step]) -> Vec<String> {
+    let all_ms = whole_ms.unwrap_or_else(|| steps.iter().map(|step| step.own_ms).sum());
+    let mut by_time: Vec<&Step> = steps.iter().filter(|step| step.own_ms > 0.0).collect();
+    by_time.sort_by(|one, other| other.own_ms.total_cmp(&one.own_ms));
+    let share = |step: &Step| step.own_ms / all_ms.max(step.own_ms);
     let named = by_time.iter().take(NAMED).enumerate();
     let named = named.filter(|(at, step)| *at == 0 || share(step) >= LEAST_SHARE);
-    let mut says: Vec<String> = steps
-        .first()
-        .map(|_| format!("the statement took {}", number::duration(whole_ms / 1e3)))
-        .into_iter()
-        .collect();
+    let mut says: Vec<String> =
+        whole_ms.map(|ms| format!("the statement took {}", number::duration(ms / 1e3))).into_iter().collect();
     says.extend(named.map(|(_, step)| {
         format!(
             "{} of the time: {}, {}, {} each time",
@@ -120,7 +190,7 @@ pub(crate) fn read(text: &str) -> Vec<String> {
             number::counted(step.rows.round() as u64, "row", "rows")
         )
     }));
-    says.extend(wrong_estimate(&steps));
+    says.extend(wrong_estimate(steps));
     says
 }
 

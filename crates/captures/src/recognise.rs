@@ -10,7 +10,7 @@ use crate::stretch::{Look, Stretch, is_title, stretches};
 use crate::tables::table_parts;
 use crate::{
     clock, cluster_status, cut_status, deadlock_rows, error_log, events, intervals, json, log_lines,
-    logged_json, named, option_remarks, plain, plan, sampled, server_version, slow_log, stacks,
+    logged_json, named, option_remarks, plain, plan, plan_json, sampled, server_version, slow_log, stacks,
     statement_report, status, sysstat, system, tuner,
 };
 
@@ -219,6 +219,7 @@ fn read(name: &str, stretch: &Stretch, below: Option<&Stretch>, is_alone: bool) 
             None => unknown(part(Kind::Unknown), &stretch.text),
         },
         Look::Plan => vec![Part { says: plan::read(&stretch.text), ..part(Kind::Plan) }],
+        Look::JsonPlan => vec![Part { says: plan_json::read(&stretch.text), ..part(Kind::Plan) }],
         Look::Tuner => vec![Part { says: tuner::read(&stretch.text), ..part(Kind::Tuner) }],
         Look::Deadlocks => match deadlock_rows::read(&stretch.text) {
             Some(deadlock_rows::Deadlocks { says, trouble }) => {

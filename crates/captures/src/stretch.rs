@@ -2,7 +2,8 @@
 
 use crate::rows::{header_of, is_border, row_number};
 use crate::{
-    client_errors, clock, deadlock_rows, log_lines, named, plan, slow_log, statement_report, status, tuner,
+    client_errors, clock, deadlock_rows, log_lines, named, plan, plan_json, slow_log, statement_report, status,
+    tuner,
 };
 
 /// What a stretch of lines looks like.
@@ -20,6 +21,8 @@ pub(crate) enum Look {
     Deadlocks,
     /// What EXPLAIN ANALYZE prints.
     Plan,
+    /// A plan in JSON.
+    JsonPlan,
     /// What mysqltuner prints.
     Tuner,
     System,
@@ -51,9 +54,16 @@ pub(crate) fn stretches(text: &str) -> Vec<Stretch> {
     let mut is_open = false;
     let mut form = None;
     let mut is_below_client = false;
+    // Where the plan in JSON ends that the lines are of.
+    let mut plan_end = 0;
     for at in 0..lines.len() {
         let before = now;
-        now = next_look(now, &plain, at, Above { is_open, form, is_below_client });
+        let plan = if at < plan_end { None } else { plan_json::end(&plain, at) };
+        plan_end = plan.unwrap_or(plan_end);
+        now = match at < plan_end {
+            true => Look::JsonPlan,
+            false => next_look(now, &plain, at, Above { is_open, form, is_below_client }),
+        };
         is_below_client = ends_with_client(plain[at], is_below_client);
         if now == Look::Table {
             form = table_form(plain[at]).or(form);
@@ -62,7 +72,10 @@ pub(crate) fn stretches(text: &str) -> Vec<Stretch> {
             now = Look::Log;
         }
         is_open = now == Look::Table && framed_row_is_open(plain[at], is_open);
-        let begins = now != before || all.is_empty() || now == Look::WholeStatus && is_title(plain[at]);
+        let begins = now != before
+            || all.is_empty()
+            || plan.is_some()
+            || now == Look::WholeStatus && is_title(plain[at]);
         let of_log = match now {
             Look::Log => Some(&mut logs),
             Look::SlowLog => Some(&mut slow_logs),
@@ -138,7 +151,7 @@ fn next_look(now: Look, lines: &[&str], at: usize, above: Above) -> Look {
         return Look::Plan;
     }
     match now {
-        Look::Plan => beginning(lines, at).unwrap_or(Look::Other),
+        Look::Plan | Look::JsonPlan => beginning(lines, at).unwrap_or(Look::Other),
         Look::Deadlocks if deadlock_rows::is_row(line) => now,
         Look::Deadlocks => beginning(lines, at).unwrap_or(Look::Other),
         Look::SlowLog | Look::Report if begins_table() => Look::Table,

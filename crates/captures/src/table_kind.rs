@@ -5,6 +5,7 @@ use crate::counted;
 use crate::group_members;
 use crate::locks;
 use crate::open_tables;
+use crate::plan_rows;
 use crate::slow_rows;
 use crate::summaries::{self, Summary};
 use crate::thread_pool::{self, ThreadPoolTable};
@@ -76,6 +77,8 @@ pub(crate) enum TableKind {
     SlowLog,
     /// A summary of performance_schema or `sys`.
     Summary(Summary),
+    /// `EXPLAIN`, and MariaDB's `ANALYZE`
+    Plan,
     /// `SHOW BINARY LOG STATUS`, to MySQL 8.0 `SHOW MASTER STATUS`
     BinaryLog,
 }
@@ -91,6 +94,8 @@ pub(crate) fn kind(columns: &[String]) -> Option<TableKind> {
         None
     } else if has("variable_name") && any(&["value", "variable_value"]) {
         Some(TableKind::Named)
+    } else if plan_rows::is_list(columns) {
+        Some(TableKind::Plan)
     } else if any(&REPLICA) {
         Some(TableKind::Replica)
     } else if appliers::is_list(columns) {

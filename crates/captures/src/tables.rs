@@ -12,8 +12,8 @@ use crate::part::{Kind, Moment, Part, Said};
 use crate::recognise::several;
 use crate::table_kind::{TableKind, kind};
 use crate::{
-    appliers, counted, group_members, intervals, latches, locks, named, open_tables, sessions, slow_rows,
-    summaries, sys_session, thread_pool, threads, transactions,
+    appliers, counted, group_members, intervals, latches, locks, named, open_tables, plan_rows, sessions,
+    slow_rows, summaries, sys_session, thread_pool, threads, transactions,
 };
 
 /// What a result set says.
@@ -140,6 +140,7 @@ fn read(rows: &Rows) -> Option<Table> {
         }
         TableKind::GroupQueues => Table::in_words(Kind::GroupMembers, group_members::queues(rows)),
         TableKind::OpenTables => Table::in_words(Kind::OpenTables, [open_tables::sentence(rows)]),
+        TableKind::Plan => Table::in_words(Kind::Plan, plan_rows::sentences(rows)),
         TableKind::SlowLog => Table::in_words(Kind::SlowLog, slow_rows::read(rows)?.says),
         TableKind::Summary(summary) => {
             let says = summaries::sentences(summary, rows);
