@@ -65,6 +65,7 @@ mod recognise;
 mod reshaped;
 mod rows;
 mod sampled;
+mod screens;
 mod server_version;
 mod sessions;
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use crate::{
     boxes, collectors, exporter, heads, intervals, kernel_log, log_lines, markup, one_line, printed, python,
-    reshaped, slow_marks, summary, terminal, tuner, xml,
+    reshaped, screens, slow_marks, summary, terminal, tuner, xml,
 };
 
 /// Beginnings of lines, as servers and their tools write them, that stand nowhere within a line of an error log.
@@ -55,7 +55,8 @@ pub(crate) fn undamaged(text: &str) -> String {
     let lines: Vec<Cow<'_, str>> = text.lines().map(|line| plain_line(line)).collect();
     let lines = kernel_log::whole_lines(closed_up(lines));
     let lines: Vec<Cow<'_, str>> = lines.into_iter().map(without_what_collected_it).collect();
-    let lines = slow_marks::with_marks(exporter::as_lists(intervals::with_lists(joined(&lines))));
+    let lines = screens::as_lists(exporter::as_lists(intervals::with_lists(joined(&lines))));
+    let lines = slow_marks::with_marks(lines);
     let lines = heads::with_heads(reshaped::reshaped(lines));
     let mut text = heads::with_row_numbers(lines).join("\n");
     if !text.is_empty() {

@@ -2,8 +2,8 @@
 
 use crate::rows::{header_of, is_border, row_number};
 use crate::{
-    client_errors, clock, deadlock_rows, log_lines, named, plan, plan_json, slow_log, statement_report, status,
-    tuner,
+    client_errors, clock, deadlock_rows, log_lines, named, plan, plan_json, screens, slow_log,
+    statement_report, status, sysstat, tuner,
 };
 
 /// What a stretch of lines looks like.
@@ -308,6 +308,9 @@ fn is_of_system(line: &str) -> bool {
         || line.contains("%CPU") && has(&["PID", "%CPU"])
         || line.trim_start().starts_with("total ") && has(&["total", "used", "free"])
         || line.contains("swpd") && has(&["r", "b", "swpd"])
+        || line.contains("-usage----") && line.starts_with("--")
+        || sysstat::is_of_dstat(line)
+        || screens::is_other_view(line)
 }
 
 fn framed_row_is_open(line: &str, was_open: bool) -> bool {

@@ -1,11 +1,13 @@
-//! What `mpstat`, `sar -u` and `pidstat -u` print, and the JSON of sysstat: the few numbers that a cause rests on.
+//! What `mpstat`, `sar -u`, `pidstat -u` and `dstat` print, and the JSON of sysstat: the few numbers that a cause rests on.
 
 use std::collections::BTreeMap;
 
 use spindoctor_model::TroubleKind;
 
 use crate::json;
-use crate::system::{IDLE_PERCENT, STEAL_PERCENT, SystemText, mean, number, tables};
+use crate::system::{
+    IDLE_PERCENT, MOST_ROWS, STEAL_PERCENT, SWAPS_IN_KIB_PER_S, SystemText, mean, number, tables,
+};
 
 /// Time in which CPUs wait for a disk and have nothing else to do, percent, from which on that is worth a sentence. By judgement.
 const WAIT_PERCENT: f64 = 30.0;
@@ -16,6 +18,87 @@ const BUSY_PERCENT: f64 = 10.0;
 pub(crate) fn read(text: &str, found: &mut SystemText) {
     shares(text, found);
     processes(text, found);
+    dstat(text, found);
+}
+
+/// True for the names of the columns of `dstat`, and of its successor `pcp dstat`.
+pub(crate) fn is_of_dstat(line: &str) -> bool {
+    line.split('|').any(is_shares_of_dstat)
+}
+
+/// `usr sys idl wai hiq siq`, and in newer versions `usr sys idl wai stl`: the shares of the CPUs' time, of whole ones together.
+fn is_shares_of_dstat(names: &str) -> bool {
+    names.split_whitespace().take(4).eq(["usr", "sys", "idl", "wai"])
+}
+
+/// A row of `dstat` by the names above it. Columns stand in groups between bars.
+///
+/// ```text
+/// ----total-cpu-usage---- -dsk/total- -net/total- ---paging-- ---system--
+/// usr sys idl wai hiq siq| read  writ| recv  send|  in   out | int   csw
+///   2   1  96   0   0   0| 165k 1183k|   0     0 | 900k    0 |2665  4578
+/// ```
+fn row_of_dstat<'t>(names: &[Vec<&'t str>], line: &'t str) -> Option<BTreeMap<&'t str, &'t str>> {
+    let groups: Vec<Vec<&str>> = line.split('|').map(|group| group.split_whitespace().collect()).collect();
+    if groups.len() != names.len() {
+        return None;
+    }
+    // A time has two words below one name.
+    let whole = names.iter().zip(&groups).filter(|(names, cells)| names.len() == cells.len());
+    let cells = whole.flat_map(|(names, cells)| names.iter().copied().zip(cells.iter().copied()));
+    let row: BTreeMap<&str, &str> = cells.collect();
+    number(&row, "idl").is_some().then_some(row)
+}
+
+/// `900k`, `12M`, `345B`: bytes.
+fn bytes_of_dstat(row: &BTreeMap<&str, &str>, name: &str) -> Option<f64> {
+    let text = row.get(name)?;
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let scale = match &text[digits.len()..] {
+        "" | "B" => 0,
+        "k" | "K" => 1,
+        "M" => 2,
+        "G" => 3,
+        _ => return None,
+    };
+    let bytes: f64 = digits.parse().ok().filter(|bytes: &f64| bytes.is_finite() && *bytes >= 0.0)?;
+    Some(bytes * 1024_f64.powi(scale))
+}
+
+/// The means of all rows but the first, which is of all the time since the start where there are several.
+fn dstat(text: &str, found: &mut SystemText) {
+    let mut names: Vec<Vec<&str>> = Vec::new();
+    let mut rows: Vec<BTreeMap<&str, &str>> = Vec::new();
+    for line in text.lines() {
+        if is_of_dstat(line) {
+            names = line.split('|').map(|group| group.split_whitespace().collect()).collect();
+        } else if !names.is_empty() && rows.len() < MOST_ROWS {
+            rows.extend(row_of_dstat(&names, line));
+        }
+    }
+    let rows = if rows.len() > 1 { &rows[1..] } else { &rows[..] };
+    let of = |name| mean(rows, name).unwrap_or(0.0);
+    if of("stl") >= STEAL_PERCENT {
+        let sentence = format!("Other virtual machines have {:.0} % of this one's CPUs (steal)", of("stl"));
+        found.add("dstat", Some(TroubleKind::CpusTaken), sentence);
+    }
+    if of("wai") >= WAIT_PERCENT {
+        let sentence =
+            format!("The CPUs wait for a disk, and do nothing else, in {:.0} % of the time", of("wai"));
+        found.add("dstat", None, sentence);
+    }
+    if mean(rows, "idl").is_some_and(|idle| idle + of("wai") <= IDLE_PERCENT) {
+        found.add("dstat", None, format!("The CPUs are full: {:.1} % of their time is idle", of("idl")));
+    }
+    let kib_per_s = |name: &str| {
+        let all: Vec<f64> = rows.iter().filter_map(|row| bytes_of_dstat(row, name)).collect();
+        all.iter().sum::<f64>() / 1024.0 / (all.len().max(1) as f64)
+    };
+    let (read_in, written_out) = (kib_per_s("in"), kib_per_s("out"));
+    if read_in >= SWAPS_IN_KIB_PER_S {
+        let sentence = format!("The host swaps: {read_in:.0} KiB/s in, {written_out:.0} KiB/s out");
+        found.add("dstat", Some(TroubleKind::Swapping), sentence);
+    }
 }
 
 /// `10:11:12     CPU    %usr   %nice    %sys %iowait    %irq   %soft  %steal  %guest  %gnice   %idle`, with `all` below `CPU`; sar
@@ -236,6 +319,36 @@ mod tests {
         assert_eq!(kinds(&pidstat("1532.00", "62.00")), [TroubleKind::CpusFull]);
         assert_eq!(kinds(&pidstat("32.00", "1562.00")), [TroubleKind::CpusTaken]);
         assert_eq!(kinds(&pidstat("32.00", "62.00")), []);
+    }
+
+    #[test]
+    fn the_groups_of_dstat_are_read_with_a_time_before_them_and_without() {
+        let row = |cpu: &str, paging: &str| format!("{cpu}| 165k 1183k|   0     0 |{paging}|2665  4578 \n");
+        let dstat = |names: &str, cpu: &str, paging: &str| {
+            format!(
+                "----total-cpu-usage---- -dsk/total- -net/total- ---paging-- ---system--\n\
+                 {names}| read  writ| recv  send|  in   out | int   csw \n{}{}{}",
+                row("  9  90   0   1   0   0", "  99M    0 "),
+                row(cpu, paging),
+                row(cpu, paging)
+            )
+        };
+        let old = "usr sys idl wai hiq siq";
+        let calm = dstat(old, "  2   1  96   1   0   0", "   0     0 ");
+        assert_eq!(says(&calm), Vec::<String>::new());
+        let parts = crate::recognise("x", &calm);
+        assert_eq!(parts.iter().map(|part| part.kind).collect::<Vec<_>>(), [crate::Kind::System], "{parts:#?}");
+        let wait = dstat(old, "  2   1  16  81   0   0", "   0     0 ");
+        assert_eq!(says(&wait), ["The CPUs wait for a disk, and do nothing else, in 81 % of the time"]);
+        let full = dstat(old, " 90   9   1   0   0   0", "   0     0 ");
+        assert_eq!(says(&full), ["The CPUs are full: 1.0 % of their time is idle"]);
+        let swaps = dstat(old, "  2   1  96   1   0   0", " 900k  2048k");
+        assert_eq!(says(&swaps), ["The host swaps: 900 KiB/s in, 2048 KiB/s out"]);
+        assert_eq!(kinds(&swaps), [TroubleKind::Swapping]);
+        let steal = dstat("usr sys idl wai stl hiq", " 22  10   8   0  60   0", "   0     0 ");
+        assert_eq!(kinds(&steal), [TroubleKind::CpusTaken]);
+        let timed = steal.replace("usr sys", "     time     |usr sys").replace(" 22  10 ", "12-05 14:30:01| 22  10 ");
+        assert_eq!(kinds(&timed), [TroubleKind::CpusTaken], "{timed}");
     }
 
     #[test]

@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 
 use spindoctor_model::{LoggedTrouble, TroubleKind};
 
-use crate::{busy_threads, memory_left, sysstat};
+use crate::{busy_threads, memory_left, screens, sysstat};
 
 /// Swapped in from this on sessions wait for it: 25 pages a second, KiB/s (vmstat's unit). By judgement.
-const SWAPS_IN_KIB_PER_S: f64 = 100.0;
+pub(crate) const SWAPS_IN_KIB_PER_S: f64 = 100.0;
 /// Swapped out from this on, KiB/s, the memory that is in use does not fit, whether pages are read again yet or not. By judgement: what the
 /// kernel moves out beforehand of what nobody touches is less, and is over soon.
 const SWAPS_OUT_KIB_PER_S: f64 = 500.0;
@@ -31,7 +31,7 @@ const THROTTLED_RATIO: f64 = 0.1;
 /// Sentences of one tool.
 const MOST: usize = 5;
 /// Rows of one text that are read: a day of vmstat has 86,400.
-const MOST_ROWS: usize = 100_000;
+pub(crate) const MOST_ROWS: usize = 100_000;
 
 /// What a stretch of such texts says.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -70,6 +70,9 @@ pub(crate) fn read(text: &str) -> SystemText {
     sysstat::read(text, &mut found);
     memory_left::read(text, &mut found);
     busy_threads::read(text, &mut found);
+    if text.lines().any(screens::is_other_view) {
+        found.add("myq_status", None, screens::NOT_USED.to_owned());
+    }
     found
 }
 
