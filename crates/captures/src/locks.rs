@@ -7,7 +7,7 @@ use spindoctor_collect::mysql::rows::Row;
 use spindoctor_model::mysql::{MetadataLock, RowLockWait, ServerThread, Transaction};
 
 /// What stands for the state of a session of which a list does not say what it does.
-const NOT_KNOWN: &str = "not known";
+pub(crate) const NOT_KNOWN: &str = "not known";
 
 /// How people's own queries name what `sys` has: the manual's (Using InnoDB Transaction and Locking Information) has
 /// `waiting_thread`, others `waiting_processlist_id`, `waiting_trx_thread`; behind `waiting_` and `blocking_`.

@@ -60,6 +60,14 @@ pub enum Kind {
     BinaryLog,
     /// What pt-deadlock-logger prints.
     Deadlocks,
+    /// What `mysqladmin debug` makes a server print.
+    ServerStatus,
+    /// How far a replica is behind, as pt-heartbeat measures it.
+    ReplicaLag,
+    /// What mysqldumpslow prints of a slow query log.
+    DumpSlow,
+    /// A file of another program that looks like one of a server, or names one.
+    OtherProgram,
     /// Stacks of threads.
     Stacks,
     /// What a tool of the system prints: `vmstat`, `iostat`, `df`, `top`.
@@ -96,6 +104,10 @@ impl Kind {
             Self::GroupMembers => "members of the group",
             Self::BinaryLog => "binary log status",
             Self::Deadlocks => "list of deadlocks",
+            Self::ServerStatus => "status by mysqladmin debug",
+            Self::ReplicaLag => "lag by pt-heartbeat",
+            Self::DumpSlow => "report of mysqldumpslow",
+            Self::OtherProgram => "file of another program",
             Self::Stacks => "stacks",
             Self::System => "output of a system tool",
             Self::Unknown => "not recognised",

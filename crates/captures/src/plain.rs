@@ -7,8 +7,8 @@
 use std::borrow::Cow;
 
 use crate::{
-    boxes, collectors, exporter, heads, intervals, kernel_log, log_lines, markup, one_line, printed, python,
-    reshaped, screens, slow_marks, summary, terminal, tuner, xml,
+    boxes, collectors, exporter, heads, heartbeat, intervals, kernel_log, log_lines, markup, one_line, printed,
+    python, reshaped, screens, slow_marks, summary, terminal, tuner, xml,
 };
 
 /// Beginnings of lines, as servers and their tools write them, that stand nowhere within a line of an error log.
@@ -212,6 +212,10 @@ fn without_markdown(text: &str) -> Cow<'_, str> {
 fn without_numbers(text: &str) -> Cow<'_, str> {
     /// Fewer lines may begin with numbers by chance.
     const FEW: usize = 5;
+    // A lag with its hundredths, which grows.
+    if text.lines().take(LOOKED_AT).any(heartbeat::is_line) {
+        return Cow::Borrowed(text);
+    }
     let numbered = |line: &str| {
         let bare = line.trim_start();
         let digits = bare.bytes().take_while(u8::is_ascii_digit).count();

@@ -9,9 +9,9 @@ use crate::rows::{MOST_ROWS, Tables};
 use crate::stretch::{Look, Stretch, is_title, stretches};
 use crate::tables::table_parts;
 use crate::{
-    clock, cluster_status, cut_status, deadlock_rows, error_log, events, intervals, json, log_lines,
-    logged_json, named, option_remarks, plain, plan, plan_json, sampled, server_version, slow_log, stacks,
-    statement_report, status, sysstat, system, tuner,
+    clock, cluster_status, cut_status, deadlock_rows, dump_slow, error_log, events, heartbeat, intervals, json,
+    log_lines, logged_json, named, option_remarks, other_programs, plain, plan, plan_json, sampled, server_status,
+    server_version, slow_log, stacks, statement_report, status, sysstat, system, tuner,
 };
 
 /// Documents of one text that are kept, and how many are read before those that are too many go.
@@ -28,13 +28,31 @@ pub fn recognise(name: &str, text: &str) -> Vec<Part> {
         let stretch = Stretch { look: Look::System, first: 1, lines: text.lines().count(), text: printed };
         return read(name, &stretch, None, false);
     }
+    if let Some(says) = statement_report::from_json(text) {
+        return vec![Part { says, ..whole(name, Kind::StatementReport, text) }];
+    }
     match cluster_status::read(text) {
         Some(cluster) => with_cluster(name, cluster),
         None => documents(name, text),
     }
 }
 
-/// The documents of a text that is none of sysstat's in JSON and has no cluster's status in it.
+/// A text that is one document.
+fn whole(name: &str, kind: Kind, text: &str) -> Part {
+    Part {
+        name: name.to_owned(),
+        kind,
+        first_line: 1,
+        lines: text.lines().count(),
+        time: None,
+        version: None,
+        says: Vec::new(),
+        moments: Vec::new(),
+        begins: String::new(),
+    }
+}
+
+/// The documents of a text that is none of sysstat's or pt-query-digest's in JSON and has no cluster's status in it.
 fn documents(name: &str, text: &str) -> Vec<Part> {
     let collected = logged_json::as_text(text);
     let text = collected.as_deref().unwrap_or(text);
@@ -220,6 +238,32 @@ fn read(name: &str, stretch: &Stretch, below: Option<&Stretch>, is_alone: bool) 
         },
         Look::Plan => vec![Part { says: plan::read(&stretch.text), ..part(Kind::Plan) }],
         Look::JsonPlan => vec![Part { says: plan_json::read(&stretch.text), ..part(Kind::Plan) }],
+        Look::DumpSlow => match dump_slow::read(&stretch.text) {
+            Some(says) => vec![Part { says, ..part(Kind::DumpSlow) }],
+            None => unknown(part(Kind::Unknown), &stretch.text),
+        },
+        Look::Heartbeat => match heartbeat::read(&stretch.text) {
+            Some(heartbeat::Heartbeat { says, channels }) => {
+                let moments = (0_u32..).zip(channels).map(|(at, channel)| Moment {
+                    after_s: Some(f64::from(at)),
+                    said: vec![Said::Replication(vec![channel])],
+                    ..Moment::default()
+                });
+                vec![Part { says: vec![says], moments: moments.collect(), ..part(Kind::ReplicaLag) }]
+            }
+            None => unknown(part(Kind::Unknown), &stretch.text),
+        },
+        Look::ServerStatus => {
+            let server_status::ServerStatus { says, locks, threads } = server_status::read(&stretch.text);
+            let moment = (!locks.is_empty()).then(|| Moment {
+                said: vec![Said::MetadataLocks(locks), Said::SomeThreads(threads)],
+                ..Moment::default()
+            });
+            vec![Part { says, moments: moment.into_iter().collect(), ..part(Kind::ServerStatus) }]
+        }
+        Look::OtherProgram => {
+            vec![Part { says: vec![other_programs::read(&stretch.text)], ..part(Kind::OtherProgram) }]
+        }
         Look::Tuner => vec![Part { says: tuner::read(&stretch.text), ..part(Kind::Tuner) }],
         Look::Deadlocks => match deadlock_rows::read(&stretch.text) {
             Some(deadlock_rows::Deadlocks { says, trouble }) => {

@@ -9,17 +9,31 @@
 //! # Exec time     72   5300s      1s     50s     24s     48s      9s     23s
 //! # Lock time     99   5200s   900ms     49s     23s     47s      9s     22s
 //! ```
+//!
+//! And what it prints with `--output json`, in one line or in many: numbers are texts there.
+//!
+//! ```text
+//! {"classes": [{"checksum": "66825DDC008FFA89", "distillate": "UPDATE stock", "fingerprint": "update stock set n = ?", "query_count": 220,
+//!   "metrics": {"Query_time": {"sum": "5300.123400", ...}, "Lock_time": {...}, "Rows_examined": {...}}}],
+//!  "global": {"query_count": 1820, "unique_query_count": 3, "metrics": {"Query_time": {"sum": "7320.1", ...}}}}
+//! ```
 
+use serde_json::Value;
 use spindoctor_model::number;
 
+use crate::json;
+
 /// Statements that are named.
-const NAMED: usize = 5;
+pub(crate) const NAMED: usize = 5;
 /// Statements of which something is read.
 const MOST: usize = 100;
 /// Characters of a statement's name that are shown: it has no literals.
-const SHOWN: usize = 120;
+pub(crate) const SHOWN: usize = 120;
 /// From this part of the time on, waits for locks are worth a word, as in a slow query log.
 const LOCK_SHARE: f64 = 0.1;
+/// Rows read in each call, and for each row that is wanted, from which on an index is likely missing, as in a slow query log.
+const MANY_ROWS: f64 = 10_000.0;
+const ROWS_FOR_ONE: f64 = 100.0;
 
 /// True for a line that only such a report has, at its beginning or where a paste may begin.
 pub(crate) fn is_head(line: &str) -> bool {
@@ -30,17 +44,21 @@ pub(crate) fn is_head(line: &str) -> bool {
         || rest.starts_with("Query ") && rest.contains(" QPS, ") && rest.contains(" ID 0x")
 }
 
-/// A statement of the profile.
+/// A statement of a report.
 #[derive(Debug, Clone, PartialEq, Default)]
-struct Ranked {
-    rank: u64,
-    time_s: f64,
-    percent: f64,
-    calls: u64,
-    name: String,
+pub(crate) struct Ranked {
+    /// Its place in the report, from 1.
+    pub(crate) rank: u64,
+    pub(crate) time_s: f64,
+    pub(crate) percent: f64,
+    pub(crate) calls: u64,
+    /// Its shape, without values.
+    pub(crate) name: String,
     /// Of its own section: seconds, and those of them that it waited for locks.
-    exec_s: f64,
-    locked_s: f64,
+    pub(crate) exec_s: f64,
+    pub(crate) locked_s: f64,
+    /// Rows that it reads each time, and that it sends or changes, where both are known.
+    pub(crate) rows: Option<(f64, f64)>,
 }
 
 /// The sentences of a report; None where it names no statement.
@@ -91,8 +109,66 @@ pub(crate) fn read(text: &str) -> Option<Vec<String>> {
         return None;
     }
     let mut says: Vec<String> = overall.map(|overall| format!("statements: {overall}")).into_iter().collect();
-    says.extend(ranked.iter().take(NAMED).map(sentence));
+    says.extend(ranked.iter().take(NAMED).map(Ranked::sentence));
     Some(says)
+}
+
+/// The sentences of a report in JSON; None for another text.
+pub(crate) fn from_json(text: &str) -> Option<Vec<String>> {
+    const NAMES: [&str; 3] = ["\"classes\"", "\"global\"", "\"query_count\""];
+    let text = text.trim();
+    if !text.starts_with('{') || !NAMES.iter().all(|name| text.contains(name)) || !json::has_few_values(text) {
+        return None;
+    }
+    let report: Value = serde_json::from_str(text).ok()?;
+    let (classes, global) = (report.get("classes")?.as_array()?, report.get("global")?);
+    let count = |of: &Value, name: &str| number_of(of.get(name)?);
+    let total = count(global, "query_count")?;
+    let mut overall = format!("statements: {} total", number::whole(total));
+    for (name, what) in [("unique_query_count", "unique"), ("queries_per_second", "QPS")] {
+        let shown = count(global, name).map(|count| format!(", {} {what}", number::plain(count)));
+        overall.push_str(&shown.unwrap_or_default());
+    }
+    let whole_s = metric(global, "Query_time", "sum").unwrap_or(0.0);
+    let mut ranked: Vec<Ranked> = classes.iter().take(MOST).map(|class| of_class(class, whole_s)).collect();
+    ranked.sort_by(|one, other| other.time_s.total_cmp(&one.time_s));
+    let mut says = vec![overall];
+    says.extend(ranked.iter().take(NAMED).map(Ranked::sentence));
+    Some(says)
+}
+
+/// A number, which stands there as a text for most.
+fn number_of(value: &Value) -> Option<f64> {
+    let number = value.as_f64().or_else(|| value.as_str()?.parse().ok())?;
+    Some(number).filter(|number: &f64| number.is_finite() && *number >= 0.0)
+}
+
+/// `of["metrics"]["Query_time"]["sum"]`
+fn metric(of: &Value, name: &str, what: &str) -> Option<f64> {
+    number_of(of.get("metrics")?.get(name)?.get(what)?)
+}
+
+/// A statement of a report in JSON, of which all took so many seconds.
+fn of_class(class: &Value, whole_s: f64) -> Ranked {
+    let text = |name: &str| class.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let time_s = metric(class, "Query_time", "sum").unwrap_or(0.0);
+    let name = match text("distillate").or_else(|| text("fingerprint")) {
+        // Where it was asked to group by something else the fingerprint is that.
+        Some(name) => spindoctor_sql::sentence_without_quotes(name).chars().take(SHOWN).collect(),
+        None => "a statement that was left out".to_owned(),
+    };
+    let wanted = |name: &str| metric(class, name, "avg").unwrap_or(0.0);
+    let read = metric(class, "Rows_examined", "avg");
+    Ranked {
+        time_s,
+        percent: if whole_s > 0.0 { time_s / whole_s * 100.0 } else { 0.0 },
+        calls: class.get("query_count").and_then(number_of).unwrap_or(0.0) as u64,
+        name,
+        exec_s: time_s,
+        locked_s: metric(class, "Lock_time", "sum").unwrap_or(0.0),
+        rows: read.map(|read| (read, wanted("Rows_sent") + wanted("Rows_affected"))),
+        ..Ranked::default()
+    }
 }
 
 /// `1 0x3A99CC42AEDCCFCD 5300.1234 72.4%   220 24.0915  9.12 UPDATE stock`; `MISC` stands before the last.
@@ -134,26 +210,35 @@ fn seconds(text: &str) -> Option<f64> {
         .map(|number: f64| number * scale)
 }
 
-/// `72 % of the time: UPDATE stock, 220 times, 24.1 s each; it waited for locks in 98 % of that`
-fn sentence(one: &Ranked) -> String {
-    let share = match one.percent > 0.0 {
-        true => format!("{} of the time", number::percent(one.percent / 100.0)),
-        false => number::duration(one.time_s),
-    };
-    let each = match one.calls {
-        0 => String::new(),
-        calls => format!(
-            ", {}, {} each",
-            number::counted(calls, "time", "times"),
-            number::duration(one.time_s / calls as f64)
-        ),
-    };
-    let locked = one.locked_s / one.exec_s.max(one.locked_s);
-    let locks = match locked.is_finite() && locked >= LOCK_SHARE {
-        true => format!("; it waited for locks in {} of that", number::percent(locked)),
-        false => String::new(),
-    };
-    format!("{share}: {}{each}{locks}", one.name)
+impl Ranked {
+    /// `72 % of the time: UPDATE stock, 220 times, 24.1 s each; it waited for locks in 98 % of that`
+    pub(crate) fn sentence(&self) -> String {
+        let share = match self.percent > 0.0 {
+            true => format!("{} of the time", number::percent(self.percent / 100.0)),
+            false => number::duration(self.time_s),
+        };
+        let each = match self.calls {
+            0 => String::new(),
+            calls => format!(
+                ", {}, {} each",
+                number::counted(calls, "time", "times"),
+                number::duration(self.time_s / calls as f64)
+            ),
+        };
+        let locked = self.locked_s / self.exec_s.max(self.locked_s);
+        let locks = match locked.is_finite() && locked >= LOCK_SHARE {
+            true => format!("; it waited for locks in {} of that", number::percent(locked)),
+            false => String::new(),
+        };
+        let is_much = |(read, wanted): &(f64, f64)| *read >= MANY_ROWS && *read >= ROWS_FOR_ONE * wanted.max(1.0);
+        let rows = self.rows.filter(is_much).map_or_else(String::new, |(read, wanted)| {
+            format!(
+                "; it reads {} rows each time for {wanted:.0}: EXPLAIN says whether an index is missing",
+                number::whole(read.round())
+            )
+        });
+        format!("{share}: {}{each}{locks}{rows}", self.name)
+    }
 }
 
 #[cfg(test)]
@@ -206,5 +291,65 @@ UPDATE stock SET n = n - 1 WHERE id = 7\\G
             "88 min 0 s: statement 1, 220 times, 24 s each; it waited for locks in 98 % of that"
         );
         assert_eq!(read("# Overall: nothing\n# Query: what?\n"), None);
+    }
+
+    const JSON: &str = r#"
+{
+   "classes" : [
+      {
+         "attribute" : "fingerprint",
+         "checksum" : "66825DDC008FFA89",
+         "distillate" : "UPDATE stock",
+         "example" : { "query" : "UPDATE stock SET n = 1 WHERE id = 4711", "Query_time" : "50.0" },
+         "fingerprint" : "update stock set n = ? where id = ?",
+         "metrics" : {
+            "Lock_time" : { "avg" : "23.000000", "sum" : "5200.000000" },
+            "Query_time" : { "avg" : "24.000000", "pct_95" : "48.000000", "sum" : "5280.000000" },
+            "Rows_examined" : { "avg" : "98123", "sum" : "9812300" },
+            "Rows_sent" : { "avg" : "0", "sum" : "0" },
+            "user" : { "value" : "app" }
+         },
+         "query_count" : 220,
+         "tables" : [ { "create" : "SHOW CREATE TABLE `stock`\\G" } ]
+      },
+      {
+         "attribute" : "fingerprint",
+         "checksum" : "8D589AFA4DFAEEED",
+         "distillate" : null,
+         "fingerprint" : "select a from orders where b = ?",
+         "metrics" : { "Query_time" : { "sum" : "1500.000000" } },
+         "query_count" : 100
+      }
+   ],
+   "global" : {
+      "files" : [ { "name" : "slow.log", "size" : 3841 } ],
+      "metrics" : { "Query_time" : { "sum" : "7292.000000" } },
+      "query_count" : 1820,
+      "unique_query_count" : 3
+   }
+}
+"#;
+
+    #[test]
+    fn a_report_in_json_says_what_the_one_in_text_does() {
+        let one_line: String = JSON.lines().map(str::trim).collect();
+        for text in [JSON.to_owned(), format!("{one_line}\n")] {
+            let parts = crate::recognise("digest.json", &text);
+            let kinds: Vec<_> = parts.iter().map(|part| part.kind).collect();
+            assert_eq!(kinds, [crate::Kind::StatementReport], "{text}: {parts:?}");
+            assert_eq!(
+                parts[0].says,
+                [
+                    "statements: 1820 total, 3 unique",
+                    "72 % of the time: UPDATE stock, 220 times, 24 s each; it waited for locks in 98 % of that; it reads 98,123 rows \
+                     each time for 0: EXPLAIN says whether an index is missing",
+                    "21 % of the time: select a from orders where b = ?, 100 times, 15 s each",
+                ]
+            );
+            assert!(!format!("{parts:?}").contains("4711"), "no literal is shown");
+        }
+        for text in ["{}", "{\"classes\": 7, \"global\": {\"query_count\": 1}}", "{\"classes\": [], \"global\": {\"query_count\": "] {
+            assert_eq!(from_json(text), None, "{text}");
+        }
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::rows::{header_of, is_border, row_number};
 use crate::{
-    client_errors, clock, deadlock_rows, log_lines, named, plan, plan_json, screens, slow_log,
-    statement_report, status, sysstat, tuner,
+    client_errors, clock, deadlock_rows, dump_slow, heartbeat, log_lines, named, other_programs, plan, plan_json,
+    screens, server_status, slow_log, statement_report, status, sysstat, tuner,
 };
 
 /// What a stretch of lines looks like.
@@ -25,6 +25,14 @@ pub(crate) enum Look {
     JsonPlan,
     /// What mysqltuner prints.
     Tuner,
+    /// What mysqldumpslow prints.
+    DumpSlow,
+    /// What pt-heartbeat prints.
+    Heartbeat,
+    /// What `mysqladmin debug` makes a server print.
+    ServerStatus,
+    /// A file of another program.
+    OtherProgram,
     System,
     Other,
 }
@@ -144,6 +152,12 @@ fn next_look(now: Look, lines: &[&str], at: usize, above: Above) -> Look {
     if tuner::is_head(line) {
         return Look::Tuner;
     }
+    if dump_slow::is_head(line) {
+        return Look::DumpSlow;
+    }
+    if server_status::is_head(lines, at) {
+        return Look::ServerStatus;
+    }
     if deadlock_rows::is_head(line) {
         return Look::Deadlocks;
     }
@@ -154,11 +168,20 @@ fn next_look(now: Look, lines: &[&str], at: usize, above: Above) -> Look {
         Look::Plan | Look::JsonPlan => beginning(lines, at).unwrap_or(Look::Other),
         Look::Deadlocks if deadlock_rows::is_row(line) => now,
         Look::Deadlocks => beginning(lines, at).unwrap_or(Look::Other),
-        Look::SlowLog | Look::Report if begins_table() => Look::Table,
-        Look::SlowLog | Look::Report if log_lines::is_of_log(line) && clock::time(line).is_some() => {
+        Look::Heartbeat if line.is_empty() || heartbeat::is_line(line) => now,
+        Look::OtherProgram if other_programs::goes_on(lines, at) => now,
+        Look::Heartbeat | Look::OtherProgram => beginning(lines, at).unwrap_or(Look::Other),
+        Look::SlowLog | Look::Report | Look::DumpSlow | Look::ServerStatus if begins_table() => Look::Table,
+        Look::SlowLog | Look::Report | Look::DumpSlow | Look::ServerStatus
+            if log_lines::is_of_log(line) && clock::time(line).is_some() =>
+        {
             Look::Log
         }
-        Look::SlowLog | Look::Report if is_prompt() => Look::Other,
+        Look::SlowLog | Look::Report | Look::DumpSlow | Look::ServerStatus if is_prompt() => Look::Other,
+        Look::ServerStatus if is_thread_of_gdb(line) || named::is_group(line) => {
+            beginning(lines, at).unwrap_or(Look::Other)
+        }
+        Look::DumpSlow | Look::ServerStatus => now,
         Look::SlowLog if !slow_log::goes_on(lines, at) => beginning(lines, at).unwrap_or(Look::Other),
         Look::SlowLog | Look::Report => now,
         Look::Tuner if begins_table() => Look::Table,
@@ -235,6 +258,12 @@ fn beginning(lines: &[&str], at: usize) -> Option<Look> {
         || is_rule && next.is_some_and(|next| status::is_heading(next))
     {
         return Some(Look::Status);
+    }
+    if heartbeat::is_line(line) {
+        return Some(Look::Heartbeat);
+    }
+    if other_programs::begins(lines, at) {
+        return Some(Look::OtherProgram);
     }
     if named::is_group(line)
         || named::begin_without_group(&lines[at..])
