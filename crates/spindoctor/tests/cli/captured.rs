@@ -526,3 +526,72 @@ fn a_wait_that_a_list_has_no_word_for_is_not_said_to_be_absent() {
         assert!(clear.contains(&shown), "{shown} has a state: {clear:?}");
     }
 }
+
+/// The documents of a capture as a report lists them: what each is, and what is said of it.
+fn given(capture: &str) -> Vec<(String, Vec<String>)> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("capture");
+    fs::write(&file, capture).expect("a file is written");
+    let (json, code) = printed(&format!("doctor --json --fail-on never --from {}", file.display()));
+    assert_eq!(code, 0, "{json}");
+    let json: serde_json::Value = serde_json::from_str(&json).expect("an answer in JSON");
+    let documents = json["given"].as_array().expect("a list").iter();
+    let says = |document: &serde_json::Value| -> Vec<String> {
+        let says = document["says"].as_array().into_iter().flatten();
+        says.map(|said| said.as_str().unwrap_or_default().to_owned()).collect()
+    };
+    documents
+        .map(|document| (document["kind"].as_str().unwrap_or_default().to_owned(), says(document)))
+        .collect()
+}
+
+/// No rule rests on them: their sentences are what a reader gets.
+#[test]
+fn plans_and_files_of_other_programs_are_named_and_their_values_are_not_shown() {
+    let plan = "*************************** 1. row ***************************\nANALYZE: {\n  \"query_block\": {\n    \"r_loops\": 1,\n    \
+                \"r_total_time_ms\": 4000,\n    \"table\": {\n      \"table_name\": \"o\",\n      \"access_type\": \"ALL\",\n      \
+                \"r_loops\": 1,\n      \"rows\": 200,\n      \"r_rows\": 900000,\n      \"r_table_time_ms\": 3000,\n      \
+                \"r_other_time_ms\": 600,\n      \"attached_condition\": \"o.name = 'hidden'\"\n    }\n  }\n}\n1 row in set (4.00 sec)\n";
+    let environment = "APP_NAME=shop\nDB_HOST=10.0.0.4\nDB_USERNAME=app\nDB_PASSWORD=hidden\n";
+    let documents = given(&format!("{plan}\n{environment}"));
+    let kinds: Vec<&str> = documents.iter().map(|(kind, _)| kind.as_str()).collect();
+    assert_eq!(kinds, ["plan of a statement", "file of another program"], "{documents:?}");
+    let says = &documents[0].1;
+    assert!(says[1].starts_with("90 % of the time: Table scan on o"), "{says:?}");
+    assert!(documents[1].1[0].ends_with("nothing in it is used"), "{documents:?}");
+    assert!(!format!("{documents:?}").contains("hidden"), "{documents:?}");
+}
+
+#[test]
+fn what_a_security_module_refused_is_why_a_server_may_not_start() {
+    let said = answer(
+        "Mar 12 03:10:11 db1 kernel: [ 81.2] audit: type=1400 audit(1710213011.100:41): apparmor=\"DENIED\" operation=\"open\" \
+         profile=\"/usr/sbin/mysqld\" name=\"/data/ibdata1\" pid=811 comm=\"mysqld\" requested_mask=\"rw\" denied_mask=\"rw\"\n",
+    );
+    assert!(said.starts_with("server-stopped: The server may not start: it cannot open a file"), "{said}");
+    assert!(said.contains("dmesg | grep DENIED") && said.contains("/data/ibdata1"), "{said}");
+}
+
+#[test]
+fn the_list_of_mysqladmin_debug_says_who_has_the_lock_that_others_wait_for() {
+    let log = "\nStatus information:\n\nCurrent dir: /var/lib/mysql/\nRunning threads: 4  Stack size: 262144\n\n\
+               Thread database.table_name          Locked/Waiting        Lock_type\n\n\
+               7       shop.stock                  Locked - read         Read lock without concurrent inserts\n\
+               8       shop.stock                  Waiting - write       High priority write lock\n\n\n";
+    let list = "Id\tUser\tHost\tdb\tCommand\tTime\tState\tInfo\n7\tapp\th:1\tshop\tSleep\t95\t\tNULL\n\
+                8\tapp\th:2\tshop\tQuery\t90\tWaiting for table level lock\tUPDATE stock SET n = 1\n";
+    let said = answer(&format!("{log}\n{list}"));
+    assert!(said.contains("table-lock-pileup") && said.contains("connection 7 "), "{said}");
+    assert!(said.contains("  KILL 7\n"), "{said}");
+    let documents = given(log);
+    assert_eq!(documents[0].0, "status by mysqladmin debug", "{documents:?}");
+    assert!(documents[0].1[2].contains("connection 7 has a read lock on it, and connection 8 waits"), "{documents:?}");
+}
+
+#[test]
+fn the_lag_that_pt_heartbeat_prints_is_that_of_a_replica() {
+    let lines: String = (90..110).map(|s| format!("{s}.00s [ 95.10s, 80.00s, 41.30s ]\n")).collect();
+    let said = answer(&lines);
+    let first = "replica-lag: The replica is 2 min behind its source, 1.0 s more each second\n";
+    assert!(said.starts_with(first), "{said}");
+}
