@@ -252,7 +252,7 @@ mod tests {
         let list = "Id\tUser\tHost\tdb\tCommand\tTime\tState\tInfo\n7\tapp\th:1\tshop\tSleep\t95\t\tNULL\n\
                     8\tapp\th:2\tshop\tQuery\t90\tWaiting for table level lock\tUPDATE stock SET n = 1\n\
                     9\tapp\th:3\tshop\tQuery\t80\tWaiting for table level lock\tSELECT n FROM stock\n\n";
-        for text in [format!("{list}{TEXT}"), format!("{LOG}{TEXT}{LOG}\n{list}")] {
+        for text in [format!("{list}{TEXT}"), format!("{TEXT}{list}"), format!("{list}{LOG}{TEXT}{LOG}")] {
             let found = found(&text);
             assert_eq!(found.root.as_ref().and_then(|root| root.connection_id), Some(7), "{found:#?}");
             assert!(found.remedies.iter().any(|remedy| remedy.statement == "KILL 7"), "{found:#?}");

@@ -178,7 +178,9 @@ fn next_look(now: Look, lines: &[&str], at: usize, above: Above) -> Look {
             Look::Log
         }
         Look::SlowLog | Look::Report | Look::DumpSlow | Look::ServerStatus if is_prompt() => Look::Other,
-        Look::ServerStatus if is_thread_of_gdb(line) || named::is_group(line) => {
+        Look::ServerStatus
+            if header_of(line).is_some() || is_thread_of_gdb(line) || named::is_group(line) =>
+        {
             beginning(lines, at).unwrap_or(Look::Other)
         }
         Look::DumpSlow | Look::ServerStatus => now,
