@@ -1,14 +1,14 @@
 //! `spindoctor cache` on real servers with a real replica, and on bad days.
 
-use std::io::{BufRead as _, BufReader};
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use spindoctor_lab::{Data, Home, Server, ServerSpec, Which};
+use spindoctor_lab::{Data, Server, ServerSpec, Which};
 
-use crate::program::{complained, printed, spindoctor};
+use crate::lab::{self, in_runtime};
+use crate::program::{complained, printed};
+use crate::running::{Running, process};
 
 /// Longer than any of this takes on a machine that is not on its knees.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -19,7 +19,7 @@ const FLUSH: &str = "FLUSH BINARY LOGS";
 async fn start(which: Which, data: Data, options: &[&str]) -> Server {
     let options = options.iter().map(|&option| option.to_owned()).collect();
     let spec = ServerSpec { which, data, options, ..ServerSpec::default() };
-    Server::start(&Home::open().expect("the lab has a folder"), &spec, &|_| {}).await.expect("a server")
+    lab::start(&spec).await
 }
 
 /// A source on a disk with some binary logs, and a replica that has read them and is now stopped: its dump thread is
@@ -114,8 +114,7 @@ fn is_in((_, bytes, cached): &(&str, u64, u64)) -> bool {
 }
 
 fn closed_logs_leave_and_what_the_replica_reads_stays(which: Which) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let (source, replica) = runtime.block_on(source_with_stuck_replica(which));
+    let (source, replica) = in_runtime(source_with_stuck_replica(which));
 
     let before = json(&line(&source, "--json"));
     assert_eq!(before["schema"], "spindoctor.cache/1");
@@ -149,12 +148,9 @@ fn closed_logs_leave_and_what_the_replica_reads_stays(which: Which) {
 
     // The replica goes on, and what it leaves behind leaves the cache.
     replica.pause(false);
-    let mut child = Command::new(spindoctor("").get_program())
-        .args(line(&source, "--json --evict logs --follow --interval 200ms").split_whitespace())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("the program runs");
-    let pid = Pid::from_child(&child);
+    let follows = line(&source, "--json --evict logs --follow --interval 200ms");
+    let mut running = Running::start(&mut process(&follows));
+    let pid = Pid::from_raw(running.id().cast_signed()).expect("a process id");
     // Nothing is printed where nothing leaves: a test that waits for it in vain has to end.
     let (done, wait) = std::sync::mpsc::channel::<()>();
     let guard = std::thread::spawn(move || {
@@ -162,18 +158,16 @@ fn closed_logs_leave_and_what_the_replica_reads_stays(which: Which) {
             kill_process(pid, Signal::KILL).expect("it runs");
         }
     });
-    let lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
     let newest = stay.last().expect("one is written").0.to_owned();
-    let mut looks = lines.map(|line| serde_json::from_str::<Value>(&line.expect("UTF-8")).expect("JSON"));
-    let caught_up = looks.find(|look| {
-        let logs = files(look, "binlog");
-        logs.iter().all(|log| log.0 >= newest.as_str() || is_out(log))
+    let has_caught_up = std::iter::from_fn(|| running.line()).any(|line| {
+        let look: Value = serde_json::from_str(&line).expect("JSON");
+        files(&look, "binlog").iter().all(|log| log.0 >= newest.as_str() || is_out(log))
     });
-    assert!(caught_up.is_some());
-    kill_process(pid, Signal::INT).expect("it runs");
+    assert!(has_caught_up, "closed logs stay in the cache when the replica has read them");
+    let ended = running.interrupted();
     drop(done);
     guard.join().expect("it ends");
-    assert_eq!(child.wait().expect("it ends").code(), Some(0));
+    assert_eq!(ended.code, Some(0), "{ended:?}");
     drop((source, replica));
 }
 

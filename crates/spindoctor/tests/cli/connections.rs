@@ -1,23 +1,13 @@
 //! `spindoctor connections` on real servers that clients connect to for each query.
 
 use serde_json::Value;
-use spindoctor_lab::Home;
 
+use crate::lab::during;
 use crate::program::{complained, spindoctor};
 
 /// What it prints of a server of the lab that suffers.
 fn look(server: &str) -> Value {
-    let program = spindoctor("").get_program().to_string_lossy().into_owned();
-    let home = Home::open().expect("the lab has a folder");
-    let line = format!(
-        "lab run connection-churn --server {server} -- {program} connections -u root -S {{socket}} --no-defaults \
-         --duration 3s --json"
-    );
-    let output = spindoctor(&line)
-        .env("SPINDOCTOR_LAB", home.root())
-        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-        .output()
-        .expect("the program runs");
+    let output = during("connection-churn", server, "connections --duration 3s --json");
     let text = String::from_utf8_lossy(&output.stdout);
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{text}{said}");
@@ -26,13 +16,13 @@ fn look(server: &str) -> Value {
 
 #[expect(clippy::print_stdout, reason = "skipped tests are printed")]
 fn is_shown(look: &Value) {
-    assert_eq!(look["schema"], "spindoctor.connections/1");
+    assert_eq!(look["schema"], "spindoctor.connections/1", "{look:#}");
     assert!(look["made_per_s"].as_f64().is_some_and(|made| made > 100.0), "{look:#}");
     assert!(look["threads"]["cache_hit_ratio"].as_f64().is_some_and(|hits| hits > 0.9), "{look:#}");
     assert!(look["lifetimes"][0]["closed_ratio"].as_f64().is_some_and(|closed| closed > 0.9), "{look:#}");
     assert!(look["queue"]["back_log"].as_u64().is_some_and(|back_log| back_log > 0), "{look:#}");
-    assert_eq!(look["findings"][0]["cause"], "connection-churn");
-    assert_eq!(look["cost"]["threads_stopped"], 0);
+    assert_eq!(look["findings"][0]["cause"], "connection-churn", "{look:#}");
+    assert_eq!(look["cost"]["threads_stopped"], 0, "{look:#}");
     if !rustix::process::geteuid().is_root() {
         println!("the accepting thread's time is not looked at: it needs root");
         return;
@@ -61,7 +51,7 @@ fn what_accepting_costs_mysql_is_accounted_for_and_who_connects_is_named() {
     let look = look("mysql");
     is_shown(&look);
     let who = &look["accounts"][0];
-    assert_eq!(who["user"], "app");
+    assert_eq!(who["user"], "app", "{who}");
     assert!(who["statements_each"].as_f64().is_some_and(|each| (0.5..2.5).contains(&each)), "{who}");
 }
 

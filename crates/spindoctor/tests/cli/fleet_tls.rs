@@ -1,12 +1,8 @@
 //! `spindoctor fleet query` of stub servers that speak TLS 1.3 and `caching_sha2_password`, once and again.
 
-use std::io::{BufRead as _, BufReader, Read as _};
-use std::process::{Command, Stdio};
-
-use rustix::process::{Pid, Signal, kill_process};
 use spindoctor_lab::stub::{Certificate, Conduct, Entrance, Handshakes, Login, Stub, value};
 
-use crate::fleet::{List, Run, ran};
+use crate::fleet::{List, Run, answering, ran};
 use crate::program::spindoctor;
 
 /// Stub servers that answer with one row, and their certificate.
@@ -107,23 +103,8 @@ fn where_not_all_connections_can_stay_the_next_login_resumes_the_session() {
 fn it_asks_again_until_ctrl_c() {
     let stubs = Stub::start(Conduct::Answer(value("v", "1"))).expect("stub servers");
     let list = List::from_text(&stubs.list(1));
-    let mut child = Command::new(spindoctor("").get_program())
-        .args(["fleet", "query", "SELECT 1", "--no-defaults", "-u", "app", "--repeat", "100ms", "--servers"])
-        .arg(&list.path)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the program runs");
-    let mut out = BufReader::new(child.stdout.take().expect("it is piped"));
-    for _ in 0..3 {
-        let mut line = String::new();
-        out.read_line(&mut line).expect("a line");
-        assert!(line.ends_with("\t1\n"), "{line}");
-    }
-    kill_process(Pid::from_child(&child), Signal::INT).expect("it runs");
-    let mut text = String::new();
-    child.stderr.take().expect("it is piped").read_to_string(&mut text).expect("UTF-8");
-    assert_eq!(child.wait().expect("it ends").code(), Some(0), "{text}");
+    let ended = answering(&list, &["--repeat", "100ms"]).interrupted();
+    assert_eq!(ended.code, Some(0), "{ended:?}");
 }
 
 #[test]

@@ -4,8 +4,8 @@ use spindoctor_lab::Which;
 use spindoctor_lab::stub::Conduct;
 use spindoctor_lab::stub::mysql::{Apart, answers};
 
-use crate::fleet::{List, Run, ran, stub, with_pileups};
-use crate::live::with_server;
+use crate::fleet::{List, Run, ran, stub};
+use crate::lab::{in_runtime, with_server};
 use crate::program::{printed, spindoctor};
 use crate::screen::is_installed;
 use crate::top::Terminal;
@@ -17,33 +17,8 @@ fn top(list: &List, flags: &[&str]) -> Run {
 #[test]
 fn the_help_of_fleet_top_is_this() {
     let (help, code) = printed("fleet top --help");
-    assert_eq!(code, 0);
+    assert_eq!(code, 0, "{help}");
     insta::assert_snapshot!(help);
-}
-
-#[test]
-fn what_real_servers_of_both_kinds_run_is_listed_and_folded() {
-    with_pileups(|mysql, mariadb| {
-        let (first, second) = (mysql.server.port(), mariadb.server.port());
-        let list = List::from_text(&format!("127.0.0.1:{first}\n127.0.0.1:{second}\n"));
-        let run = top(&list, &["-u", "spindoctor", "-pspindoctor", "--once"]);
-        let out = run.out();
-        assert_eq!((run.code(), run.err().as_str()), (Some(0), ""), "{out}");
-        assert!(out.starts_with("server ") && out.contains("  statement\n"), "{out}");
-        for port in [first, second] {
-            let waiting = out.lines().filter(|line| {
-                line.starts_with(&format!("127.0.0.1:{port} "))
-                    && line.contains("UPDATE sbtest1 SET k = k + ? WHERE id = ?")
-            });
-            // A few may be between two waits.
-            assert!(waiting.count() >= 20, "{port}: {out}");
-        }
-        let folded = top(&list, &["-u", "spindoctor", "-pspindoctor", "--group"]).out();
-        let update = folded.lines().find(|line| line.contains("UPDATE sbtest1 SET k = k + ? WHERE id = ?"));
-        let update = update.unwrap_or_else(|| panic!("{folded}"));
-        let sessions = update.split_whitespace().next().and_then(|count| count.parse::<u32>().ok());
-        assert!(sessions.is_some_and(|sessions| sessions >= 40) && update.contains("2 servers"), "{folded}");
-    });
 }
 
 #[test]
@@ -82,10 +57,8 @@ fn equal_statements_of_many_servers_are_one_row_and_the_filter_finds_the_others(
 #[test]
 fn an_account_that_may_not_see_others_is_shown_so() {
     with_server(Which::Mysql, |server| {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        runtime
-            .block_on(server.execute(["CREATE USER poor@'127.0.0.1' IDENTIFIED BY 'poor'"]))
-            .expect("an account");
+        let account = "CREATE USER poor@'127.0.0.1' IDENTIFIED BY 'poor'";
+        in_runtime(server.execute([account])).expect("an account");
         let run = top(&List::from_text(&format!("127.0.0.1:{}\n", server.port())), &["-u", "poor", "-ppoor"]);
         assert_eq!(run.code(), Some(2), "{}", run.out());
         assert!(run.err().contains("no privilege") && run.err().contains("GRANT PROCESS"), "{}", run.err());

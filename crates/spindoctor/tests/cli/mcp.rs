@@ -2,13 +2,14 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
 use serde_json::{Value, json};
-use spindoctor_lab::{Home, Server, ServerSpec, Which};
 use spindoctor_record::{Writer, WriterOptions};
 
-use crate::program::{printed, spindoctor};
+use crate::lab::{on_both, with_server};
+use crate::program::printed;
+use crate::running::process;
 
 /// A session with an assistant's program.
 struct Session {
@@ -20,10 +21,7 @@ struct Session {
 
 impl Session {
     fn begin(line: &str) -> Self {
-        let asked = spindoctor(line);
-        let mut command = Command::new(asked.get_program());
-        command.args(asked.get_args()).env_clear().env("HOME", "/nonexistent");
-        let mut child = command
+        let mut child = process(line)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -93,38 +91,33 @@ impl Session {
 #[test]
 fn the_help_of_mcp_is_this() {
     let (help, code) = printed("mcp --help");
-    assert_eq!(code, 0);
+    assert_eq!(code, 0, "{help}");
     insta::assert_snapshot!(help);
+}
+
+/// Whether it has this schema, of whatever version.
+fn is_of(value: &Value, schema: &str) -> bool {
+    value["schema"].as_str().is_some_and(|own| own.starts_with(schema))
 }
 
 #[test]
 fn an_assistant_asks_a_live_server_and_gets_what_the_commands_print() {
-    for which in [Which::Mysql, Which::Mariadb] {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        let home = Home::open().expect("the lab has a folder");
-        let spec = ServerSpec { which: which.clone(), ..ServerSpec::default() };
-        let server = runtime.block_on(Server::start(&home, &spec, &|_| {})).expect("a server");
-        let mut session =
-            Session::begin(&format!("mcp --no-defaults -u root -S {}", server.socket().display()));
-        let tools = session.tools();
-        assert!(
-            tools.iter().any(|tool| tool == "doctor") && !tools.iter().any(|tool| tool == "report"),
-            "{tools:?}"
-        );
-        let diagnosis = session.json("doctor", &json!({"seconds": 3}));
-        assert!(
-            diagnosis["schema"].as_str().is_some_and(|schema| schema.starts_with("spindoctor.diagnosis/")),
-            "{which:?}: {diagnosis:#}"
-        );
-        let locks = session.json("locks", &json!({}));
-        assert!(
-            locks["schema"].as_str().is_some_and(|schema| schema.starts_with("spindoctor.locks/")),
-            "{which:?}: {locks:#}"
-        );
-        let workload = session.json("workload", &json!({"seconds": 3, "rows": 5}));
-        assert_eq!(workload["schema"], "spindoctor.workload/1", "{which:?}");
-        session.end();
-    }
+    on_both(|which| {
+        with_server(which.clone(), |server| {
+            let line = format!("mcp --no-defaults -u root -S {}", server.socket().display());
+            let mut session = Session::begin(&line);
+            let tools = session.tools();
+            let is_offered = |name: &str| tools.iter().any(|tool| tool == name);
+            assert!(is_offered("doctor") && !is_offered("report"), "{which:?}: {tools:?}");
+            let diagnosis = session.json("doctor", &json!({"seconds": 3}));
+            assert!(is_of(&diagnosis, "spindoctor.diagnosis/"), "{which:?}: {diagnosis:#}");
+            let locks = session.json("locks", &json!({}));
+            assert!(is_of(&locks, "spindoctor.locks/"), "{which:?}: {locks:#}");
+            let workload = session.json("workload", &json!({"seconds": 3, "rows": 5}));
+            assert_eq!(workload["schema"], "spindoctor.workload/1", "{which:?}: {workload:#}");
+            session.end();
+        });
+    });
 }
 
 fn recording(file: &Path) {

@@ -1,17 +1,18 @@
 //! `record` on real servers: what it keeps of a stall, and what survives.
 
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use spindoctor_lab::injection::{self, Injected};
 use spindoctor_lab::load::{Load, LoadSpec, Tables, Workload};
-use spindoctor_lab::{Home, Server, ServerSpec, Which};
+use spindoctor_lab::{Server, ServerSpec, Which};
 use spindoctor_model::{Event, EventHead, Profile};
 use spindoctor_record::Recording;
 
-use crate::program::spindoctor;
+use crate::lab::{self, in_runtime};
+use crate::running::{Running, process, wait_until};
 use crate::top;
 
 const TABLES: Tables = Tables { count: 2, rows: 1_000 };
@@ -25,50 +26,18 @@ const CLOSES_WITHIN: Duration = Duration::from_secs(20);
 const LOOKS_EVERY: Duration = Duration::from_millis(300);
 
 async fn server(which: Which) -> Server {
-    let home = Home::open().expect("the lab has a folder");
-    let spec = ServerSpec { which, tables: Some(TABLES), ..ServerSpec::default() };
-    Server::start(&home, &spec, &|_| {}).await.expect("a server")
-}
-
-/// Starts to record; what it says goes nowhere.
-fn start(server: &Server, file: &Path) -> Child {
-    command(server, file).spawn().expect("the program runs")
+    lab::start(&ServerSpec { which, tables: Some(TABLES), ..ServerSpec::default() }).await
 }
 
 fn command(server: &Server, file: &Path) -> Command {
-    let line = format!("record --no-defaults -u root -S {} -o {}", server.socket().display(), file.display());
-    let asked = spindoctor(&line);
-    let mut command = Command::new(asked.get_program());
-    command.args(asked.get_args()).env_clear().env("HOME", "/nonexistent");
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    command
+    process(&format!("record --no-defaults -u root -S {} -o {}", server.socket().display(), file.display()))
 }
 
-fn signal(child: &Child, signal: Signal) {
-    kill_process(Pid::from_child(child), signal).expect("it runs");
-}
-
-fn end(mut child: Child) {
-    signal(&child, Signal::TERM);
-    assert_eq!(child.wait().expect("it ends").code(), Some(0));
-}
-
-fn samples(file: &Path) -> usize {
+/// How many samples a recording has.
+pub(crate) fn samples(file: &Path) -> usize {
     let Ok(recording) = Recording::open(file) else { return 0 };
     let Ok(Some((from, to))) = recording.extent() else { return 0 };
     recording.samples(from, to).map_or(0, |samples| samples.len())
-}
-
-fn wait_until(what: &str, is: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !is() {
-        assert!(begun.elapsed() < PATIENCE, "{what} did not happen");
-        std::thread::sleep(Duration::from_millis(100));
-    }
-}
-
-fn in_runtime<T>(work: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(work)
 }
 
 /// The event that a global lock of three seconds made. How many of them make one is the benchmarks' matter: here one of
@@ -84,13 +53,13 @@ fn stalled(which: Which, file: &Path) -> Event {
         let sent = file.with_extension("sent");
         let mut command = command(&server, file);
         command.args(["--on-event", &format!("tee -a '{}'", sent.display())]);
-        let recorder = command.spawn().expect("the program runs");
+        let recorder = Running::start_unread(&mut command);
         let lock = injection::find("read-lock").expect("the lab knows it");
         let mut made = Vec::new();
         let caught = loop {
             let (begun, enough) = (Instant::now(), samples(file) + LEARNT_FROM_SAMPLES);
             while samples(file) < enough {
-                assert!(begun.elapsed() < PATIENCE, "{} samples", samples(file));
+                assert!(begun.elapsed() < PATIENCE, "{} samples, not {enough}", samples(file));
                 tokio::time::sleep(LOOKS_EVERY).await;
             }
             made.push(lock.make(&server, Duration::from_secs(3)).await.expect("the lock"));
@@ -99,7 +68,7 @@ fn stalled(which: Which, file: &Path) -> Event {
                 caught => break caught,
             }
         };
-        end(recorder);
+        recorder.end();
         load.stop().await;
         server.stop().expect("it stops");
 
@@ -167,57 +136,58 @@ fn a_stall_of_either_server_is_kept_with_its_cause_its_locks_and_stacks_from_bef
     top::goes_to_the_stall_of(&mysql);
 }
 
-/// What recorders survive, of servers that nobody uses.
+/// What recorders survive, of a server that nobody uses.
 mod calm {
     use super::*;
 
+    /// All of these record one server at once: they wait for samples.
     #[test]
-    fn a_recorder_that_is_killed_loses_no_more_than_the_last_moments_and_the_next_goes_on() {
+    fn a_recording_survives_a_kill_a_second_recorder_and_a_hang_up() {
         let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().join("killed.rec");
         let server = in_runtime(server(Which::Mysql));
-        let mut killed = start(&server, &file);
-        wait_until("a fifth sample", || samples(&file) >= 5);
-        killed.kill().expect("it runs");
-        killed.wait().expect("it ends");
-        let kept = samples(&file);
-        assert!(kept >= 5, "{kept} samples");
-
-        let next = start(&server, &file);
-        wait_until("a sample of the next recorder", || samples(&file) > kept);
-        end(next);
-        let segments = Recording::open(&file).expect("a recording").segments().expect("segments");
-        assert_eq!(segments.len(), 2);
+        std::thread::scope(|scope| {
+            let (server, folder) = (&server, folder.path());
+            scope.spawn(move || goes_on_after_a_kill(server, &folder.join("killed.rec")));
+            scope.spawn(move || refuses_a_second_recorder(server, &folder.join("one.rec")));
+            scope.spawn(move || goes_on_after_a_hang_up(server, &folder.join("again.rec")));
+        });
         server.stop().expect("it stops");
     }
 
-    #[test]
-    fn a_second_recorder_on_the_same_file_is_refused_and_shown_who_has_it() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().join("one.rec");
-        let server = in_runtime(server(Which::Mysql));
-        let first = start(&server, &file);
-        wait_until("a sample", || samples(&file) > 0);
-        let second = command(&server, &file).stderr(Stdio::piped()).output().expect("the program runs");
+    fn segments(file: &Path) -> usize {
+        Recording::open(file).and_then(|recording| recording.segments()).map_or(0, |all| all.len())
+    }
+
+    /// A recorder that is killed loses no more than the last moments, and the next one goes on.
+    fn goes_on_after_a_kill(server: &Server, file: &Path) {
+        let killed = Running::start_unread(&mut command(server, file));
+        wait_until(PATIENCE, "a fifth sample", || samples(file) >= 5);
+        killed.kill();
+        let kept = samples(file);
+        assert!(kept >= 5, "only {kept} samples were kept");
+
+        let next = Running::start_unread(&mut command(server, file));
+        wait_until(PATIENCE, "a sample of the next recorder", || samples(file) > kept);
+        next.end();
+        assert_eq!(segments(file), 2, "each recorder has a segment of its own");
+    }
+
+    /// The second one is shown who has the file.
+    fn refuses_a_second_recorder(server: &Server, file: &Path) {
+        let first = Running::start_unread(&mut command(server, file));
+        wait_until(PATIENCE, "a sample", || samples(file) > 0);
+        let second = command(server, file).output().expect("the program runs");
         let said = String::from_utf8_lossy(&second.stderr).into_owned();
         assert_eq!(second.status.code(), Some(2), "{said}");
         assert!(said.contains(&first.id().to_string()), "{said}");
-        end(first);
-        server.stop().expect("it stops");
+        first.end();
     }
 
-    #[test]
-    fn after_a_hang_up_the_recording_goes_on() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().join("again.rec");
-        let server = in_runtime(server(Which::Mysql));
-        let recorder = start(&server, &file);
-        wait_until("a second sample", || samples(&file) > 1);
-        signal(&recorder, Signal::HUP);
-        let segments =
-            || Recording::open(&file).and_then(|recording| recording.segments()).map_or(0, |all| all.len());
-        wait_until("a second segment", || segments() == 2);
-        end(recorder);
-        server.stop().expect("it stops");
+    fn goes_on_after_a_hang_up(server: &Server, file: &Path) {
+        let recorder = Running::start_unread(&mut command(server, file));
+        wait_until(PATIENCE, "a second sample", || samples(file) > 1);
+        recorder.signal(Signal::HUP);
+        wait_until(PATIENCE, "a second segment", || segments(file) == 2);
+        recorder.end();
     }
 }

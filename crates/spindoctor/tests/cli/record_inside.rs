@@ -3,34 +3,37 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use mysql_async::prelude::Queryable as _;
-use rustix::process::{Pid, Signal, kill_process};
-use spindoctor_lab::{Home, Server, ServerSpec, Which};
+use rustix::process::Signal;
+use spindoctor_lab::{Server, ServerSpec, Which};
 use spindoctor_model::{Event, EventHead, Profile};
 use spindoctor_record::Recording;
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
-use crate::program::{printed, spindoctor};
+use crate::lab::{in_runtime, start};
+use crate::program::printed;
+use crate::running::{Running, process};
 use crate::stacks::may_not_profile;
 
 /// For what is not promised, on a machine that is on its knees.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// An event closes five seconds after what it is of.
+const CLOSES_WITHIN: Duration = Duration::from_secs(7);
 /// What sessions are in while they sleep, on both servers.
 const SLEEP: &str = "Item_func_sleep::val_int";
 
 async fn server(which: Which) -> Server {
-    let home = Home::open().expect("the lab has a folder");
-    Server::start(&home, &ServerSpec { which, ..ServerSpec::default() }, &|_| {}).await.expect("a server")
+    start(&ServerSpec { which, ..ServerSpec::default() }).await
 }
 
 /// A recorder at work.
 struct Recorder {
-    child: Child,
+    process: Running,
     file: PathBuf,
     said: PathBuf,
 }
@@ -39,11 +42,9 @@ impl Recorder {
     fn start(server: &Server, folder: &Path, flags: &[&str]) -> Self {
         let name = server.name();
         let (file, said) = (folder.join(format!("{name}.rec")), folder.join(format!("{name}.said")));
-        let child = command(server.socket(), &file, flags)
-            .stderr(File::create(&said).expect("a file"))
-            .spawn()
-            .expect("the program runs");
-        Self { child, file, said }
+        let said_in = File::create(&said).expect("a file");
+        let process = Running::start_unread(command(server.socket(), &file, flags).stderr(said_in));
+        Self { process, file, said }
     }
 
     fn said(&self) -> String {
@@ -78,31 +79,21 @@ impl Recorder {
         self.recording().event(head.id).expect("it can be read").expect("it is there")
     }
 
-    fn end(mut self) -> String {
-        kill_process(Pid::from_child(&self.child), Signal::TERM).expect("it runs");
-        assert_eq!(self.child.wait().expect("it ends").code(), Some(0), "{}", self.said());
-        self.said()
-    }
-}
-
-impl Drop for Recorder {
-    fn drop(&mut self) {
-        // A test that failed leaves none.
-        let _gone = self.child.kill().and_then(|()| self.child.wait());
+    fn end(self) -> String {
+        let Self { process, said, .. } = self;
+        process.signal(Signal::TERM);
+        let ended = process.ended();
+        let said = std::fs::read_to_string(said).expect("it can be read");
+        assert_eq!(ended.code, Some(0), "{said}");
+        said
     }
 }
 
 fn command(socket: &Path, file: &Path, flags: &[&str]) -> Command {
     let line = format!("record --no-defaults -u root -S {} -o {}", socket.display(), file.display());
-    let asked = spindoctor(&line);
-    let mut command = Command::new(asked.get_program());
-    command.args(asked.get_args()).args(flags).env_clear().env("HOME", "/nonexistent");
-    command.stdin(Stdio::null()).stdout(Stdio::null());
+    let mut command = process(&line);
+    command.args(flags);
     command
-}
-
-fn in_runtime<T>(work: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(work)
 }
 
 /// So many sessions are in one function for so long, all at once; when they were asked to.
@@ -257,15 +248,14 @@ mod calm {
             let server = server(Which::Mysql).await;
             let before = breakpoints(server.pid());
             let slower = format!("{SLEEP}:100ms");
-            let mut recorder = Recorder::start(&server, folder.path(), &["--when-slower", &slower]);
+            let recorder = Recorder::start(&server, folder.path(), &["--when-slower", &slower]);
             recorder.says("watching for a thread in Item_func_sleep::val_int for 100 ms").await;
             recorder.until("a probe", || breakpoints(server.pid()) > before).await;
             pile_up(&server, 1, Duration::from_millis(400)).await;
             let seen = || recorder.events("a thread in Item_func_sleep::val_int for 100 ms: thread ");
             recorder.until("an event", || !seen().is_empty()).await;
 
-            recorder.child.kill().expect("it runs");
-            recorder.child.wait().expect("it ends");
+            recorder.process.signal(Signal::KILL);
             recorder.until("no probe", || breakpoints(server.pid()) == before).await;
             pile_up(&server, 1, Duration::from_millis(10)).await;
             server.stop().expect("it stops");
@@ -287,7 +277,10 @@ mod calm {
                 let asks = || server.ask("SELECT SLEEP(4), 'hunter2'");
                 let (one, other) = tokio::join!(asks(), asks());
                 one.and(other).expect("an answer");
-                tokio::time::sleep(Duration::from_secs(7)).await;
+                let asked = Instant::now();
+                while seen().is_empty() && asked.elapsed() < CLOSES_WITHIN {
+                    tokio::time::sleep(Duration::from_millis(200)).await;
+                }
             }
             let because = seen()[0].stall.because.clone();
             let shape = ": SELECT SLEEP(?), ?, in 2 sessions at most";

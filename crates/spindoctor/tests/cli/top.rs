@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 
 use spindoctor_lab::injection;
 use spindoctor_lab::load::{Load, LoadSpec, Tables, Workload};
-use spindoctor_lab::{Home, Server, ServerSpec, Which};
+use spindoctor_lab::{Server, ServerSpec, Which};
 use spindoctor_model::EventHead;
 use spindoctor_record::Recording;
 
+use crate::lab::{in_runtime, start};
 use crate::program::{complained, spindoctor};
 use crate::screen::{is_installed, tmux};
 
@@ -95,19 +96,14 @@ impl Drop for Terminal {
 
 /// A server of the lab under a light load, for as long as something is done with it.
 async fn under_load<T>(look: impl AsyncFnOnce(&Server) -> T) -> T {
-    let home = Home::open().expect("the lab has a folder");
     let spec = ServerSpec { which: Which::Mysql, tables: Some(TABLES), ..ServerSpec::default() };
-    let server = Server::start(&home, &spec, &|_| {}).await.expect("a server");
+    let server = start(&spec).await;
     let load = LoadSpec { workload: Workload::OltpReadWrite, threads: 8, rate: Some(40), tables: TABLES };
     let load = Load::start(server.socket(), load).expect("a load");
     let seen = look(&server).await;
     load.stop().await;
     server.stop().expect("it stops");
     seen
-}
-
-fn in_runtime<T>(work: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(work)
 }
 
 async fn stall(server: &Server) {

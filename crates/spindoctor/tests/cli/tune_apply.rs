@@ -1,13 +1,15 @@
 //! `tune --apply` against real servers under sysbench's load.
 
 use std::fs;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use spindoctor_lab::load::{Load, LoadSpec, Tables, Workload};
-use spindoctor_lab::{Home, Server, ServerSpec, Which};
+use spindoctor_lab::{Server, ServerSpec, Which};
+
+use crate::lab::{runtime, start};
+use crate::running::{Running, process, wait_until};
 
 const TABLES: Tables = Tables { count: 4, rows: 10_000 };
 /// How long a busy machine may take for what takes a second.
@@ -23,10 +25,9 @@ struct Lab {
 
 impl Lab {
     fn new(which: Which, load: Option<(Workload, u32)>, settings: &[&str]) -> Self {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        let home = Home::open().expect("the lab has a folder");
+        let runtime = runtime();
         let spec = ServerSpec { which, tables: Some(TABLES), ..ServerSpec::default() };
-        let server = runtime.block_on(Server::start(&home, &spec, &|_| {})).expect("a server");
+        let server = runtime.block_on(start(&spec));
         runtime.block_on(server.execute(settings.iter().copied())).expect("settings");
         let load = load.map(|(workload, threads)| {
             let _entered = runtime.enter();
@@ -43,11 +44,20 @@ impl Lab {
 
     /// `tune --apply` with its state in a folder of the test.
     fn apply(&self, flags: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_spindoctor"));
-        let line =
-            format!("tune --apply --no-defaults -u root -S {} {flags}", self.server.socket().display());
-        command.args(line.split_whitespace()).env_clear().env("XDG_STATE_HOME", self.state.path());
+        let socket = self.server.socket().display();
+        let mut command = process(&format!("tune --apply --no-defaults -u root -S {socket} {flags}"));
+        command.env("XDG_STATE_HOME", self.state.path());
         command
+    }
+
+    /// The trial of a `tune --apply` in which Ctrl-C is pressed once this is so: it leaves nothing behind.
+    fn interrupted_once(&self, flags: &str, what: &str, is_so: impl Fn() -> bool) -> Value {
+        let running = Running::start(&mut self.apply(flags));
+        wait_until(2 * PATIENCE, what, is_so);
+        let ended = running.interrupted();
+        assert_eq!(ended.code, Some(2), "{ended:?}");
+        assert_eq!(self.leftovers(), ("0".to_owned(), Vec::new()), "{ended:?}");
+        serde_json::from_str(&ended.out).expect("JSON")
     }
 
     /// What is left of a tuner: events on the server, and files in its state folder but for the log.
@@ -88,14 +98,14 @@ fn a_setting_that_helps_is_kept_reported_and_logged() {
     for quantity in ["p95", "cpu_per_query"] {
         assert!(trial["effect"][quantity]["ratio"].is_f64(), "{quantity}: {trial:#}");
     }
-    assert_eq!(lab.value("innodb_spin_wait_delay"), "6");
-    assert_eq!(lab.value("innodb_spin_wait_pause_multiplier"), "50");
-    assert_eq!(lab.leftovers(), ("0".to_owned(), Vec::new()));
+    assert_eq!(lab.value("innodb_spin_wait_delay"), "6", "it was not kept: {trial:#}");
+    assert_eq!(lab.value("innodb_spin_wait_pause_multiplier"), "50", "it was not kept: {trial:#}");
+    assert_eq!(lab.leftovers(), ("0".to_owned(), Vec::new()), "events or files are left");
     let page = fs::read_to_string(page).expect("the page").replace("<wbr>", "");
-    assert!(page.contains("Helps") && page.contains("innodb_spin_wait_delay"));
+    assert!(page.contains("Helps") && page.contains("innodb_spin_wait_delay"), "{page}");
     let log = fs::read_to_string(lab.state.path().join("spindoctor/trials.jsonl")).expect("the log");
     let logged: Value = serde_json::from_str(log.lines().next().expect("a line")).expect("JSON");
-    assert_eq!(logged["start"], trial["start"]);
+    assert_eq!(logged["start"], trial["start"], "another trial was logged: {log}");
 }
 
 #[test]
@@ -108,8 +118,8 @@ fn put_back_gives_the_old_value_back_whatever_the_verdict() {
     assert_eq!(output.status.code(), Some(0), "{text}");
     assert!(report.contains("innodb_sync_spin_loops  30 → 20"), "{report}");
     assert!(report.contains("Put back: innodb_sync_spin_loops = 30"), "{report}");
-    assert_eq!(lab.value("innodb_sync_spin_loops"), before);
-    assert_eq!(lab.leftovers(), ("0".to_owned(), Vec::new()));
+    assert_eq!(lab.value("innodb_sync_spin_loops"), before, "it was not put back: {report}");
+    assert_eq!(lab.leftovers(), ("0".to_owned(), Vec::new()), "events or files are left");
 }
 
 #[test]
@@ -118,20 +128,10 @@ fn ctrl_c_in_a_new_block_puts_the_old_value_back_and_reports_what_was_seen() {
     let before = lab.value("innodb_sync_spin_loops");
     // Long blocks: it is in the middle of one for sure.
     let flags = "--only innodb_sync_spin_loops=31 --settle 1s --measure 4s --max-time 10m --json";
-    let child = lab.apply(flags).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
-    let deadline = Instant::now() + 2 * PATIENCE;
-    while lab.value("innodb_sync_spin_loops") == before {
-        assert!(Instant::now() < deadline, "the new value was never set");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    let pid = Pid::from_raw(child.id().cast_signed()).expect("a process id");
-    kill_process(pid, Signal::INT).expect("it is ours");
-    let output = child.wait_with_output().expect("it ends");
-    assert_eq!(lab.value("innodb_sync_spin_loops"), before);
-    assert_eq!(lab.leftovers(), ("0".to_owned(), Vec::new()));
-    assert_eq!(output.status.code(), Some(2));
-    let trial: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!(trial["verdict"], "inconclusive");
+    let is_set = || lab.value("innodb_sync_spin_loops") != before;
+    let trial = lab.interrupted_once(flags, "the new value is set", is_set);
+    assert_eq!(lab.value("innodb_sync_spin_loops"), before, "{trial:#}");
+    assert_eq!(trial["verdict"], "inconclusive", "{trial:#}");
     assert!(trial["why"].as_str().is_some_and(|why| why.contains("interrupted")), "{trial:#}");
 }
 
@@ -143,22 +143,16 @@ fn undo_tablespaces_are_made_where_they_are_named_and_gone_after_ctrl_c() {
         lab.runtime.block_on(lab.server.ask(count)).expect("an answer").expect("a count")
     };
     let flags = "--only undo_tablespaces=4 --settle 500ms --measure 3s --max-time 10m --json";
-    let child = lab.apply(flags).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
-    let deadline = Instant::now() + 2 * PATIENCE;
     // Old blocks have as many segments in four tablespaces as two had before.
-    while lab.value("innodb_rollback_segments") != "64" {
-        assert!(Instant::now() < deadline, "{} were made, and no old block began", made());
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    assert_eq!(made(), "2");
-    let pid = Pid::from_raw(child.id().cast_signed()).expect("a process id");
-    kill_process(pid, Signal::INT).expect("it is ours");
-    let output = child.wait_with_output().expect("it ends");
-    let trial: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!(output.status.code(), Some(2), "{trial:#}");
+    let is_old_block = || {
+        let has_begun = lab.value("innodb_rollback_segments") == "64";
+        assert!(!has_begun || made() == "2", "an old block began with {} of 2 tablespaces", made());
+        has_begun
+    };
+    let trial = lab.interrupted_once(flags, "an old block begins", is_old_block);
     assert!(trial.to_string().contains("2 undo tablespaces were made (spindoctor_undo_"), "{trial:#}");
-    assert_eq!((made().as_str(), lab.value("innodb_rollback_segments").as_str()), ("0", "128"));
-    assert_eq!(lab.leftovers(), ("0".to_owned(), Vec::new()));
+    let left = (made(), lab.value("innodb_rollback_segments"));
+    assert_eq!(left, ("0".to_owned(), "128".to_owned()), "{trial:#}");
 }
 
 /// Of a server that has nothing to do.
@@ -173,8 +167,8 @@ mod calm {
         let text = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{text}");
         assert!(text.contains("run it again when there is load"), "{text}");
-        assert_eq!(lab.value("innodb_sync_spin_loops"), "30");
-        assert_eq!(lab.leftovers(), ("0".to_owned(), Vec::new()));
+        assert_eq!(lab.value("innodb_sync_spin_loops"), "30", "it was changed: {text}");
+        assert_eq!(lab.leftovers(), ("0".to_owned(), Vec::new()), "events or files are left");
     }
 }
 

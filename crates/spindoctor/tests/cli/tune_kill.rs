@@ -2,30 +2,29 @@
 //! as it was by a hundred kills is tested where the settings are lent: `crates/tune/tests/kill.rs`.
 
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use spindoctor_lab::{Home, Server, ServerSpec, Which};
+use spindoctor_lab::{Server, ServerSpec, Which};
 
+use crate::lab::{in_runtime, start};
 use crate::program::{complained, spindoctor};
+use crate::running::{Running, process, wait_until};
 
 /// On a machine that is on its knees. How long it takes is measured where a hundred are killed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server with a value that is no default, in a thread with which it ends.
 fn with_server(which: Which, options: &[&str], look: impl FnOnce(&Server)) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let home = Home::open().expect("the lab has a folder");
     let mut options: Vec<String> = options.iter().map(|option| (*option).to_owned()).collect();
     options.push("--innodb-spin-wait-delay=7".to_owned());
     let spec = ServerSpec { which, options, ..ServerSpec::default() };
-    look(&runtime.block_on(Server::start(&home, &spec, &|_| {})).expect("a server"));
+    look(&in_runtime(start(&spec)));
 }
 
 fn ask(server: &Server, question: &str) -> String {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    runtime.block_on(server.ask(question)).expect("it answers").unwrap_or_default()
+    in_runtime(server.ask(question)).expect("it answers").unwrap_or_default()
 }
 
 /// Asks again and again, which is load enough for a trial, until the answer is this.
@@ -44,37 +43,20 @@ const VALUE: &str = "SELECT @@GLOBAL.innodb_spin_wait_delay";
 const EVENTS: &str = "SELECT COUNT(*) FROM information_schema.EVENTS WHERE EVENT_NAME LIKE 'spindoctor%'";
 
 /// A trial of short blocks that has just set its value.
-fn in_the_middle_of_a_trial(server: &Server, state: &Path) -> Child {
-    let child = Command::new(spindoctor("").get_program())
-        .args([
-            "tune",
-            "--apply",
-            "--only",
-            "innodb_spin_wait_delay=1",
-            "--settle",
-            "100ms",
-            "--measure",
-            "300ms",
-        ])
-        .args(["-u", "root", "--no-defaults", "-S"])
-        .arg(server.socket())
-        .env("XDG_STATE_HOME", state)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("the program runs");
+fn in_the_middle_of_a_trial(server: &Server, state: &Path) -> Running {
+    let line = format!(
+        "tune --apply --only innodb_spin_wait_delay=1 --settle 100ms --measure 300ms -u root --no-defaults -S {}",
+        server.socket().display()
+    );
+    // Its guardian, which has its outputs, outlives it.
+    let trial = Running::start_unread(process(&line).env("XDG_STATE_HOME", state).stderr(Stdio::null()));
     until_answer_is(server, VALUE, "1");
-    child
+    trial
 }
 
 fn journals(state: &Path) -> usize {
     let files = std::fs::read_dir(state.join("spindoctor")).expect("a trial makes the folder").flatten();
     files.filter(|file| file.path().extension().is_some_and(|extension| extension == "journal")).count()
-}
-
-fn kill(child: &mut Child) {
-    child.kill().expect("it runs");
-    child.wait().expect("it ends");
 }
 
 /// The processes that a process started.
@@ -88,21 +70,22 @@ fn children(pid: u32) -> Vec<u32> {
 
 #[test]
 fn a_trial_that_is_killed_leaves_the_server_as_it_was() {
-    for (which, options) in
-        [(Which::Mysql, &[][..]), (Which::Mariadb, &["--event-scheduler=ON"]), (Which::Mariadb, &[])]
-    {
-        with_server(which, options, |server| {
-            let state = tempfile::tempdir().expect("a folder");
-            let mut trial = in_the_middle_of_a_trial(server, state.path());
-            kill(&mut trial);
-            until_answer_is(server, VALUE, "7");
-            until_answer_is(server, EVENTS, "0");
-            let killed = Instant::now();
-            while journals(state.path()) > 0 {
-                assert!(killed.elapsed() < PATIENCE, "a journal is left");
-            }
-        });
-    }
+    let servers: [(Which, &[&str]); 3] =
+        [(Which::Mysql, &[]), (Which::Mariadb, &["--event-scheduler=ON"]), (Which::Mariadb, &[])];
+    // All at once: a trial looks at its server for seconds before it sets anything.
+    std::thread::scope(|scope| {
+        for (which, options) in servers {
+            scope.spawn(move || with_server(which, options, is_left_as_it_was_by_a_trial_that_is_killed));
+        }
+    });
+}
+
+fn is_left_as_it_was_by_a_trial_that_is_killed(server: &Server) {
+    let state = tempfile::tempdir().expect("a folder");
+    in_the_middle_of_a_trial(server, state.path()).kill();
+    until_answer_is(server, VALUE, "7");
+    until_answer_is(server, EVENTS, "0");
+    wait_until(PATIENCE, "no journal is left", || journals(state.path()) == 0);
 }
 
 #[test]
@@ -110,14 +93,14 @@ fn after_everything_was_killed_recover_puts_back_and_says_so_once() {
     // Without an EVENT nothing else is left that could.
     with_server(Which::Mariadb, &[], |server| {
         let state = tempfile::tempdir().expect("a folder");
-        let mut trial = in_the_middle_of_a_trial(server, state.path());
-        let id = |pid: u32| i32::try_from(pid).ok().and_then(Pid::from_raw).expect("a process id");
+        let trial = in_the_middle_of_a_trial(server, state.path());
         // Stopped, so that it starts no other guardian.
-        kill_process(id(trial.id()), Signal::STOP).expect("it runs");
+        trial.signal(Signal::STOP);
         let guardians = children(trial.id());
         assert_eq!(guardians.len(), 1, "{guardians:?}");
-        kill_process(id(guardians[0]), Signal::KILL).expect("it runs");
-        kill(&mut trial);
+        let guardian = i32::try_from(guardians[0]).ok().and_then(Pid::from_raw).expect("a process id");
+        kill_process(guardian, Signal::KILL).expect("it runs");
+        trial.kill();
         let recover = || {
             let line = format!("tune --recover -u root -S {} --no-defaults", server.socket().display());
             let output =
@@ -129,8 +112,8 @@ fn after_everything_was_killed_recover_puts_back_and_says_so_once() {
             text.contains("ended without a word; the old values are back: innodb_spin_wait_delay = 7"),
             "{text}"
         );
-        assert_eq!(ask(server, VALUE), "7");
-        assert_eq!(journals(state.path()), 0);
+        assert_eq!(ask(server, VALUE), "7", "the value is not as it was");
+        assert_eq!(journals(state.path()), 0, "a journal is left");
         let again = recover();
         assert!(again.contains("nothing to put back"), "{again}");
     });
@@ -302,7 +285,7 @@ fn what_cannot_be_is_refused_before_anything_is_armed() {
             "--only innodb_spin_wait_delay=6 --max-time 12s",
             "--max-time 12s is too short: the server is watched for 30s, and four blocks take 40s at least",
         );
-        assert_eq!(ask(server, VALUE), "7");
+        assert_eq!(ask(server, VALUE), "7", "the value is not as it was");
     });
 }
 

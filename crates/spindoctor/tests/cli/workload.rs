@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use serde_json::Value;
 use spindoctor_lab::load::{Load, LoadSpec, Tables, Workload};
-use spindoctor_lab::{Home, Server, ServerSpec, Which};
+use spindoctor_lab::{ServerSpec, Which};
 use spindoctor_model::mysql::{ServerThread, StatementDigest};
 use spindoctor_model::{Reading, RecordedSample, Sample, ServerIdentity};
 use spindoctor_record::{Writer, WriterOptions};
 
-use crate::program::{complained, printed, spindoctor};
+use crate::lab::{during, in_runtime, on_both, runtime, start};
+use crate::program::{complained, printed};
 
 const TABLES: Tables = Tables { count: 4, rows: 10_000 };
 
@@ -29,17 +30,16 @@ fn groups<'a>(seen: &'a Value, by: &str) -> Vec<&'a Value> {
 #[test]
 fn the_help_of_workload_is_this() {
     let (help, code) = printed("workload --help");
-    assert_eq!(code, 0);
+    assert_eq!(code, 0, "{help}");
     insta::assert_snapshot!(help);
 }
 
 #[test]
 fn what_a_busy_server_runs_is_shown_with_its_panel_its_phases_and_its_cost() {
     for which in [Which::Mysql, Which::Mariadb] {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        let home = Home::open().expect("the lab has a folder");
+        let runtime = runtime();
         let spec = ServerSpec { which: which.clone(), tables: Some(TABLES), ..ServerSpec::default() };
-        let server = runtime.block_on(Server::start(&home, &spec, &|_| {})).expect("a server");
+        let server = runtime.block_on(start(&spec));
         let load = LoadSpec { workload: Workload::OltpReadWrite, threads: 8, rate: None, tables: TABLES };
         let load = runtime.block_on(async {
             let load = Load::start(server.socket(), load).expect("sysbench");
@@ -60,9 +60,7 @@ fn what_a_busy_server_runs_is_shown_with_its_panel_its_phases_and_its_cost() {
         }
         let seen = std::thread::scope(|scope| {
             let run = |statements: &'static [&'static str]| {
-                let runtime =
-                    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-                runtime.block_on(server.execute(statements.iter().copied())).expect("it runs");
+                in_runtime(server.execute(statements.iter().copied())).expect("it runs");
             };
             scope.spawn(move || run(&["DO GET_LOCK('held', 0)", "DO SLEEP(5)"]));
             // Somebody who waits for it for four seconds and more, with a tag: an overloaded machine samples rarely.
@@ -131,37 +129,28 @@ fn what_a_busy_server_runs_is_shown_with_its_panel_its_phases_and_its_cost() {
 
 #[test]
 fn what_a_replica_applies_is_shown_by_table_event_and_wait() {
-    let program = spindoctor("").get_program().to_string_lossy().into_owned();
-    let home = Home::open().expect("the lab has a folder");
-    for (which, kind) in [("mysql", "row update"), ("mariadb", "")] {
-        let line = format!(
-            "lab run replica-lag --server {which} -- {program} workload --replica -u root -S {{socket}} --no-defaults \
-             --duration 4s --json"
-        );
-        let output = spindoctor(&line)
-            .env("SPINDOCTOR_LAB", home.root())
-            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-            .output()
-            .expect("the program runs");
+    on_both(|which| {
+        let (server, kind) = if which == Which::Mysql { ("mysql", "row update") } else { ("mariadb", "") };
+        let output = during("replica-lag", server, "workload --replica --duration 4s --json");
         let (text, notes) =
             (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        assert_eq!(output.status.code(), Some(0), "{text}{notes}");
+        assert_eq!(output.status.code(), Some(0), "{server}: {text}{notes}");
         let seen: Value = serde_json::from_str(&text).expect("JSON");
         let channel = &seen["replica"][0];
-        assert_eq!(channel["shape"], "lagging by itself", "{which}: {seen:#}");
+        assert_eq!(channel["shape"], "lagging by itself", "{server}: {seen:#}");
         let rate = |name: &str| channel[name].as_f64().expect("a rate");
-        assert!(rate("received_bytes_per_s") > rate("applied_bytes_per_s"), "{which}: {channel:#}");
+        assert!(rate("received_bytes_per_s") > rate("applied_bytes_per_s"), "{server}: {channel:#}");
         let table = groups(&seen, "table");
-        assert!(table[0]["key"].as_str().is_some_and(|key| key.ends_with("plain")), "{which}: {seen:#}");
+        assert!(table[0]["key"].as_str().is_some_and(|key| key.ends_with("plain")), "{server}: {seen:#}");
         let types = groups(&seen, "type");
-        assert!(types[0]["key"].as_str().is_some_and(|key| key.contains(kind)), "{which}: {seen:#}");
+        assert!(types[0]["key"].as_str().is_some_and(|key| key.contains(kind)), "{server}: {seen:#}");
         assert!(
             seen["findings"]
                 .as_array()
                 .is_some_and(|found| found.iter().any(|f| f["cause"] == "replica-lag")),
-            "{which}: {seen:#}"
+            "{server}: {seen:#}"
         );
-    }
+    });
 }
 
 /// A stall in which the recorder looked 2.7 times a second, in a calm with a look a second: counted by looks there would be 8.1
@@ -274,14 +263,14 @@ fn two_parts_of_a_recording_are_compared_by_statement() {
     let times = first["rows_read_each"]["times"].as_f64().expect("a factor");
     assert!((times - 10_000.0).abs() < 1.0, "{times}");
     let (text, code) = printed(&line);
-    assert_eq!(code, 0);
+    assert_eq!(code, 0, "{text}");
     assert!(text.starts_with("reads 10,000 times the rows each time"), "{text}");
 
     // A calm time against a calm one, and a saved one against the recording.
     let saved = folder.path().join("calm.json");
-    let (_, code) =
+    let (said, code) =
         printed(&format!("workload --recording {} --to 09:05 --save {}", file.display(), saved.display()));
-    assert_eq!(code, 0);
+    assert_eq!(code, 0, "{said}");
     let seen = json(&format!("workload --diff {} {} --json", saved.display(), part("09:05..09:09:59")));
     assert_eq!(seen["changed"].as_u64(), Some(0), "{seen:#}");
     let (text, _) = printed(&format!("workload --diff {} {}", saved.display(), part("09:05..09:09:59")));
@@ -291,16 +280,15 @@ fn two_parts_of_a_recording_are_compared_by_statement() {
 /// A live server before and after its index is hidden: on both, with their own words for that.
 #[test]
 fn a_plan_that_changed_is_named_by_two_looks_at_a_live_server() {
-    for (which, hide) in [(Which::Mysql, "INVISIBLE"), (Which::Mariadb, "IGNORED")] {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        let home = Home::open().expect("the lab has a folder");
+    on_both(|which| {
+        let hide = if which == Which::Mysql { "INVISIBLE" } else { "IGNORED" };
         let spec = ServerSpec {
             which: which.clone(),
             tables: Some(TABLES),
             options: vec!["--performance-schema=ON".to_owned()],
             ..ServerSpec::default()
         };
-        let server = runtime.block_on(Server::start(&home, &spec, &|_| {})).expect("a server");
+        let server = in_runtime(start(&spec));
         let folder = tempfile::tempdir().expect("a folder");
         let saved = folder.path().join("before.json.gz");
         let look =
@@ -314,22 +302,20 @@ fn a_plan_that_changed_is_named_by_two_looks_at_a_live_server() {
             ] {
                 let (server, is_over) = (&server, &is_over);
                 scope.spawn(move || {
-                    let runtime = tokio::runtime::Builder::new_current_thread()
-                        .enable_all()
-                        .build()
-                        .expect("a runtime");
-                    while !is_over.load(Ordering::Relaxed) {
-                        runtime.block_on(server.execute([statement; 200])).expect("it runs");
-                    }
+                    in_runtime(async {
+                        while !is_over.load(Ordering::Relaxed) {
+                            server.execute([statement; 200]).await.expect("it runs");
+                        }
+                    });
                 });
             }
-            let (_, code) = printed(&format!("workload {look} --save {}", saved.display()));
-            let hidden = runtime.block_on(server.execute([hide.as_str()]));
+            let (before, code) = printed(&format!("workload {look} --save {}", saved.display()));
+            let hidden = in_runtime(server.execute([hide.as_str()]));
             let (text, _) = printed(&format!("workload {look} --diff {} --json", saved.display()));
             // Before anything may panic: the sessions end with the scope.
             is_over.store(true, Ordering::Relaxed);
             hidden.expect("the index is hidden");
-            assert_eq!(code, 0);
+            assert_eq!(code, 0, "{which:?}: {before}");
             serde_json::from_str::<Value>(&text).expect("JSON")
         });
         let first = &seen["statements"][0];
@@ -344,8 +330,8 @@ fn a_plan_that_changed_is_named_by_two_looks_at_a_live_server() {
             "{which:?}: {first:#}"
         );
         let all = std::fs::read(&saved).expect("it is there");
-        assert!(all.starts_with(&[0x1f, 0x8b]), "{which:?}: it is packed");
-    }
+        assert!(all.starts_with(&[0x1f, 0x8b]), "{which:?}: {} bytes are not packed", all.len());
+    });
 }
 
 #[test]
@@ -369,7 +355,7 @@ fn a_captured_file_shows_shares_and_the_slowest_statement() {
     let liked = json(&line("--grep feature=likes --json"));
     assert_eq!(liked["matching_share"].as_f64(), Some(0.4));
     let (text, code) = printed(&line("--by tag"));
-    assert_eq!(code, 0);
+    assert_eq!(code, 0, "{text}");
     assert!(text.contains("time by tag") && text.contains("feature=likes"), "{text}");
     assert!(!text.contains("time by statement"), "{text}");
 }

@@ -1,43 +1,20 @@
 //! Servers that are lost while somebody looks, and outputs that cannot be written.
 
-use std::io::{BufRead as _, BufReader, Read as _};
-use std::process::{Child, Command, Stdio};
-
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use spindoctor_lab::{Home, Server, Which};
+use spindoctor_lab::{Server, Which};
 
-use crate::live::with_server;
+use crate::lab::{in_runtime, on_both, with_lab, with_server};
 use crate::program::{complained, spindoctor};
+use crate::running::{Running, process};
 
-/// Starts `doctor` for so long, does something after its first sample, and gives back what it printed and its exit code.
-fn diagnosed_while(server: &Server, duration: &str, flags: &[&str], disturb: impl FnOnce()) -> (String, i32) {
-    let mut child: Child = Command::new(spindoctor("").get_program())
-        .args([
-            "doctor",
-            "-u",
-            "root",
-            "--no-defaults",
-            "--query-timeout",
-            "1s",
-            "--duration",
-            duration,
-            "-S",
-        ])
-        .arg(server.socket())
-        .args(flags)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the program runs");
-    let mut notes = BufReader::new(child.stderr.take().expect("it is piped")).lines();
-    let watching = notes.find(|line| line.as_ref().is_ok_and(|line| line.contains("1 sample")));
-    assert!(watching.is_some(), "the first sample is shown");
-    disturb();
-    let mut report = String::new();
-    child.stdout.take().expect("it is piped").read_to_string(&mut report).expect("UTF-8");
-    let code = child.wait().expect("it ends").code().expect("no signal ended it");
-    (report, code)
+/// Starts `doctor` of a server for so long.
+fn doctor(server: &Server, duration: &str, flag: &str) -> Running {
+    let line = format!(
+        "doctor -u root --no-defaults --query-timeout 1s --duration {duration} {flag} -S {}",
+        server.socket().display()
+    );
+    Running::start(&mut process(&line))
 }
 
 fn signal(server: &Server, signal: Signal) {
@@ -46,29 +23,37 @@ fn signal(server: &Server, signal: Signal) {
 }
 
 #[test]
-fn a_server_that_is_killed_meanwhile_is_shown_in_every_report_and_exits_with_2() {
-    for (flag, code, text) in [
+fn a_server_that_is_killed_meanwhile_is_shown_in_every_report_and_never_as_a_success() {
+    const REPORTS: [(&str, i32, &str); 3] = [
         ("--json", 2, "\"because\": \"the server's process ended\""),
         ("--fail-on=never", 2, "the server's process ended"),
         ("--nagios", 3, "SPINDOCTOR UNKNOWN - no finding on MySQL"),
-    ] {
-        with_server(Which::Mysql, |server| {
-            let (report, exit) = diagnosed_while(server, "2s", &[flag], || signal(server, Signal::KILL));
-            assert_eq!(exit, code, "{report}");
-            assert!(report.contains(text), "{report}");
-            assert!(!report.contains("Nothing found that costs"), "{report}");
-        });
-    }
+    ];
+    with_server(Which::Mysql, |server| {
+        // All at once: the last of them has its first sample before the first one is over.
+        let mut all = REPORTS.map(|(flag, ..)| doctor(server, "4s", flag));
+        all.iter_mut().for_each(|running| running.until_it_notes("1 sample"));
+        signal(server, Signal::KILL);
+        for (running, (flag, code, text)) in all.into_iter().zip(REPORTS) {
+            let ended = running.ended();
+            assert_eq!(ended.code, Some(code), "{flag}: {ended:?}");
+            assert!(ended.out.contains(text), "{flag}: {ended:?}");
+            assert!(!ended.out.contains("Nothing found that costs"), "{flag}: {ended:?}");
+        }
+    });
 }
 
 #[test]
 fn a_server_that_is_stopped_meanwhile_is_a_finding_that_explains_the_silence() {
     with_server(Which::Mariadb, |server| {
-        let (report, code) = diagnosed_while(server, "4s", &["--json"], || signal(server, Signal::STOP));
+        let mut running = doctor(server, "4s", "--json");
+        running.until_it_notes("1 sample");
+        signal(server, Signal::STOP);
+        let ended = running.ended();
         signal(server, Signal::CONT);
-        let diagnosis: Value = serde_json::from_str(&report).expect("JSON");
-        assert_eq!(diagnosis["findings"][0]["cause"], "server-stopped", "{report}");
-        assert_eq!(code, 1);
+        let diagnosis: Value = serde_json::from_str(&ended.out).expect("JSON");
+        assert_eq!(diagnosis["findings"][0]["cause"], "server-stopped", "{ended:?}");
+        assert_eq!(ended.code, Some(1), "{ended:?}");
     });
 }
 
@@ -76,9 +61,9 @@ fn a_server_that_is_stopped_meanwhile_is_a_finding_that_explains_the_silence() {
 fn a_file_that_cannot_be_written_is_refused_before_the_server_is_asked() {
     for flag in ["--html /nonexistent/report.html", "--save-window /nonexistent/window.gz", "--html /tmp"] {
         let (message, code) = complained(&format!("doctor -S /nonexistent/mysqld.sock --no-defaults {flag}"));
-        assert_eq!(code, 2);
-        assert_eq!(message.lines().count(), 1, "{message}");
-        assert!(message.contains("cannot be written; check that its folder exists"), "{message}");
+        assert_eq!(code, 2, "{flag}: {message}");
+        assert_eq!(message.lines().count(), 1, "{flag}: {message}");
+        assert!(message.contains("cannot be written; check that its folder exists"), "{flag}: {message}");
     }
 }
 
@@ -86,8 +71,7 @@ fn a_file_that_cannot_be_written_is_refused_before_the_server_is_asked() {
 fn a_full_device_is_one_line_and_exit_2_for_every_output() {
     for line in ["explain", "--help", "--version", "explain cpu-saturated --json"] {
         let full = std::fs::File::options().write(true).open("/dev/full").expect("Linux has /dev/full");
-        let mut command = Command::new(spindoctor("").get_program());
-        let output = command.args(line.split(' ')).stdout(full).output().expect("the program runs");
+        let output = process(line).stdout(full).output().expect("the program runs");
         let text = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{line}: {text}");
         assert!(text.starts_with("spindoctor: could not write to standard output: "), "{line}: {text}");
@@ -99,26 +83,21 @@ fn a_full_device_is_one_line_and_exit_2_for_every_output() {
 fn a_duration_that_makes_no_sense_is_refused_with_what_does() {
     for duration in ["0", "0s", "-5s", "1e99s", "300000h"] {
         let (message, code) = complained(&format!("doctor --duration {duration}"));
-        assert_eq!(code, 2);
-        assert!(message.contains("it must be between 100ms and 1h"), "{message}");
+        assert_eq!(code, 2, "{duration}: {message}");
+        assert!(message.contains("it must be between 100ms and 1h"), "{duration}: {message}");
     }
 }
 
 #[test]
 fn a_login_typed_in_place_of_a_host_is_not_repeated() {
     let (message, code) = complained("doctor app:hunter2@tcp(127.0.0.1:1)/ --no-defaults");
-    assert_eq!(code, 2);
+    assert_eq!(code, 2, "{message}");
     assert!(message.contains("mysql://") && !message.contains("hunter2"), "{message}");
 }
 
 #[test]
 fn a_data_folder_that_does_not_exist_is_shown_once() {
-    let home = Home::open().expect("the lab has a folder");
-    let output = spindoctor("lab up --name named-once --data /nonexistent")
-        .env("SPINDOCTOR_LAB", home.root())
-        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-        .output()
-        .expect("the program runs");
+    let output = with_lab("lab up --name named-once --data /nonexistent").output().expect("the program runs");
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{text}");
     assert_eq!(text.matches("No such file or directory").count(), 1, "{text}");
@@ -147,21 +126,19 @@ fn a_collector_that_is_not_there_is_said_by_the_recorder_once_and_at_its_end() {
 
 #[test]
 fn an_account_that_may_not_see_others_gets_the_grant_from_each_command() {
-    for which in [Which::Mysql, Which::Mariadb] {
-        with_server(which, |server| {
-            let runtime =
-                tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    on_both(|which| {
+        with_server(which.clone(), |server| {
             let account = "CREATE USER poor@'127.0.0.1' IDENTIFIED BY 'poor'";
-            runtime.block_on(server.execute([account])).expect("an account");
+            in_runtime(server.execute([account])).expect("an account");
             for command in ["workload", "indexes"] {
                 let (why, code) = complained(&format!(
                     "{command} --duration 1s --no-defaults -h 127.0.0.1 -P {} -u poor -ppoor",
                     server.port()
                 ));
-                assert_eq!(code, 2, "{why}");
+                assert_eq!(code, 2, "{which:?}: {command}: {why}");
                 let grant = ["GRANT ", " ON ", " TO ", "poor"];
-                assert!(grant.iter().all(|part| why.contains(part)), "{command}: {why}");
+                assert!(grant.iter().all(|part| why.contains(part)), "{which:?}: {command}: {why}");
             }
         });
-    }
+    });
 }

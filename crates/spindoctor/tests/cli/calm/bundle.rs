@@ -10,6 +10,7 @@ use serde_json::Value;
 use spindoctor_lab::{Server, Which};
 
 use super::literals::{files_are_clean, held_up, is_clean};
+use crate::lab::in_runtime;
 use crate::program::{complained, printed, spindoctor};
 use crate::report::recording;
 
@@ -213,14 +214,13 @@ fn no_literal_leaves(which: Which) {
     });
 }
 
-fn in_runtime(server: &Server, statements: &[&str]) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    runtime.block_on(server.execute(statements.iter().copied())).expect("it works");
+fn execute(server: &Server, statements: &[&str]) {
+    in_runtime(server.execute(statements.iter().copied())).expect("it works");
 }
 
 /// A table whose definition has literals, and rows enough to read for a while.
 fn prepare(server: &Server) {
-    in_runtime(
+    execute(
         server,
         &[
             "CREATE TABLE shop.orders (id INT PRIMARY KEY AUTO_INCREMENT, \
@@ -232,7 +232,7 @@ fn prepare(server: &Server) {
 
 /// Somebody who reads, for a second or so.
 fn read_a_lot(server: &Server) {
-    in_runtime(
+    execute(
         server,
         &["SELECT COUNT(*) FROM shop.orders AS a, shop.orders AS b \
            WHERE a.note <= b.note AND a.note <> 'alice@example.com'"],
@@ -252,6 +252,6 @@ fn no_literal_of_mariadbs_statements_and_tables_leaves_in_a_bundle() {
 #[test]
 fn the_help_of_bundle_is_this() {
     let (help, code) = printed("bundle --help");
-    assert_eq!(code, 0);
+    assert_eq!(code, 0, "{help}");
     insta::assert_snapshot!(help);
 }

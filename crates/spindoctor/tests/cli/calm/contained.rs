@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use mysql_async::prelude::Queryable as _;
 use mysql_async::{Conn, OptsBuilder};
 use serde_json::Value;
 use spindoctor_lab::load::Tables;
-use spindoctor_lab::{Home, Server, ServerSpec, Which};
+use spindoctor_lab::{Server, ServerSpec, Which};
 
+use crate::lab::{on_both, runtime_beside, start};
 use crate::program::{printed, spindoctor};
+use crate::row_wait::RowWait;
 use crate::stacks::may_not_profile;
 
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -142,33 +143,24 @@ fn a_server_in_a_container_is_examined_from_the_host_and_from_within() {
     if may_not_profile() {
         return;
     }
-    for which in [Which::Mysql, Which::Mariadb] {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()
-            .expect("a runtime");
-        let home = Home::open().expect("the lab has a folder");
+    on_both(|which| {
+        let runtime = runtime_beside();
         let tables = Some(Tables { count: 1, rows: 10_000 });
         let spec = ServerSpec { which: which.clone(), tables, ..ServerSpec::default() };
-        let server = runtime.block_on(Server::start(&home, &spec, &|_| {})).expect("a server");
+        let server = runtime.block_on(start(&spec));
         let contained = Contained::like(&server);
         server.stop().expect("it stops");
         runtime.block_on(async {
             const CHANGE: &str = "UPDATE sbtest.sbtest1 SET k = k + 1 WHERE id = 1";
-            let mut holder = contained.connect().await;
-            for statement in ["BEGIN", CHANGE] {
-                holder.query_drop(statement).await.expect("it may");
-            }
-            for _ in 0..3 {
-                let mut waiter = contained.connect().await;
-                // It ends with the server.
-                tokio::spawn(async move { drop(waiter.query_drop(CHANGE).await) });
-            }
-            let holder = u64::from(holder.id());
+            let root = contained.connect().await;
+            let connect = async || contained.connect().await;
+            // They end with the server.
+            let changes = [CHANGE; 3].map(str::to_owned);
+            let row = RowWait::begin(root, connect, &["BEGIN", CHANGE], &changes).await;
+            let holder = u64::from(row.holder.id());
             tokio::task::block_in_place(|| is_examined(&contained, &which, holder));
         });
-    }
+    });
 }
 
 fn is_examined(contained: &Contained, which: &Which, holder: u64) {

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable as _;
-use spindoctor_lab::{Home, Server, ServerSpec, Which};
+use spindoctor_lab::{Server, ServerSpec, Which};
 use spindoctor_model::{EventHead, StallKind};
 use spindoctor_record::Recording;
 
 use super::restarts::{answered, heads, record, wait_until};
+use crate::lab::{in_runtime, start};
 use crate::program::printed;
 
 /// For the first of two sessions to wait, before the second closes the ring.
@@ -19,9 +20,7 @@ const WAITS_BY_THEN: Duration = Duration::from_millis(500);
 const EXECUTED: Duration = Duration::from_secs(4);
 
 async fn server(which: Which) -> Server {
-    let home = Home::open().expect("the lab has a folder");
-    let server = Server::start(&home, &ServerSpec { which, ..ServerSpec::default() }, &|_| {}).await;
-    let server = server.expect("a server");
+    let server = start(&ServerSpec { which, ..ServerSpec::default() }).await;
     let doubled = "INSERT INTO shop.orders (k) SELECT k + 1000 FROM shop.orders";
     let mut statements = vec![
         "CREATE DATABASE shop",
@@ -119,7 +118,7 @@ async fn on_mysql(folder: &Path) {
         (server(Which::Mysql).await, folder.join("mysql.rec"), AtomicBool::new(false));
     let story = async {
         tokio::time::sleep(EXECUTED).await;
-        let mut recorder = record(&server, &file);
+        let recorder = record(&server, &file);
         wait_until("a sample", &file, || answered(&file) > 0).await;
         server
             .execute(["ALTER TABLE shop.orders ALTER INDEX by_k INVISIBLE"])
@@ -150,7 +149,7 @@ async fn on_mysql(folder: &Path) {
 
 async fn on_mariadb(folder: &Path) {
     let (server, file) = (server(Which::Mariadb).await, folder.join("mariadb.rec"));
-    let mut recorder = record(&server, &file);
+    let recorder = record(&server, &file);
     wait_until("a sample", &file, || answered(&file) > 0).await;
     let connections = deadlock_of_rows(&server).await;
     wait_until("a deadlock", &file, || of(&file, StallKind::Deadlock, "").is_some()).await;
@@ -161,9 +160,8 @@ async fn on_mariadb(folder: &Path) {
 
 #[test]
 fn deadlocks_of_rows_and_of_tables_and_a_changed_plan_are_events() {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let folder = tempfile::tempdir().expect("a folder");
-    runtime.block_on(async {
+    in_runtime(async {
         tokio::join!(on_mysql(folder.path()), on_mariadb(folder.path()));
     });
 }

@@ -3,9 +3,12 @@
 
 use std::path::Path;
 
-use spindoctor_lab::{Home, Server, ServerSpec, Which};
+use mysql_async::prelude::Queryable as _;
+use spindoctor_lab::{Server, ServerSpec, Which};
 
+use crate::lab::{runtime_beside, start};
 use crate::program::{printed, spindoctor};
+use crate::row_wait::RowWait;
 
 /// Stand in the statements' literals, in their comments and in the locked record, and nowhere else.
 const SECRETS: [&str; 3] = ["alice@example.com", "bob@example.com", "Mallory"];
@@ -116,46 +119,33 @@ pub(super) fn files_are_clean(what: &str, folder: &Path) {
 
 /// Does something while one connection holds a row and each odd statement waits for it; so many there are.
 pub(super) fn held_up(which: Which, look: impl FnOnce(&Server, usize)) {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .expect("a runtime");
-    let home = Home::open().expect("the lab has a folder");
+    let runtime = runtime_beside();
     let spec = ServerSpec { which, ..ServerSpec::default() };
-    let server = runtime.block_on(Server::start(&home, &spec, &|_| {})).expect("a server");
+    let server = runtime.block_on(start(&spec));
     runtime.block_on(async {
-        use mysql_async::prelude::Queryable as _;
-        let mut holder = server.connect().await.expect("a session");
-        for sql in [
+        let made = [
             "CREATE DATABASE shop",
             "CREATE TABLE shop.customers (email VARCHAR(60) PRIMARY KEY, name VARCHAR(60)) ENGINE = InnoDB",
             "INSERT INTO shop.customers VALUES ('alice@example.com', 'x')",
-            "USE shop",
-            "BEGIN",
-            HOLDS,
-        ] {
-            holder.query_drop(sql).await.expect("it works");
-        }
-        let mut waiting = Vec::new();
-        let odd = odd();
-        for sql in odd.iter().map(Odd::update) {
-            let mut waiter = server.connect().await.expect("a session");
-            waiter.query_drop("USE shop").await.expect("it works");
-            waiter.query_drop("SET innodb_lock_wait_timeout = 600").await.expect("it works");
-            waiting.push(tokio::spawn(async move { waiter.query_drop(sql).await }));
-        }
-        let waits = "SELECT COUNT(*) FROM information_schema.INNODB_TRX WHERE trx_state = 'LOCK WAIT'";
-        while server.ask(waits).await.expect("an answer") != Some(odd.len().to_string()) {
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-        }
-        tokio::task::block_in_place(|| look(&server, odd.len()));
-        holder.query_drop("ROLLBACK").await.expect("it works");
-        for waiter in waiting {
-            waiter.await.expect("it ends").expect("it got the row");
-        }
+        ];
+        server.execute(made).await.expect("a table with a row");
+        let root = server.connect().await.expect("a session");
+        let connect = async || {
+            let mut session = server.connect().await.expect("a session");
+            for sql in ["USE shop", "SET innodb_lock_wait_timeout = 600"] {
+                session.query_drop(sql).await.expect("it may be set");
+            }
+            session
+        };
+        let updates: Vec<String> = odd().iter().map(Odd::update).collect();
+        let row = RowWait::begin(root, connect, &["BEGIN", HOLDS], &updates).await;
+        tokio::task::block_in_place(|| look(&server, updates.len()));
+        row.end().await;
     });
 }
+
+/// So many commands look at once: each of them waits, for the most part.
+const AT_ONCE: usize = 3;
 
 fn no_command_shows_one(which: Which) {
     held_up(which, |server, _| {
@@ -177,26 +167,34 @@ fn no_command_shows_one(which: Which) {
                 );
             }
         };
-        for format in ["text", "json", "dot", "svg"] {
-            looked(&format!("locks --format {format}"), Some("customers"));
-        }
-        for by in ["digest", "table", "state", "user"] {
-            looked(&format!("workload --duration 1s --by {by}"), None);
-        }
-        looked("workload --duration 1s", Some("UPDATE customers SET name"));
-        looked("workload --duration 1s --json", Some("UPDATE customers SET name"));
-        for screen in ["overview", "threads", "queries", "locks"] {
-            looked(&format!("top --once --duration 2s --size 250x60 --screen {screen}"), None);
-        }
-        looked("top --once --duration 2s --size 250x60 --screen threads", Some("UPDATE customers SET name"));
-        for format in ["text", "folded", "svg", "pprof", "speedscope", "firefox", "dot", "json"] {
-            looked(&format!("stacks --duration 1s --by digest --format {format}"), None);
-        }
-        looked(&format!("stacks --duration 1s --save {}", folder.path().join("a.spinprof").display()), None);
+        let update = Some("UPDATE customers SET name");
+        let top = "top --once --duration 2s --size 250x60 --screen";
         let (page, window) = (folder.path().join("a.html"), folder.path().join("a.json"));
         let files = format!("--html {} --save-window {}", page.display(), window.display());
-        looked(&format!("doctor --duration 2s --fail-on never {files}"), None);
-        looked("doctor --duration 2s --fail-on never --json", Some("customers"));
+        let profile = folder.path().join("a.spinprof");
+        let mut lines: Vec<(String, Option<&str>)> = vec![
+            ("workload --duration 1s".to_owned(), update),
+            ("workload --duration 1s --json".to_owned(), update),
+            (format!("{top} threads"), update),
+            (format!("stacks --duration 1s --save {}", profile.display()), None),
+            (format!("doctor --duration 2s --fail-on never {files}"), None),
+            ("doctor --duration 2s --fail-on never --json".to_owned(), Some("customers")),
+        ];
+        let formats = ["text", "json", "dot", "svg"];
+        lines.extend(formats.map(|format| (format!("locks --format {format}"), Some("customers"))));
+        let kinds = ["digest", "table", "state", "user"];
+        lines.extend(kinds.map(|by| (format!("workload --duration 1s --by {by}"), None)));
+        lines.extend(["overview", "queries", "locks"].map(|screen| (format!("{top} {screen}"), None)));
+        let formats = ["text", "folded", "svg", "pprof", "speedscope", "firefox", "dot", "json"];
+        lines.extend(formats.map(|it| (format!("stacks --duration 1s --by digest --format {it}"), None)));
+        for some in lines.chunks(AT_ONCE) {
+            std::thread::scope(|scope| {
+                for (line, name) in some {
+                    let looked = &looked;
+                    scope.spawn(move || looked(line.as_str(), *name));
+                }
+            });
+        }
         files_are_clean("doctor", folder.path());
 
         let list = folder.path().join("servers");

@@ -4,14 +4,14 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use spindoctor_lab::{Home, Server, Which};
+use spindoctor_lab::{Server, Which};
 use spindoctor_model::mysql::{RowLockWait, ServerThread};
 use spindoctor_model::{Reading, Sample, ServerVersion, Window};
 
-use crate::live::with_server;
+use crate::lab::{during, on_both, with_server};
 use crate::program::{complained, printed, spindoctor};
+use crate::running::{Running, process};
 use crate::stacks::may_not_profile;
 
 /// The command for a server of the lab.
@@ -25,18 +25,9 @@ fn look(server: &Server) -> Value {
     serde_json::from_str(&text).expect("JSON")
 }
 
-/// What the program prints of a server while a scenario of the lab makes it suffer.
-fn during(scenario: &str, server: &str, rest: &str) -> String {
-    let program = spindoctor("").get_program().to_string_lossy().into_owned();
-    let home = Home::open().expect("the lab has a folder");
-    let line = format!(
-        "lab run {scenario} --server {server} -- {program} locks -u root -S {{socket}} --no-defaults {rest}"
-    );
-    let output = spindoctor(&line)
-        .env("SPINDOCTOR_LAB", home.root())
-        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-        .output()
-        .expect("the program runs");
+/// What the command prints of a server while a scenario of the lab makes it suffer.
+fn printed_during(scenario: &str, server: &str, rest: &str) -> String {
+    let output = during(scenario, server, &format!("locks {rest}"));
     let (text, notes) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert_eq!(output.status.code(), Some(0), "{text}{notes}");
     text.into_owned()
@@ -44,44 +35,76 @@ fn during(scenario: &str, server: &str, rest: &str) -> String {
 
 #[test]
 fn the_client_that_is_idle_in_its_transaction_is_the_root_of_a_chain_of_three() {
-    for which in ["mysql", "mariadb"] {
-        let seen = during("metadata-lock-pileup", which, "--json");
+    on_both(|which| {
+        let server = if which == Which::Mysql { "mysql" } else { "mariadb" };
+        let seen = printed_during("metadata-lock-pileup", server, "--json");
         let seen: Value = serde_json::from_str(&seen).expect("JSON");
         let root = &seen["roots"][0];
         // An ALTER TABLE, and behind it those of 24 readers that have come to it by now: 20 are waited for.
         let behind = root["waiting_in_all"].as_u64().expect("a number");
-        assert!((20..=25).contains(&behind), "{which}: {seen:#}");
-        assert_eq!(root["doing"], "idle in transaction", "{which}: {seen:#}");
+        assert!((20..=25).contains(&behind), "{server}: {seen:#}");
+        assert_eq!(root["doing"], "idle in transaction", "{server}: {seen:#}");
         let id = root["connection_id"].as_u64().expect("an id");
-        assert_eq!(root["free_with"], format!("KILL {id}"), "{which}: {seen:#}");
-    }
+        assert_eq!(root["free_with"], format!("KILL {id}"), "{server}: {seen:#}");
+    });
 }
 
 #[test]
 fn a_chain_of_three_is_a_tree_on_the_terminal_and_a_picture_in_a_file() {
-    let text = during("metadata-lock-pileup", "mysql", "");
+    let text = printed_during("metadata-lock-pileup", "mysql", "");
     assert!(text.contains("idle in transaction") && text.contains("ALTER TABLE"), "{text}");
     assert!(text.contains("more like this") && text.contains("free with  KILL"), "{text}");
     assert!(text.lines().count() < 30, "{text}");
 
     let folder = tempfile::tempdir().expect("a folder");
     let picture = folder.path().join("waits.svg");
-    during("row-lock-pileup", "mysql", &format!("--output {}", picture.display()));
+    printed_during("row-lock-pileup", "mysql", &format!("--output {}", picture.display()));
     let svg = std::fs::read_to_string(&picture).expect("it was written");
     assert!(svg.contains("<svg") && svg.contains("row lock on"), "{svg}");
 }
 
+/// All of these look at one server: a start takes longer than any of them.
 #[test]
-fn a_quiet_server_gets_a_few_calm_lines() {
+fn a_quiet_server_gets_a_few_calm_lines_a_watch_ends_well_and_a_silent_server_has_its_process_shown() {
     with_server(Which::Mysql, |server| {
-        let (text, code) = printed(&line(server, ""));
-        assert_eq!(code, 0, "{text}");
-        assert!(text.contains("no session waits"), "{text}");
-        assert!(text.lines().count() <= 8, "{text}");
-        let seen = look(server);
-        assert_eq!(seen["threads_stopped"], 0, "{seen:#}");
-        assert_eq!(seen["edges"], Value::Array(Vec::new()), "{seen:#}");
+        gets_a_few_calm_lines(server);
+        has_a_line_for_each_look_of_a_watch_that_ends_well_with_ctrl_c(server);
+        has_its_process_shown_where_it_answers_nothing(server);
     });
+}
+
+fn gets_a_few_calm_lines(server: &Server) {
+    let (text, code) = printed(&line(server, ""));
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("no session waits"), "{text}");
+    assert!(text.lines().count() <= 8, "{text}");
+    let seen = look(server);
+    assert_eq!(seen["threads_stopped"], 0, "{seen:#}");
+    assert_eq!(seen["edges"], Value::Array(Vec::new()), "{seen:#}");
+}
+
+fn has_a_line_for_each_look_of_a_watch_that_ends_well_with_ctrl_c(server: &Server) {
+    let mut running = Running::start(&mut process(&line(server, "--watch=100ms --json")));
+    for _ in 0..3 {
+        let look: Value = serde_json::from_str(&running.line().expect("a look")).expect("JSON");
+        assert_eq!(look["schema"], "spindoctor.locks/1", "{look:#}");
+    }
+    let ended = running.interrupted();
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+}
+
+fn has_its_process_shown_where_it_answers_nothing(server: &Server) {
+    if may_not_profile() {
+        return;
+    }
+    server.pause(true);
+    let output = spindoctor(&line(server, "--connect-timeout 500ms")).output().expect("the program runs");
+    server.pause(false);
+    let (text, notes) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{text}{notes}");
+    assert!(notes.contains("did not answer within 0.5 s"), "{notes}");
+    assert!(text.contains("all its threads are stopped"), "{text}");
+    assert!(text.contains("not everything could be checked"), "{text}");
 }
 
 /// A process that is no server and whose threads wait for locks of the C library, until this is dropped.
@@ -211,48 +234,6 @@ fn a_saved_window_shows_who_held_up_whom_in_every_format_and_on_the_page() {
     let page = std::fs::read_to_string(page).expect("it was written");
     assert!(page.contains("Who blocks whom") && page.contains("connection 12"), "{page}");
     assert!(!page.contains("<script"), "{page}");
-}
-
-#[test]
-fn of_a_server_that_answers_nothing_the_process_is_shown() {
-    if may_not_profile() {
-        return;
-    }
-    with_server(Which::Mysql, |server| {
-        server.pause(true);
-        let output = spindoctor(&line(server, "--connect-timeout 500ms")).output().expect("the program runs");
-        server.pause(false);
-        let (text, notes) =
-            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        assert_eq!(output.status.code(), Some(0), "{text}{notes}");
-        assert!(notes.contains("did not answer within 0.5 s"), "{notes}");
-        assert!(text.contains("all its threads are stopped"), "{text}");
-        assert!(text.contains("not everything could be checked"), "{text}");
-    });
-}
-
-fn watching(server: &Server, rest: &str) -> Child {
-    Command::new(spindoctor("").get_program())
-        .args(line(server, rest).split_whitespace())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the program runs")
-}
-
-#[test]
-fn a_watch_writes_a_line_for_each_look_and_ends_well_with_ctrl_c() {
-    with_server(Which::Mysql, |server| {
-        let mut child = watching(server, "--watch=100ms --json");
-        let mut looks = BufReader::new(child.stdout.take().expect("it is piped")).lines();
-        for _ in 0..3 {
-            let look: Value =
-                serde_json::from_str(&looks.next().expect("a look").expect("UTF-8")).expect("JSON");
-            assert_eq!(look["schema"], "spindoctor.locks/1");
-        }
-        kill_process(Pid::from_child(&child), Signal::INT).expect("it runs");
-        assert_eq!(child.wait().expect("it ends").code(), Some(0));
-    });
 }
 
 #[test]

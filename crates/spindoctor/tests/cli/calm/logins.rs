@@ -2,14 +2,14 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use spindoctor_lab::{Server, Which};
 
-use crate::calm::live::with_server;
+use crate::lab::{in_runtime, on_both, with_server};
 use crate::program::{complained, spindoctor};
+use crate::running::{Running, process, wait_until};
 use crate::screen::is_installed;
 use crate::top::Terminal;
 
@@ -18,10 +18,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The account that is tried in vain.
 const ACCOUNT: &str = "watcher";
 const RIGHT: &str = "right-Password-1";
-
-fn in_runtime<T>(work: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(work)
-}
 
 fn execute(server: &Server, statements: &[String]) {
     in_runtime(server.execute(statements)).expect("root may do it");
@@ -59,21 +55,9 @@ fn is_let_in(folder: &Path, server: &Server, password: &str) -> bool {
     spindoctor(&line).output().expect("the program runs").status.success()
 }
 
-fn record(file: &Path, recording: &Path) -> Child {
+fn record(file: &Path, recording: &Path) -> Running {
     let line = format!("record --defaults-file={} --no-stacks -o {}", file.display(), recording.display());
-    let asked = spindoctor(&line);
-    let mut command = Command::new(asked.get_program());
-    command.args(asked.get_args()).env_clear().env("HOME", "/nonexistent");
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    command.spawn().expect("the program runs")
-}
-
-fn wait_until(what: &str, mut is: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is() {
-        assert!(begun.elapsed() < PATIENCE, "{what} did not happen");
-        std::thread::sleep(Duration::from_millis(200));
-    }
+    Running::start_unread(&mut process(&line))
 }
 
 /// The ids of the account's connections.
@@ -85,14 +69,9 @@ fn connections(server: &Server) -> Vec<String> {
     ids.split(',').filter(|id| !id.is_empty()).map(str::to_owned).collect()
 }
 
-fn end(mut child: Child) {
-    kill_process(Pid::from_child(&child), Signal::TERM).expect("it runs");
-    assert_eq!(child.wait().expect("it ends").code(), Some(0));
-}
-
 #[test]
 fn a_wrong_password_is_an_error_of_every_command_and_locks_no_account() {
-    for which in [Which::Mysql, Which::Mariadb] {
+    on_both(|which| {
         with_server(which.clone(), |server| {
             let folder = tempfile::tempdir().expect("a folder");
             let folder = folder.path();
@@ -116,12 +95,12 @@ fn a_wrong_password_is_an_error_of_every_command_and_locks_no_account() {
                 assert!(is_let_in(folder, server, RIGHT), "{which:?}: `{command}` locked the account");
             }
         });
-    }
+    });
 }
 
 #[test]
 fn an_expired_password_and_a_locked_account_end_the_recorder_with_an_error() {
-    for which in [Which::Mysql, Which::Mariadb] {
+    on_both(|which| {
         with_server(which.clone(), |server| {
             let folder = tempfile::tempdir().expect("a folder");
             for (options, said) in [("PASSWORD EXPIRE", "password"), ("ACCOUNT LOCK", "locked")] {
@@ -134,26 +113,27 @@ fn an_expired_password_and_a_locked_account_end_the_recorder_with_an_error() {
                 assert!(code == 2 && why.contains(said), "{which:?} {options}: {code}, {why}");
             }
         });
-    }
+    });
 }
 
 #[test]
 fn a_password_that_is_changed_under_the_recorder_locks_no_account() {
-    for which in [Which::Mysql, Which::Mariadb] {
+    on_both(|which| {
         with_server(which.clone(), |server| {
             let folder = tempfile::tempdir().expect("a folder");
             make_account(&which, server, "");
             let file = option_file(folder.path(), server, RIGHT);
             let recorder = record(&file, &folder.path().join("r.rec"));
-            wait_until("three connections", || connections(server).len() == 3);
+            wait_until(PATIENCE, "three connections", || connections(server).len() == 3);
             execute(server, &[format!("ALTER USER {ACCOUNT}@localhost IDENTIFIED BY 'another-Password-3'")]);
             // All three are closed at once, again and again: each wants to come back.
             for id in connections(server) {
                 execute(server, &[format!("KILL {id}")]);
             }
-            wait_until("no connection", || connections(server).is_empty());
+            wait_until(PATIENCE, "no connection", || connections(server).is_empty());
             std::thread::sleep(Duration::from_secs(12));
-            assert!(connections(server).is_empty());
+            let came_back = connections(server);
+            assert!(came_back.is_empty(), "{which:?}: {came_back:?} came back with the old password");
             let other = tempfile::tempdir().expect("a folder");
             assert!(
                 is_let_in(other.path(), server, "another-Password-3"),
@@ -161,11 +141,11 @@ fn a_password_that_is_changed_under_the_recorder_locks_no_account() {
             );
             // It goes on where the option file has the new password and the program gets a SIGHUP.
             option_file(folder.path(), server, "another-Password-3");
-            kill_process(Pid::from_child(&recorder), Signal::HUP).expect("it runs");
-            wait_until("three connections again", || connections(server).len() == 3);
-            end(recorder);
+            recorder.signal(Signal::HUP);
+            wait_until(PATIENCE, "three connections again", || connections(server).len() == 3);
+            recorder.end();
         });
-    }
+    });
 }
 
 /// The account as the packaged file makes it.
@@ -189,7 +169,7 @@ fn packaged_account(which: &Which, server: &Server) -> u64 {
 
 #[test]
 fn with_the_packaged_account_the_recorder_top_and_doctor_run_beside_each_other() {
-    for which in [Which::Mysql, Which::Mariadb] {
+    on_both(|which| {
         with_server(which.clone(), |server| {
             let folder = tempfile::tempdir().expect("a folder");
             let most = packaged_account(&which, server);
@@ -203,26 +183,26 @@ fn with_the_packaged_account_the_recorder_top_and_doctor_run_beside_each_other()
                 let limit = format!("ALTER USER spindoctor@localhost WITH MAX_USER_CONNECTIONS {most}");
                 execute(server, &[limit]);
                 let recorder = record(&file, &folder.path().join(format!("{most}.rec")));
-                wait_until("its connections", || connections(server).len() == kept);
+                wait_until(PATIENCE, "its connections", || connections(server).len() == kept);
                 let terminal = (most >= 6 && is_installed("tmux"))
                     .then(|| Terminal::running(&format!("top {named}"), 120, 40));
                 if terminal.is_some() {
-                    wait_until("top's connections", || connections(server).len() == kept + 2);
+                    wait_until(PATIENCE, "top's connections", || connections(server).len() == kept + 2);
                 }
                 if most > 1 {
                     let output = spindoctor(&doctor).output().expect("the program runs");
                     let why = String::from_utf8_lossy(&output.stderr);
                     assert!(output.status.success(), "{which:?} with {most} connections: {why}");
-                    assert!(!why.contains("no more connections"), "{why}");
+                    assert!(!why.contains("no more connections"), "{which:?} with {most} connections: {why}");
                 }
-                assert!(connections(server).len() >= kept, "it keeps what it has");
+                assert!(connections(server).len() >= kept, "{which:?}: it does not keep what it has");
                 if let Some(terminal) = &terminal {
                     terminal.press("q");
-                    wait_until("top's end", || connections(server).len() == kept);
+                    wait_until(PATIENCE, "top's end", || connections(server).len() == kept);
                 }
-                end(recorder);
-                wait_until("no connection", || connections(server).is_empty());
+                recorder.end();
+                wait_until(PATIENCE, "no connection", || connections(server).is_empty());
             }
         });
-    }
+    });
 }

@@ -4,9 +4,12 @@
 mod bad_days;
 mod bundle;
 mod contained;
+mod fleet_pileups;
+mod fleet_reading;
+mod fleet_servers;
 mod instants;
 mod literals;
-pub(crate) mod live;
+mod live;
 mod load;
 mod locks;
 mod logins;

@@ -1,28 +1,21 @@
 //! Schemas, tables and accounts whose names are not ASCII: each command shows them as they are.
 
-use std::time::{Duration, Instant};
-
-use mysql_async::prelude::Queryable as _;
 use serde_json::Value;
-use spindoctor_lab::{Home, Server, ServerSpec, Which};
+use spindoctor_lab::{Server, ServerSpec, Which};
 
+use crate::lab::{on_both, runtime_beside, start};
 use crate::program::printed;
+use crate::row_wait::RowWait;
 
 const SCHEMA: &str = "bücher";
 const TABLE: &str = "straße 表";
 const USER: &str = "jürgen";
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Does something while three sessions wait for a row of such a table, behind one of such a user.
 fn while_they_wait(which: Which, look: impl FnOnce(&Server, u64)) {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .expect("a runtime");
-    let home = Home::open().expect("the lab has a folder");
+    let runtime = runtime_beside();
     let spec = ServerSpec { which, ..ServerSpec::default() };
-    let server = runtime.block_on(Server::start(&home, &spec, &|_| {})).expect("a server");
+    let server = runtime.block_on(start(&spec));
     runtime.block_on(async {
         let table = format!("`{SCHEMA}`.`{TABLE}`");
         let change = format!("UPDATE {table} SET `größe` = `größe` + 1 WHERE id = 1");
@@ -34,31 +27,19 @@ fn while_they_wait(which: Which, look: impl FnOnce(&Server, u64)) {
             format!("GRANT ALL ON `{SCHEMA}`.* TO '{USER}'@localhost"),
         ];
         server.execute(made).await.expect("such names are allowed");
-        let mut holder = server.connect_as(USER).await.expect("a session");
-        for statement in ["BEGIN", change.as_str()] {
-            holder.query_drop(statement).await.expect("it may");
-        }
-        for _ in 0..3 {
-            let mut waiter = server.connect_as(USER).await.expect("a session");
-            let change = change.clone();
-            // It ends with the server.
-            tokio::spawn(async move { drop(waiter.query_drop(change).await) });
-        }
-        let waiting = "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'";
-        let begun = Instant::now();
-        while server.ask(waiting).await.expect("an answer").as_deref() != Some("3") {
-            assert!(begun.elapsed() < PATIENCE, "three sessions wait");
-            // InnoDB shows the same transactions again to those who come back within 100 ms.
-            tokio::time::sleep(Duration::from_millis(150)).await;
-        }
-        let holder = u64::from(holder.id());
+        let root = server.connect().await.expect("a session");
+        let connect = async || server.connect_as(USER).await.expect("a session");
+        // They end with the server.
+        let changes: [String; 3] = std::array::from_fn(|_| change.clone());
+        let row = RowWait::begin(root, connect, &["BEGIN", change.as_str()], &changes).await;
+        let holder = u64::from(row.holder.id());
         tokio::task::block_in_place(|| look(&server, holder));
     });
 }
 
 #[test]
 fn names_beyond_ascii_are_shown_as_they_are() {
-    for which in [Which::Mysql, Which::Mariadb] {
+    on_both(|which| {
         while_they_wait(which.clone(), |server, holder| {
             let words = |line: &str| {
                 let socket = server.socket().display();
@@ -86,5 +67,5 @@ fn names_beyond_ascii_are_shown_as_they_are() {
             let top = words("top --once --duration 2s --size 200x40 --screen locks");
             assert!(top.contains(USER), "{which:?}: {top}");
         });
-    }
+    });
 }

@@ -1,9 +1,8 @@
 //! `spindoctor tune --plan`: of recorded servers that suffer, and of real ones that do not.
 
 use serde_json::Value;
-use spindoctor_lab::Which;
 
-use crate::live::with_server;
+use crate::lab::{on_both, with_server};
 use crate::program::{complained, printed};
 
 fn recorded(name: &str) -> String {
@@ -37,23 +36,23 @@ fn what_cannot_be_planned_is_one_clear_line() {
         ("tune --window /nonexistent/window.json", "could not read the window file"),
     ] {
         let (message, code) = complained(asked);
-        assert_eq!(code, 2, "{asked}");
+        assert_eq!(code, 2, "{asked}: {message}");
         assert!(message.contains(text) && message.lines().count() == 1, "{asked}: {message}");
     }
 }
 
 #[test]
 fn idle_servers_get_no_proposal_and_are_shown_what_was_looked_at() {
-    for which in [Which::Mysql, Which::Mariadb] {
+    on_both(|which| {
         with_server(which, |server| {
             let socket = server.socket().display();
             let (json, code) =
                 printed(&format!("tune -u root -S {socket} --no-defaults --duration 1s --json"));
             assert_eq!(code, 0, "{json}");
             let plan: Value = serde_json::from_str(&json).expect("JSON");
-            assert_eq!(plan["server"]["pid"], server.pid());
+            assert_eq!(plan["server"]["pid"], server.pid(), "{json}");
             assert_eq!(plan["proposals"], Value::Array(Vec::new()), "{json}");
             assert_eq!(plan["left"].as_array().map(Vec::len), Some(12), "{json}");
         });
-    }
+    });
 }

@@ -1,45 +1,24 @@
 //! A restart of the server under the recorder is an event that says so.
 
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
-use spindoctor_lab::{Home, Server, ServerSpec, Which};
+use spindoctor_lab::{Server, ServerSpec};
 use spindoctor_model::{EventHead, StallKind};
 use spindoctor_record::Recording;
 
-use crate::program::{printed, spindoctor};
+use crate::lab::{in_runtime, on_both, start};
+use crate::program::printed;
+use crate::running::{Running, process};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Some seconds of calm first, and between two restarts.
 const SAMPLES_BETWEEN: usize = 4;
 
-/// A recorder that does not outlive its test.
-pub(super) struct Recorder(Child);
-
-impl Recorder {
-    /// Asks it to end, and waits until it has.
-    pub(super) fn end(&mut self) {
-        kill_process(Pid::from_child(&self.0), Signal::TERM).expect("it runs");
-        assert_eq!(self.0.wait().expect("it ends").code(), Some(0));
-    }
-}
-
-impl Drop for Recorder {
-    fn drop(&mut self) {
-        let _has_ended = self.0.kill();
-        let _reaped = self.0.wait();
-    }
-}
-
-pub(super) fn record(server: &Server, recording: &Path) -> Recorder {
+pub(super) fn record(server: &Server, recording: &Path) -> Running {
     let (socket, file) = (server.socket().display(), recording.display());
-    let asked = spindoctor(&format!("record --no-defaults -u root -S {socket} --no-stacks -o {file}"));
-    let mut command = Command::new(asked.get_program());
-    command.args(asked.get_args()).env_clear().env("HOME", "/nonexistent");
-    command.stdin(Stdio::null()).stdout(Stdio::null());
-    Recorder(command.spawn().expect("the program runs"))
+    let line = format!("record --no-defaults -u root -S {socket} --no-stacks -o {file}");
+    Running::start_unread(&mut process(&line))
 }
 
 /// Samples that hold an answer of the server.
@@ -69,15 +48,12 @@ pub(super) async fn wait_until(what: &str, file: &Path, is: impl Fn() -> bool) {
 
 #[test]
 fn each_restart_is_an_event_with_both_processes_and_no_failed_connection() {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    for which in [Which::Mysql, Which::Mariadb] {
-        runtime.block_on(async {
+    on_both(|which| {
+        in_runtime(async {
             let folder = tempfile::tempdir().expect("a folder");
             let file = folder.path().join("r.rec");
-            let home = Home::open().expect("the lab has a folder");
-            let spec = ServerSpec { which, ..ServerSpec::default() };
-            let mut server = Server::start(&home, &spec, &|_| {}).await.expect("a server");
-            let mut recorder = record(&server, &file);
+            let mut server = start(&ServerSpec { which, ..ServerSpec::default() }).await;
+            let recorder = record(&server, &file);
             let mut pids = vec![server.pid()];
             for _ in 0..2 {
                 let enough = answered(&file) + SAMPLES_BETWEEN;
@@ -109,5 +85,5 @@ fn each_restart_is_an_event_with_both_processes_and_no_failed_connection() {
             assert!(!report.contains("No cause"), "{report}");
             server.stop().expect("it stops");
         });
-    }
+    });
 }

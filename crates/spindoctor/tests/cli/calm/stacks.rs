@@ -1,15 +1,15 @@
 //! `spindoctor stacks` on real servers and on bad days.
 
-use std::io::{BufRead as _, BufReader, Read as _};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use serde_json::Value;
 use spindoctor_lab::load::{Load, LoadSpec, Tables, Workload};
-use spindoctor_lab::{Home, Server, ServerSpec, Which};
+use spindoctor_lab::{Server, ServerSpec, Which};
 
-use crate::live::with_server;
-use crate::program::{complained, printed, spindoctor};
+use crate::lab::{in_runtime, on_both, runtime, start, with_server};
+use crate::program::{complained, printed};
+use crate::running::{Running, process};
 
 /// True, with the reason printed, where stacks of other processes may not be read.
 #[expect(clippy::print_stdout, reason = "a skipped test says why")]
@@ -33,13 +33,11 @@ fn while_a_client_sleeps(server: &Server, look: impl FnOnce()) {
         }
         panic!("the client does not sleep");
     };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let runtime = runtime();
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let runtime =
-                tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
             // It is killed in the end, which is an error to it.
-            drop(runtime.block_on(server.execute(["SELECT SLEEP(600), 'hunter2' FROM DUAL"])));
+            drop(in_runtime(server.execute(["SELECT SLEEP(600), 'hunter2' FROM DUAL"])));
         });
         wait(&mut || {
             let count =
@@ -64,7 +62,7 @@ fn the_stacks_of_both_servers_are_distinguished_by_statement_and_saved_without_i
     if may_not_profile() {
         return;
     }
-    for which in [Which::Mysql, Which::Mariadb] {
+    on_both(|which| {
         with_server(which, |server| {
             while_a_client_sleeps(server, || {
                 let folder = tempfile::tempdir().expect("a folder");
@@ -108,7 +106,7 @@ fn the_stacks_of_both_servers_are_distinguished_by_statement_and_saved_without_i
                 assert_eq!(json(&one)["threads"], 1, "{one}");
             });
         });
-    }
+    });
 }
 
 #[test]
@@ -117,11 +115,10 @@ fn what_a_query_costs_is_saved_with_the_machine_and_compared() {
         return;
     }
     const RATE: u32 = 200;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let runtime = runtime();
     let tables = Tables { count: 1, rows: 1_000 };
     let spec = ServerSpec { tables: Some(tables), ..ServerSpec::default() };
-    let home = Home::open().expect("the lab has a folder");
-    let server = runtime.block_on(Server::start(&home, &spec, &|_| {})).expect("a server");
+    let server = runtime.block_on(start(&spec));
     let load = LoadSpec { workload: Workload::OltpPointSelect, threads: 2, rate: Some(RATE), tables };
     let load = runtime.block_on(async { Load::start(server.socket(), load) }).expect("clients");
     let folder = tempfile::tempdir().expect("a folder");
@@ -158,21 +155,11 @@ fn what_a_query_costs_is_saved_with_the_machine_and_compared() {
 
 /// Starts `stacks --json`, waits for a line of its notes, does something, and gives back what it printed.
 fn profiled_while(arguments: &[&str], received: &str, disturb: impl FnOnce()) -> (Value, i32) {
-    let mut child: Child = Command::new(spindoctor("").get_program())
-        .args(["stacks", "--no-defaults", "--json"])
-        .args(arguments)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the program runs");
-    let mut notes = BufReader::new(child.stderr.take().expect("it is piped")).lines();
-    let said = notes.find(|line| line.as_ref().is_ok_and(|line| line.contains(received)));
-    assert!(said.is_some(), "it says {received:?}");
+    let mut running = Running::start(process("stacks --no-defaults --json").args(arguments));
+    running.until_it_notes(received);
     disturb();
-    let mut report = String::new();
-    child.stdout.take().expect("it is piped").read_to_string(&mut report).expect("UTF-8");
-    let code = child.wait().expect("it ends").code().expect("no signal ended it");
-    (json(&report), code)
+    let ended = running.ended();
+    (json(&ended.out), ended.code.expect("no signal ended it"))
 }
 
 fn notes(profile: &Value) -> String {
@@ -190,12 +177,10 @@ fn a_trigger_is_waited_for_and_shown_and_a_server_that_ends_leaves_what_was_seen
         let (profile, code) = profiled_while(&flags, "waiting for Threads_running >= 3", || {
             // The one who asks, and two who sleep.
             while_a_client_sleeps(server, || {
-                let runtime =
-                    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-                runtime.block_on(server.execute(["DO SLEEP(2)"])).expect("it sleeps");
+                in_runtime(server.execute(["DO SLEEP(2)"])).expect("it sleeps");
             });
         });
-        assert_eq!(code, 0);
+        assert_eq!(code, 0, "{profile}");
         assert!(notes(&profile).contains("triggered by Threads_running >= 3: it is "), "{profile}");
 
         let watched = ["--when-inside", "Item_func_sleep::val_int:0", "--before", "500ms"];
@@ -203,13 +188,13 @@ fn a_trigger_is_waited_for_and_shown_and_a_server_that_ends_leaves_what_was_seen
         let (profile, code) = profiled_while(&flags, "waiting for more than 0 threads", || {
             while_a_client_sleeps(server, || ());
         });
-        assert_eq!(code, 0);
+        assert_eq!(code, 0, "{profile}");
         assert!(notes(&profile).contains("triggered by 1 thread in Item_func_sleep::val_int"), "{profile}");
         assert!(notes(&profile).contains("the watchpoints were hit"), "{profile}");
 
         let misspelt = format!("stacks -u root -S {socket} --no-defaults --when Thread_running>3");
         let (message, code) = complained(&misspelt);
-        assert_eq!(code, 2);
+        assert_eq!(code, 2, "{message}");
         assert!(message.contains("has no status variable Thread_running"), "{message}");
 
         let pid = i32::try_from(server.pid()).ok().and_then(Pid::from_raw).expect("a process id");
@@ -225,7 +210,7 @@ fn a_trigger_is_waited_for_and_shown_and_a_server_that_ends_leaves_what_was_seen
         let (profile, code) = profiled_while(&flags, "1 snapshot", || {
             kill_process(pid, Signal::KILL).expect("the server runs");
         });
-        assert_eq!(code, 0);
+        assert_eq!(code, 0, "{profile}");
         assert!(notes(&profile).contains("ended after"), "{profile}");
     });
 }
@@ -281,7 +266,7 @@ fn flags_that_make_no_sense_together_are_refused() {
         ("stacks --grep (", "unclosed group"),
     ] {
         let (message, code) = complained(line);
-        assert_eq!(code, 2, "{line}");
+        assert_eq!(code, 2, "{line}: {message}");
         assert!(message.contains(text), "{line}: {message}");
     }
 }
@@ -291,11 +276,9 @@ fn a_server_without_performance_schema_gets_a_note_that_it_lacks_that() {
     if may_not_profile() {
         return;
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let home = Home::open().expect("the lab has a folder");
     let options = vec!["--performance-schema=OFF".to_owned()];
     let spec = ServerSpec { which: Which::Mysql, options, ..ServerSpec::default() };
-    let server = runtime.block_on(Server::start(&home, &spec, &|_| {})).expect("a server");
+    let server = in_runtime(start(&spec));
     let socket = server.socket().display();
     let (message, code) =
         complained(&format!("stacks -u root -S {socket} --no-defaults --duration 1s --by digest"));

@@ -6,9 +6,10 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use spindoctor_lab::{Home, Server, ServerSpec, Which};
+use spindoctor_lab::{ServerSpec, Which};
 
-use crate::program::{printed, spindoctor};
+use crate::lab::{runtime, start, with_lab};
+use crate::program::printed;
 
 /// For what is not promised, on a machine that is on its knees.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -16,9 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// The program, with what the lab and sysbench need, and a folder for its journals and runs: not that of the person who
 /// works on this machine.
 fn sweep(state: &Path, line: &str) -> assert_cmd::Command {
-    let home = Home::open().expect("the lab has a folder");
-    let mut command = spindoctor(&format!("sweep --no-defaults {line}"));
-    command.env("SPINDOCTOR_LAB", home.root()).env("PATH", std::env::var_os("PATH").unwrap_or_default());
+    let mut command = with_lab(&format!("sweep --no-defaults {line}"));
     command.env("XDG_STATE_HOME", state);
     command
 }
@@ -74,10 +73,9 @@ fn a_sweep_that_is_killed_goes_on_with_the_runs_that_are_missing() {
 
 #[test]
 fn a_server_that_is_named_is_swept_when_it_is_meant_and_has_its_settings_back() {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let home = Home::open().expect("the lab has a folder");
+    let runtime = runtime();
     let spec = ServerSpec { which: Which::Mariadb, ..ServerSpec::default() };
-    let server = runtime.block_on(Server::start(&home, &spec, &|_| {})).expect("a server");
+    let server = runtime.block_on(start(&spec));
     let folder = tempfile::tempdir().expect("a folder");
     let said = |line: &str| {
         let output = sweep(folder.path(), &format!("-u root -S {} {line}", server.socket().display()))
@@ -250,6 +248,6 @@ fn what_cannot_be_swept_is_refused_before_a_server_starts() {
 #[test]
 fn the_help_of_sweep_is_this() {
     let (help, code) = printed("sweep --help");
-    assert_eq!(code, 0);
+    assert_eq!(code, 0, "{help}");
     insta::assert_snapshot!(help);
 }
