@@ -7,6 +7,7 @@
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
@@ -417,33 +418,47 @@ fn commands(fake: &Fake) -> Vec<Vec<String>> {
     .collect()
 }
 
+/// So many commands are attacked at once: most of them wait, for what does not come.
+const AT_ONCE: usize = 3;
+
 /// What holds for every command and every attack.
-fn withstands(attack: Attack, host: IpAddr, commands: impl Fn(&Fake) -> Vec<Vec<String>>) {
-    let mut asked = 0;
-    for number in 0.. {
-        let fake = Fake::start(host, attack);
-        let Some(command) = commands(&fake).into_iter().nth(number) else { break };
-        let folder = tempfile::tempdir().expect("a folder");
-        let ran = run(&command, folder.path());
-        let what = format!("{attack:?} of {command:?}: {ran:?}");
-        assert!(!fake.got_the_password(), "the password arrived: {what}");
-        assert!(!ran.out.contains(PASSWORD) && !ran.err.contains(PASSWORD), "{what}");
-        assert!(matches!(ran.code, Some(0..=3)), "no signal ended it, nor our patience: {what}");
-        assert!(!ran.err.contains("panicked"), "{what}");
-        assert!(ran.most_kib < MOST_MEMORY_KIB, "{} MiB: {what}", ran.most_kib >> 10);
-        let steers = |c: char| c != '\n' && c.is_control();
-        assert!(!ran.err.chars().any(steers) && ran.err.len() < 20_000, "{what}");
-        asked += u32::from(fake.was_asked());
-        if !matches!(attack, Attack::Answer(..)) && fake.was_asked() {
-            // A recorder goes on recording the host.
-            assert!(ran.code == Some(2) || command[0] == "record", "{what}");
-            assert!(ran.err.contains(&fake.port.to_string()), "the server is named: {what}");
+fn withstands(attack: Attack, host: IpAddr, commands: impl Fn(&Fake) -> Vec<Vec<String>> + Sync) {
+    let (next, asked) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    let fake = Fake::start(host, attack);
+                    let Some(command) = commands(&fake).into_iter().nth(number) else { break };
+                    one_withstands(attack, &fake, &command);
+                    asked.fetch_add(usize::from(fake.was_asked()), Ordering::Relaxed);
+                }
+            });
         }
-    }
+    });
     assert!(
-        asked > 0 || matches!(attack, Attack::SlowGreeting | Attack::LongRefusal),
+        asked.into_inner() > 0 || matches!(attack, Attack::SlowGreeting | Attack::LongRefusal),
         "{attack:?} asked nobody"
     );
+}
+
+fn one_withstands(attack: Attack, fake: &Fake, command: &[String]) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let ran = run(command, folder.path());
+    let what = format!("{attack:?} of {command:?}: {ran:?}");
+    assert!(!fake.got_the_password(), "the password arrived: {what}");
+    assert!(!ran.out.contains(PASSWORD) && !ran.err.contains(PASSWORD), "the password is shown: {what}");
+    assert!(matches!(ran.code, Some(0..=3)), "no signal ended it, nor our patience: {what}");
+    assert!(!ran.err.contains("panicked"), "{what}");
+    assert!(ran.most_kib < MOST_MEMORY_KIB, "{} MiB: {what}", ran.most_kib >> 10);
+    let steers = |c: char| c != '\n' && c.is_control();
+    assert!(!ran.err.chars().any(steers) && ran.err.len() < 20_000, "{what}");
+    if !matches!(attack, Attack::Answer(..)) && fake.was_asked() {
+        // A recorder goes on recording the host.
+        assert!(ran.code == Some(2) || command[0] == "record", "{what}");
+        assert!(ran.err.contains(&fake.port.to_string()), "the server is named: {what}");
+    }
 }
 
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
