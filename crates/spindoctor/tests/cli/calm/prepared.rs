@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use mysql_async::prelude::Queryable as _;
 use serde_json::Value;
-use spindoctor_lab::{Home, KNOWN, Server, ServerSpec, Which};
+use spindoctor_lab::{KNOWN, Server, ServerSpec, Which};
 
+use crate::lab::{runtime_beside, start};
 use crate::program::printed;
 
 /// What the clients execute, and its beginning without blanks and quotes, which digests of the server's have in other places.
@@ -23,15 +24,10 @@ const WITHOUT_TEXT: [&str; 2] = ["(prepared statements: this", "(a prepared stat
 
 /// Does something while three clients execute a prepared statement again and again.
 fn under_prepared(which: Which, statement: &'static str, look: impl FnOnce(&Server)) {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .expect("a runtime");
-    let home = Home::open().expect("the lab has a folder");
+    let runtime = runtime_beside();
     let options = vec!["--performance-schema=ON".to_owned()];
     let spec = ServerSpec { which, options, ..ServerSpec::default() };
-    let server = runtime.block_on(Server::start(&home, &spec, &|_| {})).expect("a server");
+    let server = runtime.block_on(start(&spec));
     runtime.block_on(async {
         let mut made = vec![
             "CREATE DATABASE shop".to_owned(),
@@ -76,7 +72,7 @@ fn brought() -> impl Iterator<Item = Which> {
     names.filter_map(Which::by_name)
 }
 
-/// Whether scans by prepared statements are seen, or said not to be.
+/// Whether scans by prepared statements are seen, or said not to be. All commands look at once: the scans take the CPUs for as long.
 fn scans_are_seen_on(which: &Which) {
     under_prepared(which.clone(), SCAN, |server| {
         let connection = format!("-u root -S {} --no-defaults", server.socket().display());
@@ -94,17 +90,19 @@ fn scans_are_seen_on(which: &Which) {
             });
             assert!(is_there, "{which:?}: {line}: {text}");
         };
-        is_shown("workload --duration 4s", 1);
-        is_shown("top --once --duration 4s --size 250x40 --screen queries", 1);
-        // This screen is of one moment, in which all three clients may be between two statements.
-        is_shown("top --once --duration 2s --size 250x40 --screen threads", 8);
-        let diagnosis = words("doctor --duration 6s --fail-on never --json");
-        let diagnosis: Value = serde_json::from_str(&diagnosis).expect("JSON");
-        let found = diagnosis["findings"].as_array().expect("a list");
-        assert!(
-            found.iter().any(|finding| finding["cause"] == "rows-read-waste"),
-            "{which:?}: {diagnosis:#}"
-        );
+        std::thread::scope(|scope| {
+            scope.spawn(|| is_shown("workload --duration 4s", 1));
+            scope.spawn(|| is_shown("top --once --duration 4s --size 250x40 --screen queries", 1));
+            // This screen is of one moment, in which all three clients may be between two statements.
+            scope.spawn(|| is_shown("top --once --duration 2s --size 250x40 --screen threads", 8));
+            let diagnosis = words("doctor --duration 6s --fail-on never --json");
+            let diagnosis: Value = serde_json::from_str(&diagnosis).expect("JSON");
+            let found = diagnosis["findings"].as_array().expect("a list");
+            assert!(
+                found.iter().any(|finding| finding["cause"] == "rows-read-waste"),
+                "{which:?}: {diagnosis:#}"
+            );
+        });
     });
 }
 
