@@ -910,78 +910,92 @@ mod calm {
                 "SELECT @@GLOBAL.gtid_binlog_pos",
             ),
         ];
-        for (which, options, gtids) in servers {
-            let scene = Scene::with_values(which.clone(), options);
-            let size = || -> u64 {
-                let files = std::fs::read_dir(scene.server.data()).unwrap().flatten();
-                let logs = files.filter(|file| {
-                    let name = file.file_name().to_string_lossy().into_owned();
-                    (name.starts_with("binlog.") || name.starts_with("log.")) && !name.ends_with("index")
-                });
-                logs.map(|file| file.metadata().unwrap().len()).sum()
-            };
-            let before = (scene.ask(gtids), size());
-            assert!(before.1 > 0, "there is a binary log");
-            for how in ["interrupted", "killed"] {
-                let mut tuner = scene.start("flip");
-                assert!(tuner.has_event);
-                if how == "killed" {
-                    send(tuner.pid(), Signal::STOP);
-                    send(tuner.guardian, Signal::KILL);
-                    tuner.kill();
-                    scene.wait_for_values(Instant::now(), how);
-                    until(how, || !scene.has_event(), || "an EVENT is left".to_owned());
-                    scene.recover();
-                } else {
-                    send(tuner.pid(), Signal::TERM);
-                    tuner.end();
-                }
-                assert_eq!((scene.ask(gtids), size()), before, "{how}");
+        // Both at once: what takes time is the putting back.
+        std::thread::scope(|scope| {
+            for (which, options, gtids) in servers {
+                scope.spawn(move || the_log_is_as_it_was(&Scene::with_values(which, options), gtids));
             }
-            scene.execute("CREATE DATABASE shows_that_it_is_written");
-            assert!(size() > before.1);
+        });
+    }
+
+    fn the_log_is_as_it_was(scene: &Scene, gtids: &str) {
+        let size = || -> u64 {
+            let files = std::fs::read_dir(scene.server.data()).unwrap().flatten();
+            let logs = files.filter(|file| {
+                let name = file.file_name().to_string_lossy().into_owned();
+                (name.starts_with("binlog.") || name.starts_with("log.")) && !name.ends_with("index")
+            });
+            logs.map(|file| file.metadata().unwrap().len()).sum()
+        };
+        let version = scene.version();
+        let before = (scene.ask(gtids), size());
+        assert!(before.1 > 0, "{version}: there is no binary log");
+        for how in ["interrupted", "killed"] {
+            let mut tuner = scene.start("flip");
+            assert!(tuner.has_event, "{version}: the tuner has no EVENT");
+            if how == "killed" {
+                send(tuner.pid(), Signal::STOP);
+                send(tuner.guardian, Signal::KILL);
+                tuner.kill();
+                scene.wait_for_values(Instant::now(), how);
+                until(how, || !scene.has_event(), || "an EVENT is left".to_owned());
+                scene.recover();
+            } else {
+                send(tuner.pid(), Signal::TERM);
+                tuner.end();
+            }
+            assert_eq!((scene.ask(gtids), size()), before, "{version}, {how}: something was logged");
         }
+        scene.execute("CREATE DATABASE shows_that_it_is_written");
+        assert!(size() > before.1, "{version}: the binary log is not written");
     }
 
     #[test]
     fn a_server_that_is_restarted_has_its_own_values_and_no_event() {
-        for (which, options) in Scene::all() {
-            let scene = Scene::with_values(which.clone(), options);
-            let tuner = scene.start("hold");
-            let guardian = tuner.guardian;
-            // A server is known by the second in which it was started.
-            let started = format!("SELECT {} < UNIX_TIMESTAMP()", lease::started(scene.server.version()));
-            until("a second", || scene.ask(&started) == "1", String::new);
-            let arguments = std::fs::read(format!("/proc/{}/cmdline", scene.server.pid())).unwrap();
-            let mut arguments =
-                arguments.split(|byte| *byte == 0).map(|text| String::from_utf8(text.to_vec()).unwrap());
-            let program = PathBuf::from(arguments.next().unwrap());
-            let arguments: Vec<String> = arguments.filter(|argument| !argument.is_empty()).collect();
-            send(scene.server.pid(), Signal::KILL);
-            until("killed", || !runs(scene.server.pid()), || "it runs".to_owned());
-            // The lab has not waited for its process yet, so that another server takes it for one that uses the socket.
-            std::fs::remove_file(scene.server.socket().with_extension("sock.lock"))
-                .or_else(|absent| match which {
-                    Which::Mariadb => Ok(()),
-                    _ => Err(absent),
-                })
-                .unwrap();
-            // It starts with a value that the tuner set, too: that is no reason to put another one there.
-            let mut again = Command::new(program)
-                .args(arguments)
-                .args(["--innodb-spin-wait-delay=1", "--innodb-sync-spin-loops=29"])
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn()
-                .unwrap();
-            let word = tuner.end();
-            assert!(word.starts_with("lost: ") && word.contains("restarted meanwhile"), "{word}");
-            assert_eq!(scene.values(), ["1", "29"]);
-            scene.wait_for_nothing(guardian, "restarted");
-            assert_eq!(scene.values(), ["1", "29"]);
-            again.kill().unwrap();
-            again.wait().unwrap();
-        }
+        // All at once: what takes time is that the tuner notices.
+        std::thread::scope(|scope| {
+            for (which, options) in Scene::all() {
+                scope.spawn(move || has_its_own_values_after_a_restart(&which, options));
+            }
+        });
+    }
+
+    fn has_its_own_values_after_a_restart(which: &Which, options: &[&str]) {
+        let scene = Scene::with_values(which.clone(), options);
+        let tuner = scene.start("hold");
+        let guardian = tuner.guardian;
+        // A server is known by the second in which it was started.
+        let started = format!("SELECT {} < UNIX_TIMESTAMP()", lease::started(scene.server.version()));
+        until("a second", || scene.ask(&started) == "1", String::new);
+        let arguments = std::fs::read(format!("/proc/{}/cmdline", scene.server.pid())).unwrap();
+        let mut arguments =
+            arguments.split(|byte| *byte == 0).map(|text| String::from_utf8(text.to_vec()).unwrap());
+        let program = PathBuf::from(arguments.next().unwrap());
+        let arguments: Vec<String> = arguments.filter(|argument| !argument.is_empty()).collect();
+        send(scene.server.pid(), Signal::KILL);
+        until("killed", || !runs(scene.server.pid()), || "it runs".to_owned());
+        // The lab has not waited for its process yet, so that another server takes it for one that uses the socket.
+        std::fs::remove_file(scene.server.socket().with_extension("sock.lock"))
+            .or_else(|absent| match which {
+                Which::Mariadb => Ok(()),
+                _ => Err(absent),
+            })
+            .unwrap();
+        // It starts with a value that the tuner set, too: that is no reason to put another one there.
+        let mut again = Command::new(program)
+            .args(arguments)
+            .args(["--innodb-spin-wait-delay=1", "--innodb-sync-spin-loops=29"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let word = tuner.end();
+        assert!(word.starts_with("lost: ") && word.contains("restarted meanwhile"), "{word}");
+        assert_eq!(scene.values(), ["1", "29"], "{which:?}: {word}");
+        scene.wait_for_nothing(guardian, "restarted");
+        assert_eq!(scene.values(), ["1", "29"], "{which:?}: the values changed when all was over");
+        again.kill().unwrap();
+        again.wait().unwrap();
     }
 
     #[test]
