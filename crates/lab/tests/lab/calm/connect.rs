@@ -9,13 +9,9 @@ use spindoctor_collect::mysql::{
     ConnectError, Endpoint, Limits, QueryError, Session, SslMode, Target, connect_writer,
 };
 use spindoctor_lab::storm::{StormOptions, storm};
-use spindoctor_lab::{Home, Server, ServerSpec, Which};
+use spindoctor_lab::{Home, Server, Which};
 
-async fn start(which: Which, options: &[&str]) -> Server {
-    let options = options.iter().map(|&option| option.to_owned()).collect();
-    let spec = ServerSpec { which, options, ..ServerSpec::default() };
-    Server::start(&Home::open().unwrap(), &spec, &|_| ()).await.unwrap()
-}
+use super::set_up::server;
 
 fn by_socket(server: &Server, user: &str) -> Target {
     Target::new(Endpoint::Socket(server.socket().to_owned()), user)
@@ -48,7 +44,7 @@ async fn cell(session: &mut Session, sql: &str) -> String {
 
 /// What both flavors promise of a session.
 async fn is_harmless_and_tagged(which: Which) {
-    let server = start(
+    let server = server(
         which,
         &["--slow-query-log=ON", "--long-query-time=0", "--log-output=TABLE", "--general-log=ON"],
     )
@@ -127,7 +123,7 @@ fn wait_until_stopped(pid: u32) {
 
 /// A server that is stopped, a statement that runs too long, a server that goes away.
 async fn never_hangs(which: Which) {
-    let server = start(which, &[]).await;
+    let server = server(which, &[]).await;
     let target = by_socket(&server, "root");
     let short = Limits { connect: Duration::from_secs(30), query: Duration::from_secs(2) };
     let mut session = Session::connect(&target, &short).await.unwrap();
@@ -173,7 +169,7 @@ async fn a_session_on_mariadb_never_hangs() {
 /// Questions that hang keep their connections on the server: no more than five of ours do, however often it is tried again.
 #[tokio::test]
 async fn a_server_that_hangs_is_not_filled_with_connections() {
-    let server = start(Which::Mysql, &[]).await;
+    let server = server(Which::Mysql, &[]).await;
     let target = by_socket(&server, "root");
     let short = Limits { connect: Duration::from_secs(30), query: Duration::from_millis(300) };
     let patient = Limits { query: Duration::from_secs(5), ..short };
@@ -199,7 +195,7 @@ async fn a_server_that_hangs_is_not_filled_with_connections() {
 /// So it is with those who write; what readers wait for does not keep them from it.
 #[tokio::test]
 async fn a_server_that_hangs_is_not_filled_by_writers_and_their_room_is_their_own() {
-    let server = start(Which::Mysql, &[]).await;
+    let server = server(Which::Mysql, &[]).await;
     let target = by_socket(&server, "root");
     let impatient = Limits { connect: Duration::from_millis(500), query: Duration::from_millis(300) };
     for _ in 0..5 {
@@ -222,7 +218,7 @@ async fn a_server_that_hangs_is_not_filled_by_writers_and_their_room_is_their_ow
 
 /// Wrong passwords and a full server.
 async fn distinguishes_refusals(which: Which) {
-    let server = start(which, &["--max-connections=10"]).await;
+    let server = server(which, &["--max-connections=10"]).await;
     let error = refused(&by_tcp(&server, "spindoctor", "topsecret", SslMode::Preferred)).await;
     assert!(matches!(error, ConnectError::Denied { code: 1045, .. }), "{error:?}");
     assert!(!format!("{error:?} {error}").contains("topsecret"));
@@ -255,7 +251,7 @@ async fn mariadbs_refusals_are_distinguished() {
 
 #[tokio::test]
 async fn every_tls_mode_means_what_mysql_means_by_it() {
-    let server = start(Which::Mysql, &[]).await;
+    let server = server(Which::Mysql, &[]).await;
     let with = |mode| by_tcp(&server, "spindoctor", "spindoctor", mode);
     // The first login cannot be answered from the server's cache: without TLS nobody has proved who he is. Each target is a
     // new one: those that share a refusal do not try again.
@@ -309,7 +305,7 @@ async fn every_tls_mode_means_what_mysql_means_by_it() {
 /// A key of the user's is used before TLS that nobody verified, and no other; the session is encrypted all the same.
 #[tokio::test]
 async fn with_tls_that_proves_nothing_the_password_goes_by_the_users_key() {
-    let server = start(Which::Mysql, &[]).await;
+    let server = server(Which::Mysql, &[]).await;
     let mut target = by_tcp(&server, "spindoctor", "spindoctor", SslMode::Preferred);
     target.trust.server_public_key = Some(server.data().join("public_key.pem"));
     assert!(connect(&target).await.is_encrypted());
@@ -318,7 +314,7 @@ async fn with_tls_that_proves_nothing_the_password_goes_by_the_users_key() {
 /// MariaDB's way of login by a signature.
 #[tokio::test]
 async fn an_account_of_mariadbs_ed25519_logs_in() {
-    let server = start(Which::Mariadb, &[]).await;
+    let server = server(Which::Mariadb, &[]).await;
     let account = [
         "INSTALL SONAME 'auth_ed25519'",
         "CREATE USER signer@'127.0.0.1' IDENTIFIED VIA ed25519 USING PASSWORD('secret')",
@@ -337,7 +333,7 @@ async fn an_account_of_mariadbs_ed25519_logs_in() {
 async fn a_certificate_of_version_1_encrypts_and_keeps_out_who_wants_it_verified() {
     let file = |name| format!("{}/tests/x509v1/{name}", env!("CARGO_MANIFEST_DIR"));
     let options = [format!("--ssl-cert={}", file("cert.pem")), format!("--ssl-key={}", file("key.pem"))];
-    let server = start(Which::Mysql, &options.each_ref().map(String::as_str)).await;
+    let server = server(Which::Mysql, &options.each_ref().map(String::as_str)).await;
     let session = connect(&by_tcp(&server, "spindoctor", "spindoctor", SslMode::Preferred)).await;
     assert!(session.is_encrypted() && session.notes().is_empty(), "{:?}", session.notes());
     let mut verified = by_tcp(&server, "spindoctor", "spindoctor", SslMode::VerifyCa);
@@ -348,7 +344,7 @@ async fn a_certificate_of_version_1_encrypts_and_keeps_out_who_wants_it_verified
 
 #[tokio::test]
 async fn a_server_without_tls_is_reached_in_clear_unless_tls_is_demanded() {
-    let server = start(Which::Mariadb, &[]).await;
+    let server = server(Which::Mariadb, &[]).await;
     let with = |mode| by_tcp(&server, "spindoctor", "spindoctor", mode);
     assert!(!connect(&with(SslMode::Preferred)).await.is_encrypted());
     for mode in [SslMode::Required, SslMode::VerifyCa] {

@@ -1,27 +1,19 @@
 //! Continuous sampling of real servers through trouble: a restart, a hang, a killed connection, no connection left, a
 //! source that is expensive.
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "what tests share stands outside of #[test] functions"
-)]
+#![expect(clippy::unwrap_used, reason = "what tests share stands outside of #[test] functions")]
 
 use std::time::Duration;
 
 use mysql_async::prelude::Queryable;
 use spindoctor_collect::follow::{FollowOptions, Followed, Follower, Note, PROBE, Period};
 use spindoctor_collect::mysql::{ConnectError, Endpoint, Target};
-use spindoctor_lab::{Home, Server, ServerSpec, Which};
+use spindoctor_lab::{Server, Which};
 use spindoctor_model::{Gap, Probe, ProbeFailure, RecordedSample, Segment};
+
+use super::set_up::server;
 
 /// How long a busy machine may take for anything that is waited for here.
 const PATIENCE: Duration = Duration::from_secs(90);
-
-async fn server(which: Which, options: &[String]) -> Server {
-    let spec = ServerSpec { which, options: options.to_vec(), ..ServerSpec::default() };
-    let home = Home::open().unwrap();
-    Server::start(&home, &spec, &|line| println!("{line}")).await.unwrap()
-}
 
 fn by_socket(server: &Server) -> Target {
     Target::new(Endpoint::Socket(server.socket().to_owned()), "root")
@@ -405,7 +397,7 @@ async fn a_full_mariadb_is_reported_from_one_that_is_down_and_sampled_again_when
         .await;
 }
 
-async fn gets_in_by_the_administrators_port(which: Which, options: &[String], right: Option<&str>) {
+async fn gets_in_by_the_administrators_port(which: Which, options: &[&str], right: Option<&str>) {
     let server = server(which, options).await;
     server.execute(right).await.unwrap();
     let mut watched = Watched::start(by_port(&server), FollowOptions::default());
@@ -424,13 +416,15 @@ async fn gets_in_by_the_administrators_port(which: Which, options: &[String], ri
 
 #[tokio::test]
 async fn a_full_mysql_is_entered_by_its_admin_port() {
-    let options = ["--admin-address=127.0.0.1".to_owned(), format!("--admin-port={}", free_port())];
+    let port = format!("--admin-port={}", free_port());
+    let options = ["--admin-address=127.0.0.1", port.as_str()];
     let right = "GRANT SERVICE_CONNECTION_ADMIN ON *.* TO spindoctor@'127.0.0.1'";
     gets_in_by_the_administrators_port(Which::Mysql, &options, Some(right)).await;
 }
 
 #[tokio::test]
 async fn a_full_mariadb_is_entered_by_its_extra_port() {
-    let options = [format!("--extra-port={}", free_port()), "--extra-max-connections=5".to_owned()];
+    let port = format!("--extra-port={}", free_port());
+    let options = [port.as_str(), "--extra-max-connections=5"];
     gets_in_by_the_administrators_port(Which::Mariadb, &options, None).await;
 }

@@ -10,7 +10,8 @@ use spindoctor_lab::{Server, Which};
 use spindoctor_model::{Reading, ServerSample, Unavailable, WaitGraph};
 use spindoctor_rules::wait_graph::{Readings, build, roots};
 
-use super::wait_graph::{COPY_RESTS, holder, locks, run, server, settled, shop};
+use super::set_up::{holder, run, server, shop};
+use super::wait_graph::{COPY_RESTS, locks, settled};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Longer than the holder of a lock must be seen to rest before it is taken for one.

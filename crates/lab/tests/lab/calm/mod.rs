@@ -9,6 +9,7 @@ mod option_files;
 mod plan_now;
 mod proxies;
 mod servers;
+mod set_up;
 mod sources;
 mod states;
 mod variables;

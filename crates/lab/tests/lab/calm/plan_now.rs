@@ -1,9 +1,5 @@
 //! What is asked about the plan of one statement, of real servers: each part is answered, or says which GRANT it wants.
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "what tests share stands outside of #[test] functions"
-)]
+#![expect(clippy::unwrap_used, reason = "what tests share stands outside of #[test] functions")]
 
 use std::time::Duration;
 
@@ -11,9 +7,11 @@ use jiff::Timestamp;
 use mysql_async::prelude::Queryable;
 use spindoctor_collect::mysql::{Endpoint, Limits, Target};
 use spindoctor_collect::plan_now;
-use spindoctor_lab::{Home, Server, ServerSpec, Which};
+use spindoctor_lab::{Server, Which};
 use spindoctor_model::plan_now::{PlanNow, Suspect, TableName};
 use spindoctor_model::{Reading, Window};
+
+use super::set_up;
 
 /// Longer than a busy machine takes for anything here.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -23,8 +21,7 @@ const STATEMENT: &str = "SELECT MAX(c) FROM orders WHERE k = 47110815";
 
 /// A server with a table whose index the optimizer may not use, and its statement.
 async fn server(which: Which) -> Server {
-    let spec = ServerSpec { which, ..ServerSpec::default() };
-    let server = Server::start(&Home::open().unwrap(), &spec, &|line| println!("{line}")).await.unwrap();
+    let server = set_up::server(which, &[]).await;
     let hidden = if server.version().is_mariadb() { "IGNORED" } else { "INVISIBLE" };
     let hide = format!("ALTER TABLE shop.orders ALTER INDEX by_k {hidden}");
     let doubled = "INSERT INTO shop.orders (k, c) SELECT k, c FROM shop.orders";

@@ -1,9 +1,5 @@
 //! Every source against real servers: it answers root, and gives everybody else the GRANT that enables it.
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "what tests share stands outside of #[test] functions"
-)]
+#![expect(clippy::unwrap_used, reason = "what tests share stands outside of #[test] functions")]
 
 use std::time::{Duration, Instant};
 
@@ -12,18 +8,10 @@ use spindoctor_collect::host::HostChoice;
 use spindoctor_collect::mysql::{ConnectError, Endpoint, Limits, Plan, SOURCES, Source, Target};
 use spindoctor_collect::source::Cadence;
 use spindoctor_collect::watch::{Progress, WatchError, WatchOptions, watch};
-use spindoctor_lab::{Home, Server, ServerSpec, Which};
+use spindoctor_lab::{Server, Which};
 use spindoctor_model::{NoSessionKind, Outcome, ServerSample, Unavailable, Window};
 
-async fn server(which: Which, options: &[&str]) -> Server {
-    let spec = ServerSpec {
-        which,
-        options: options.iter().map(|&option| option.to_owned()).collect(),
-        ..ServerSpec::default()
-    };
-    let home = Home::open().unwrap();
-    Server::start(&home, &spec, &|line| println!("{line}")).await.unwrap()
-}
+use super::set_up::{holder, server, shop};
 
 /// Longer than a busy machine takes for anything here.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -170,18 +158,9 @@ async fn until<T>(server: &Server, sees: impl Fn(&ServerSample) -> Option<T>) ->
 
 /// Who waits for whom, as the sources see it while a transaction holds a row and a table.
 async fn sees_a_row_lock_and_a_metadata_lock(server: &Server) {
-    server
-        .execute([
-            "CREATE DATABASE shop",
-            "CREATE TABLE shop.stock (id INT PRIMARY KEY, n INT) ENGINE = InnoDB",
-            "INSERT INTO shop.stock VALUES (1, 10)",
-        ])
-        .await
-        .unwrap();
-    let mut holder = server.connect().await.unwrap();
-    let holder_id = Some(u64::from(holder.id()));
-    holder.query_drop("BEGIN").await.unwrap();
-    holder.query_drop("UPDATE shop.stock SET n = 9 WHERE id = 1").await.unwrap();
+    shop(server).await;
+    let (mut holder, id) = holder(server, &["BEGIN", "UPDATE shop.stock SET n = 9 WHERE id = 1"]).await;
+    let holder_id = Some(id);
 
     let mut waiter = server.connect().await.unwrap();
     let waiter_id = Some(u64::from(waiter.id()));

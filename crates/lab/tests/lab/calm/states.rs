@@ -15,14 +15,10 @@ use spindoctor_model::stack::{StackSource, ThreadState};
 use spindoctor_stacks::aggregate::frame_names;
 use spindoctor_stacks::{Error, Profiler, ProfilerOptions, Taken};
 
+use super::set_up::{server, shop};
+
 /// How long a busy machine may take to bring a thread into its state.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-async fn server(which: Which) -> Server {
-    let spec = ServerSpec { which, ..ServerSpec::default() };
-    let home = Home::open().unwrap();
-    Server::start(&home, &spec, &|line| println!("{line}")).await.unwrap()
-}
 
 /// A connection, and the id of the thread that serves it.
 async fn connection(server: &Server) -> (Conn, u32) {
@@ -72,15 +68,8 @@ fn state(profile: &Profile, tid: u32) -> Option<(ThreadState, String)> {
 }
 
 async fn shows_what_threads_wait_for(which: Which, source: StackSource) {
-    let server = server(which.clone()).await;
-    server
-        .execute([
-            "CREATE DATABASE shop",
-            "CREATE TABLE shop.stock (id INT PRIMARY KEY, n INT) ENGINE = InnoDB",
-            "INSERT INTO shop.stock VALUES (1, 10)",
-        ])
-        .await
-        .unwrap();
+    let server = server(which.clone(), &[]).await;
+    shop(&server).await;
     let (mut holder, holding) = connection(&server).await;
     holder.query_drop("BEGIN").await.unwrap();
     holder.query_drop("UPDATE shop.stock SET n = 9 WHERE id = 1").await.unwrap();

@@ -1,16 +1,14 @@
 //! The list of variables that trials may change, held against real servers: each exists, is dynamic, and takes its
 //! documented range to both ends.
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "what tests share stands outside of #[test] functions"
-)]
+#![expect(clippy::unwrap_used, reason = "what tests share stands outside of #[test] functions")]
 
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, OptsBuilder};
-use spindoctor_lab::{Home, Server, ServerSpec, Which};
+use spindoctor_lab::Which;
 use spindoctor_model::ServerVersion;
 use spindoctor_tune::variables::{VARIABLES, Values, Variable};
+
+use super::set_up::server;
 
 /// At their largest these take memory or disk, or wait until another has been raised.
 const NOT_RAISED: &[&str] =
@@ -74,9 +72,7 @@ fn bounds(variable: &Variable, version: ServerVersion) -> Vec<String> {
 }
 
 async fn the_list_is_right(which: Which) {
-    let home = Home::open().unwrap();
-    let spec = ServerSpec { which, ..ServerSpec::default() };
-    let server = Server::start(&home, &spec, &|line| println!("{line}")).await.unwrap();
+    let server = server(which, &[]).await;
     let options = OptsBuilder::default().socket(Some(server.socket().to_string_lossy())).user(Some("root"));
     let mut session = Conn::new(options).await.unwrap();
     let (text, comment): (String, String) =

@@ -1,21 +1,18 @@
 //! Who blocks whom, on captured texts and on real servers: the right root with the right number of waiters.
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "what tests share stands outside of #[test] functions"
-)]
+#![expect(clippy::unwrap_used, reason = "what tests share stands outside of #[test] functions")]
 
 use std::time::{Duration, Instant};
 
-use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
 use spindoctor_collect::locks::Locks;
 use spindoctor_collect::mysql::{Endpoint, Limits, Target, innodb_status};
 use spindoctor_collect::source::Answer;
-use spindoctor_lab::{Home, Server, ServerSpec, Which};
+use spindoctor_lab::{Server, Which};
 use spindoctor_model::wait_graph::{LockKind, WaitRoot};
 use spindoctor_model::{ServerSample, WaitGraph};
 use spindoctor_rules::wait_graph::{Readings, build, cycles, is_text_of_use, roots};
+
+use super::set_up::{holder, run, server, shop};
 
 /// InnoDB copies its transactions for INNODB_TRX only where nobody has read that for 0.1 s: who asks again and again
 /// without a pause sees the first copy for ever (trx0i_s.cc, CACHE_MIN_IDLE_TIME).
@@ -106,16 +103,6 @@ mod shared_fixtures {
     }
 }
 
-pub(super) async fn server(which: Which, options: &[&str]) -> Server {
-    let spec = ServerSpec {
-        which,
-        options: options.iter().map(|&option| option.to_owned()).collect(),
-        ..ServerSpec::default()
-    };
-    let home = Home::open().unwrap();
-    Server::start(&home, &spec, &|line| println!("{line}")).await.unwrap()
-}
-
 pub(super) async fn locks(server: &Server) -> Locks {
     let patience = Duration::from_secs(60);
     let mut target = Target::new(Endpoint::Socket(server.socket().to_owned()), "root");
@@ -139,35 +126,6 @@ async fn until(locks: &mut Locks, waiting: usize) -> WaitGraph {
         assert!(Instant::now() < patience, "{graph:#?}");
         tokio::time::sleep(COPY_RESTS).await;
     }
-}
-
-/// A statement on a connection of its own, given up when the task is dropped.
-pub(super) async fn run(server: &Server, statement: impl Into<String>) -> u64 {
-    let mut conn = server.connect().await.unwrap();
-    let id = u64::from(conn.id());
-    let statement = statement.into();
-    tokio::spawn(async move { drop(conn.query_drop(statement).await) });
-    id
-}
-
-pub(super) async fn holder(server: &Server, statements: &[&str]) -> (Conn, u64) {
-    let mut conn = server.connect().await.unwrap();
-    for statement in statements {
-        conn.query_drop(*statement).await.unwrap();
-    }
-    let id = u64::from(conn.id());
-    (conn, id)
-}
-
-pub(super) async fn shop(server: &Server) {
-    server
-        .execute([
-            "CREATE DATABASE IF NOT EXISTS shop",
-            "CREATE TABLE IF NOT EXISTS shop.stock (id INT PRIMARY KEY, n INT) ENGINE = InnoDB",
-            "INSERT IGNORE INTO shop.stock VALUES (1, 10), (2, 10)",
-        ])
-        .await
-        .unwrap();
 }
 
 /// The only root: its connection, kind, and the numbers behind it.
