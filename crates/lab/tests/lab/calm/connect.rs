@@ -137,7 +137,7 @@ async fn never_hangs(which: Which) {
     wait_until_stopped(server.pid());
     let error = session.query("SELECT 1").await.unwrap_err();
     assert_eq!(error, QueryError::NoAnswer { after: short.query });
-    assert!(session.is_broken());
+    assert!(session.is_broken(), "a session goes on whose server did not answer");
     assert_eq!(session.query("SELECT 1").await.unwrap_err(), QueryError::Broken);
     let impatient = Limits { connect: Duration::from_millis(200), ..short };
     for target in [target.clone(), by_tcp(&server, "spindoctor", "spindoctor", SslMode::Preferred)] {
@@ -152,7 +152,7 @@ async fn never_hangs(which: Which) {
     server.stop().unwrap();
     let error = session.query("SELECT 1").await.unwrap_err();
     assert!(matches!(error, QueryError::Gone { .. }), "{error:?}");
-    assert!(session.is_broken());
+    assert!(session.is_broken(), "a session goes on whose server is gone");
     session.close().await;
 }
 
@@ -203,13 +203,19 @@ async fn a_server_that_hangs_is_not_filled_by_writers_and_their_room_is_their_ow
         session.query("DO SLEEP(6)").await.unwrap_err();
     }
     let is_full = |error: ConnectError| matches!(error, ConnectError::Unanswered { questions: 5, .. });
-    assert!(is_full(Session::connect(&target, &impatient).await.unwrap_err()));
+    assert!(
+        is_full(Session::connect(&target, &impatient).await.unwrap_err()),
+        "a sixth reader is let in beside five questions that hang"
+    );
     for _ in 0..5 {
         let mut writing = connect_writer(&target, &impatient).await.unwrap();
         assert!(tokio::time::timeout(impatient.query, writing.query("DO SLEEP(6)")).await.is_err());
         writing.give_up();
     }
-    assert!(is_full(connect_writer(&target, &impatient).await.err().unwrap()));
+    assert!(
+        is_full(connect_writer(&target, &impatient).await.err().unwrap()),
+        "a sixth writer is let in beside five questions that hang"
+    );
     // They end, and it goes on by itself.
     let patient = Limits { connect: Duration::from_secs(30), ..impatient };
     let mut writing = connect_writer(&target, &patient).await.unwrap();
@@ -267,9 +273,9 @@ async fn every_tls_mode_means_what_mysql_means_by_it() {
     let error = refused(&pinned("client-key.pem")).await;
     assert!(error.to_string().contains("client-key.pem"), "{error}");
     let mut session = connect(&pinned("public_key.pem")).await;
-    assert!(!session.is_encrypted());
+    assert!(!session.is_encrypted(), "it is encrypted without TLS");
     // From here on the cache answers, with or without TLS.
-    assert!(!connect(&open()).await.is_encrypted());
+    assert!(!connect(&open()).await.is_encrypted(), "it is encrypted without TLS");
     let flush = "GRANT RELOAD ON *.* TO spindoctor@'127.0.0.1'";
     server.execute([flush, "FLUSH PRIVILEGES"]).await.unwrap();
     session.query("SELECT 1").await.unwrap();
@@ -279,7 +285,7 @@ async fn every_tls_mode_means_what_mysql_means_by_it() {
     );
     let mut any = open();
     any.trust.get_server_public_key = true;
-    assert!(!connect(&any).await.is_encrypted());
+    assert!(!connect(&any).await.is_encrypted(), "it is encrypted without TLS");
     server.execute(["FLUSH PRIVILEGES"]).await.unwrap();
     for mode in [SslMode::Preferred, SslMode::Required] {
         let mut session = connect(&with(mode)).await;
@@ -291,7 +297,7 @@ async fn every_tls_mode_means_what_mysql_means_by_it() {
     assert!(matches!(error, ConnectError::Tls { .. }), "its authority is not public: {error:?}");
     let mut verified = with(SslMode::VerifyCa);
     verified.tls.ca = Some(server.data().join("ca.pem"));
-    assert!(connect(&verified).await.is_encrypted());
+    assert!(connect(&verified).await.is_encrypted(), "it is in clear beside a verified certificate");
     verified.tls.mode = SslMode::VerifyIdentity;
     let error = refused(&verified).await;
     assert!(error.to_string().contains("subjectAltName"), "{error}");
@@ -299,7 +305,7 @@ async fn every_tls_mode_means_what_mysql_means_by_it() {
     mutual.tls.ca = Some(server.data().join("ca.pem"));
     mutual.tls.cert = Some(server.data().join("client-cert.pem"));
     mutual.tls.key = Some(server.data().join("client-key.pem"));
-    assert!(connect(&mutual).await.is_encrypted());
+    assert!(connect(&mutual).await.is_encrypted(), "it is in clear beside certificates of both sides");
 }
 
 /// A key of the user's is used before TLS that nobody verified, and no other; the session is encrypted all the same.
@@ -308,7 +314,7 @@ async fn with_tls_that_proves_nothing_the_password_goes_by_the_users_key() {
     let server = server(Which::Mysql, &[]).await;
     let mut target = by_tcp(&server, "spindoctor", "spindoctor", SslMode::Preferred);
     target.trust.server_public_key = Some(server.data().join("public_key.pem"));
-    assert!(connect(&target).await.is_encrypted());
+    assert!(connect(&target).await.is_encrypted(), "it is in clear with a key of the user's");
 }
 
 /// MariaDB's way of login by a signature.
@@ -346,7 +352,10 @@ async fn a_certificate_of_version_1_encrypts_and_keeps_out_who_wants_it_verified
 async fn a_server_without_tls_is_reached_in_clear_unless_tls_is_demanded() {
     let server = server(Which::Mariadb, &[]).await;
     let with = |mode| by_tcp(&server, "spindoctor", "spindoctor", mode);
-    assert!(!connect(&with(SslMode::Preferred)).await.is_encrypted());
+    assert!(
+        !connect(&with(SslMode::Preferred)).await.is_encrypted(),
+        "it is encrypted where the server has no TLS"
+    );
     for mode in [SslMode::Required, SslMode::VerifyCa] {
         let error = refused(&with(mode)).await;
         assert!(matches!(error, ConnectError::TlsNotOffered { .. }), "{error:?}");

@@ -111,25 +111,34 @@ async fn samples_and_probes_come_by_themselves(which: Which) {
     let first = watched.sample("a first sample", is_answered).await;
     assert_eq!(first.segment, 1);
     let of_server = &first.sample.server;
-    assert!(of_server.variables.value().is_some() && of_server.threads.value().is_some());
+    assert!(
+        of_server.variables.value().is_some() && of_server.threads.value().is_some(),
+        "the first answer lacks variables or threads"
+    );
     // A server that is slow to answer does so in a later sample than the host.
     let of_host = watched.all.iter().find_map(|followed| match followed {
         Followed::Sample(sample) => Some(&sample.sample.host),
         _ => None,
     });
-    assert!(of_host.is_some_and(|host| host.process.value().is_some() && host.threads.value().is_some()));
+    assert!(
+        of_host.is_some_and(|host| host.process.value().is_some() && host.threads.value().is_some()),
+        "the first sample of the host lacks the process or its threads"
+    );
     let second = watched.sample("a second sample", is_answered).await;
-    assert!(second.at > first.at && second.sample.at_s >= 0.9);
+    assert!(
+        second.at > first.at && second.sample.at_s >= 0.9,
+        "the second sample is not a second later: {second:?}"
+    );
     assert!(second.sample.server.variables.value().is_none(), "variables are read once a minute");
 
     let probe = watched.probe("a probe that is answered", |probe| probe.questions.is_some()).await;
-    assert!(probe.answered && probe.took_ms > 0.0);
+    assert!(probe.answered && probe.took_ms > 0.0, "{probe:?}");
     assert!(probe.threads_connected.unwrap() >= 2, "{probe:?}");
     assert!(probe.checkpoint_age_bytes.is_some(), "{probe:?}");
     assert!(probe.commits.is_some() || !server.version().is_mariadb(), "{probe:?}");
     let later =
         watched.probe("a later probe", |later| later.questions > probe.questions && later.at_s > probe.at_s);
-    assert!(later.await.checkpoint_age_bytes.is_some());
+    assert!(later.await.checkpoint_age_bytes.is_some(), "a later probe has no age of the checkpoint");
 
     // Neither of its own two connections is among the server's.
     let listed = watched.sample("threads", |sample| sample.sample.server.threads.value().is_some()).await;
@@ -137,7 +146,10 @@ async fn samples_and_probes_come_by_themselves(which: Which) {
         .ask("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE ID <> CONNECTION_ID() AND COMMAND <> 'Daemon'")
         .await
         .unwrap();
-    assert!(own.is_some_and(|connections| connections.parse::<u32>().unwrap() >= 2));
+    assert!(
+        own.is_some_and(|connections| connections.parse::<u32>().unwrap() >= 2),
+        "the follower has fewer than two connections"
+    );
     let threads = listed.sample.server.threads.value().unwrap();
     assert!(threads.iter().all(|thread| thread.user != "root"), "{threads:#?}");
 
@@ -320,7 +332,7 @@ async fn a_source_that_is_expensive_slows_itself_down_and_says_so() {
     for _ in 0..8 {
         let sample = watched.sample("a sample", |_| true).await;
         asked += u32::from(is_answered(&sample));
-        assert!(sample.sample.host.process.value().is_some());
+        assert!(sample.sample.host.process.value().is_some(), "a sample lacks the host: {sample:?}");
     }
     assert!((1..=3).contains(&asked), "{asked}");
     watched.follower.finish().await;
@@ -375,7 +387,7 @@ async fn a_full_server_is_reported_from_one_that_is_down_and_sampled_again_when_
     };
     assert!(matches!(error, ConnectError::TooManyConnections { .. }), "{error}");
     let sample = watched.sample("a sample of the host", |sample| !is_answered(sample)).await;
-    assert!(sample.sample.host.process.value().is_some());
+    assert!(sample.sample.host.process.value().is_some(), "a sample lacks the host: {sample:?}");
 
     root.query_drop("SET GLOBAL max_connections = 100").await.unwrap();
     watched.gap("a gap that ends", |gap| gap.to.is_some()).await;

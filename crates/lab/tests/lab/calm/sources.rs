@@ -52,7 +52,10 @@ fn assert_every_source_answered(window: &Window) {
     let last = &window.samples.last().unwrap().server;
     assert!(refusals(last).is_empty(), "{:?}", refusals(last));
     assert!(last.variables.value().is_none(), "variables are read once");
-    assert!(window.server.own_connection_id.is_some() && window.server.uptime_s.is_some());
+    assert!(
+        window.server.own_connection_id.is_some() && window.server.uptime_s.is_some(),
+        "{:?}", window.server
+    );
     let cost = window.cost;
     assert!(cost.server_queries > 0 && cost.server_busy_ms > 0.0 && cost.own_cpu_ms > 0.0, "{cost:?}");
 }
@@ -109,8 +112,14 @@ async fn every_source_of_mysql_answers_and_every_refusal_names_its_grant() {
     assert_every_source_answered(&root);
     let threads = root.latest(|sample| &sample.server.threads).unwrap();
     assert!(threads.iter().any(|thread| thread.name == "thread/innodb/page_flush_coordinator_thread"));
-    assert!(threads.iter().all(|thread| thread.thread_os_id.is_some()));
-    assert!(threads.iter().all(|thread| thread.connection_id != root.server.own_connection_id));
+    assert!(
+        threads.iter().all(|thread| thread.thread_os_id.is_some()),
+        "a thread has no id of the kernel: {threads:?}"
+    );
+    assert!(
+        threads.iter().all(|thread| thread.connection_id != root.server.own_connection_id),
+        "its own connection is listed: {threads:?}"
+    );
     let queries = root.samples[1].server.status.value().unwrap().number("Queries").unwrap();
     assert!(queries > root.samples[0].server.status.value().unwrap().number("Queries").unwrap());
     grants_unlock(&server, &["status", "variables"]).await;
@@ -247,13 +256,16 @@ async fn a_server_that_stops_in_the_window_loses_its_own_readings_and_no_others(
     .unwrap();
     server.pause(false);
     assert_eq!(window.samples.len(), 9);
-    assert!(window.samples[0].server.status.value().is_some());
+    assert!(
+        window.samples[0].server.status.value().is_some(),
+        "the first sample has no answer: {:?}", window.samples[0].server.status
+    );
     let last = &window.samples[8];
     assert!(
         last.server.status.unavailable().is_some_and(|why| why.because.contains("did not answer")),
         "{last:?}"
     );
-    assert!(last.server.digests.unavailable().is_some());
+    assert!(last.server.digests.unavailable().is_some(), "{last:?}");
     assert!(window.samples.iter().all(|sample| sample.host.process.value().is_some()), "the host goes on");
     assert_eq!(lost.len(), 1, "{lost:?}");
 }
@@ -295,8 +307,11 @@ async fn a_server_that_was_stopped_before_is_read_from_the_host_alone() {
     let nothing = watch(&target, &without_host(0.1), &mut |_| ()).await;
     server.pause(false);
     assert_eq!(window.server.no_session.unwrap().kind, NoSessionKind::Silent);
-    assert!(window.samples[0].host.process.value().is_some());
-    assert!(window.samples[0].server.threads.unavailable().is_some());
+    assert!(
+        window.samples[0].host.process.value().is_some(),
+        "the host is not read: {:?}", window.samples[0].host.process
+    );
+    assert!(window.samples[0].server.threads.unavailable().is_some(), "a stopped server has an answer");
     // With the host not to be read, the advice is about the connection alone.
     assert!(matches!(nothing, Err(WatchError::Connect(ConnectError::Silent { .. }))), "{nothing:?}");
 }
@@ -325,5 +340,6 @@ fn every_source_says_what_it_costs_and_what_it_needs() {
         assert!(!source.help.is_empty() && !source.cost.is_empty(), "{}", source.name);
     }
     let every_sample = SOURCES.iter().filter(|source| source.cadence == Cadence::EverySample);
-    assert!(every_sample.count() >= 8);
+    let every_sample = every_sample.count();
+    assert!(every_sample >= 8, "only {every_sample} sources are read in every sample");
 }

@@ -87,7 +87,7 @@ async fn shows_what_threads_wait_for(which: Which, source: StackSource) {
     let Some(mut profiler) = profiler(&server, source) else { return };
     let deadline = Instant::now() + PATIENCE;
     loop {
-        assert!(matches!(profiler.snapshot().unwrap(), Taken::Snapshot(_)));
+        assert!(matches!(profiler.snapshot().unwrap(), Taken::Snapshot(_)), "no snapshot was taken");
         let profile = profiler.profile();
         let found: Vec<_> =
             expected.iter().map(|(what, tid, state_)| (what, state_, state(&profile, *tid))).collect();
@@ -103,7 +103,7 @@ async fn shows_what_threads_wait_for(which: Which, source: StackSource) {
     if source == StackSource::Bpf {
         server.pause(true);
         loop {
-            assert!(matches!(profiler.snapshot().unwrap(), Taken::Snapshot(_)));
+            assert!(matches!(profiler.snapshot().unwrap(), Taken::Snapshot(_)), "no snapshot was taken");
             let profile = profiler.profile();
             let found = expected.map(|(_, tid, _)| state(&profile, tid).map(|(state, _)| state));
             if found == [Some(ThreadState::Stopped); 4] {
@@ -153,7 +153,7 @@ async fn a_commit_that_waits_for_the_disk_is_a_sync() {
     let deadline = Instant::now() + PATIENCE;
     let profile = loop {
         tokio::time::sleep(profiler.interval()).await;
-        assert!(matches!(profiler.snapshot().unwrap(), Taken::Snapshot(_)));
+        assert!(matches!(profiler.snapshot().unwrap(), Taken::Snapshot(_)), "no snapshot was taken");
         let profile = profiler.profile();
         if profile.observations.iter().any(|one| one.state == ThreadState::Sync) {
             break profile;

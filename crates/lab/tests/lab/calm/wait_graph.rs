@@ -55,7 +55,7 @@ fn the_root_of_a_chain_of_latches_is_who_waits_for_none() {
     assert_eq!((roots[0].waiting_directly, roots[0].waiting_in_all), (1, 4));
     assert_eq!(graph.threads[roots[0].thread.unwrap() as usize].connection_id, Some(71));
     assert!(roots[0].object.contains("0x7f10aa00 (dict0dict.c:622)"), "{}", roots[0].object);
-    assert!(cycles(&graph).is_empty());
+    assert!(cycles(&graph).is_empty(), "there is a ring: {graph:#?}");
 }
 
 #[test]
@@ -90,7 +90,7 @@ mod shared_fixtures {
         assert_eq!(counts[0], (false, 1, 350));
         assert_eq!(roots[0].3, "index or dictionary rw-lock 0xfffffd7ffebff200 (dict0dict.c:622)");
         assert!(counts.contains(&(true, 7, 7)), "the writer 907813");
-        assert!(cycles(&graph).is_empty());
+        assert!(cycles(&graph).is_empty(), "there is a ring: {graph:#?}");
     }
 
     #[test]
@@ -286,7 +286,7 @@ async fn mysql_without_performance_schema_has_the_root_of_its_row_locks_in_innod
     let patience = Instant::now() + Duration::from_secs(60);
     loop {
         let mut sample = locks.read().await.unwrap();
-        assert!(is_text_of_use(&sample, None));
+        assert!(is_text_of_use(&sample, None), "the text of InnoDB is of no use: {sample:?}");
         locks.read_text(&mut sample).await.unwrap();
         let graph = build(&Readings::of_server(Some(locks.version()), &sample));
         let found = roots(&graph);
