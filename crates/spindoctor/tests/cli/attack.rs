@@ -537,7 +537,7 @@ fn what_the_user_names_is_done_and_no_more() {
     assert!(run_with(tls, &["--trust-unverified-server"]));
     if host != LOOPBACK {
         assert!(!run_with(tls, &["--ssl-mode=REQUIRED", "--get-server-public-key"]), "a key is for no TLS");
-        assert!(!run_with(tls, &[&pinned]));
+        assert!(!run_with(tls, &[&pinned]), "a key that is pinned is for no TLS");
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 use spindoctor_lab::{Data, Server, ServerSpec, Which};
 
 use crate::lab::{self, in_runtime};
-use crate::program::{complained, printed};
+use crate::program::{complained, json, printed};
 use crate::running::{Running, process};
 
 /// Longer than any of this takes on a machine that is not on its knees.
@@ -84,12 +84,6 @@ fn read_by_replica(report: &Value) -> String {
 
 fn line(server: &Server, rest: &str) -> String {
     format!("cache -u root -S {} --no-defaults --duration 100ms {rest}", server.socket().display())
-}
-
-fn json(line: &str) -> Value {
-    let (text, code) = printed(line);
-    assert_eq!(code, 0, "{text}");
-    serde_json::from_str(&text).expect("JSON")
 }
 
 /// Path, size and cached bytes of the files of a kind.

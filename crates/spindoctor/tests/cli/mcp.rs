@@ -84,7 +84,8 @@ impl Session {
     /// Standard input ends: so does the program.
     fn end(mut self) {
         drop(self.input.take());
-        assert_eq!(self.child.wait().expect("it ends").code(), Some(0));
+        let status = self.child.wait().expect("it ends");
+        assert!(status.success(), "the end of its input is no success: {status}");
     }
 }
 

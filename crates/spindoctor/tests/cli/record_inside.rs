@@ -146,7 +146,8 @@ async fn ten_are_ten_events(which: Which, folder: &Path, both: &Barrier) {
         let (before, during) = (event.before.as_ref(), event.during.as_ref());
         assert!(before.is_some_and(|before| !before.snapshots.is_empty()), "no stacks from before {head:?}");
         assert!(has(during, "Item_func_sleep"), "{head:?} has no stacks of it");
-        assert!(event.probes.iter().any(|probe| probe.at_s < head.stall.began_s));
+        let is_before = event.probes.iter().any(|probe| probe.at_s < head.stall.began_s);
+        assert!(is_before, "no probe from before {head:?}");
     }
     assert!(heads.iter().any(|head| head.stall.because.contains(", 6 at most")), "{heads:#?}");
     assert!(!has(recorder.event(&heads[0]).before.as_ref(), "Item_func_sleep"), "it is from before");

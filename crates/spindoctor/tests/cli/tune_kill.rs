@@ -292,6 +292,6 @@ fn what_cannot_be_is_refused_before_anything_is_armed() {
 #[test]
 fn the_guardian_is_no_command_for_people() {
     let (message, code) = complained("tune-guardian");
-    assert_eq!(code, 2);
+    assert_eq!(code, 2, "{message}");
     assert!(message.contains("is started by `spindoctor tune`"), "{message}");
 }

@@ -13,15 +13,9 @@ use spindoctor_model::{Reading, RecordedSample, Sample, ServerIdentity};
 use spindoctor_record::{Writer, WriterOptions};
 
 use crate::lab::{during, in_runtime, on_both, runtime, start};
-use crate::program::{complained, printed};
+use crate::program::{complained, json, printed};
 
 const TABLES: Tables = Tables { count: 4, rows: 10_000 };
-
-fn json(line: &str) -> Value {
-    let (text, code) = printed(line);
-    assert_eq!(code, 0, "{text}");
-    serde_json::from_str(&text).expect("JSON")
-}
 
 fn groups<'a>(seen: &'a Value, by: &str) -> Vec<&'a Value> {
     seen["groups"].as_array().expect("a list").iter().filter(|group| group["by"] == by).collect()
@@ -113,7 +107,7 @@ fn what_a_busy_server_runs_is_shown_with_its_panel_its_phases_and_its_cost() {
             "{which:?}: {seen:#}"
         );
         assert!(seen["cost"]["server_cpu_ms"].as_f64().is_some_and(|ms| ms > 0.0), "{which:?}: {seen:#}");
-        assert_eq!(seen["cost"]["threads_stopped"], 0);
+        assert_eq!(seen["cost"]["threads_stopped"], 0, "{which:?}: {seen:#}");
         // Without the right to examine the process, the reason is shown.
         let split = &seen["inside_statements"];
         match rustix::process::geteuid().is_root() {

@@ -54,7 +54,8 @@ fn assert_every_source_answered(window: &Window) {
     assert!(last.variables.value().is_none(), "variables are read once");
     assert!(
         window.server.own_connection_id.is_some() && window.server.uptime_s.is_some(),
-        "{:?}", window.server
+        "{:?}",
+        window.server
     );
     let cost = window.cost;
     assert!(cost.server_queries > 0 && cost.server_busy_ms > 0.0 && cost.own_cpu_ms > 0.0, "{cost:?}");
@@ -258,7 +259,8 @@ async fn a_server_that_stops_in_the_window_loses_its_own_readings_and_no_others(
     assert_eq!(window.samples.len(), 9);
     assert!(
         window.samples[0].server.status.value().is_some(),
-        "the first sample has no answer: {:?}", window.samples[0].server.status
+        "the first sample has no answer: {:?}",
+        window.samples[0].server.status
     );
     let last = &window.samples[8];
     assert!(
@@ -309,7 +311,8 @@ async fn a_server_that_was_stopped_before_is_read_from_the_host_alone() {
     assert_eq!(window.server.no_session.unwrap().kind, NoSessionKind::Silent);
     assert!(
         window.samples[0].host.process.value().is_some(),
-        "the host is not read: {:?}", window.samples[0].host.process
+        "the host is not read: {:?}",
+        window.samples[0].host.process
     );
     assert!(window.samples[0].server.threads.unavailable().is_some(), "a stopped server has an answer");
     // With the host not to be read, the advice is about the connection alone.

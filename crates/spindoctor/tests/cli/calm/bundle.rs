@@ -11,7 +11,7 @@ use spindoctor_lab::{Server, Which};
 
 use super::literals::{files_are_clean, held_up, is_clean};
 use crate::lab::in_runtime;
-use crate::program::{complained, printed, spindoctor};
+use crate::program::{complained, printed, spindoctor, successful};
 use crate::report::recording;
 
 /// For a machine that has other work.
@@ -81,10 +81,10 @@ fn a_bundle_is_read_as_its_recording_in_another_folder() {
     let (summary, code) = printed(&format!("bundle {name} --last 10s -o {}", part.display()));
     assert!(code == 0 && summary.contains("11 samples, 0 events"), "{summary}");
     assert!(fs::read(&part).expect("a file").starts_with(b"spindoctor-bundle/manifest.json"));
-    assert_eq!(printed(&format!("report {} --from -1h --json", part.display())).1, 0);
+    successful(&format!("report {} --from -1h --json", part.display()));
     let left = fs::read_dir(here.path()).expect("a folder").filter_map(Result::ok);
     let is_partial = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().ends_with(".partial");
-    assert_eq!(left.filter(is_partial).count(), 0);
+    assert_eq!(left.filter(is_partial).count(), 0, "a file that is not whole is left");
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn what_is_mistaken_gets_one_line() {
     let kept = place("kept");
     fs::write(&kept, "somebody's").expect("a file");
     let bundle = place("b.tar.gz");
-    assert_eq!(printed(&format!("bundle {name} --last 1m -o {bundle}")).1, 0);
+    successful(&format!("bundle {name} --last 1m -o {bundle}"));
     for (line, reason) in [
         (format!("bundle {name} --around 7 -o {bundle}"), "has no event 7; the last is 1"),
         (
@@ -118,7 +118,7 @@ fn what_is_mistaken_gets_one_line() {
     assert!(code == 2 && why.contains("--around"), "{why}");
     assert_eq!(fs::read_to_string(&kept).expect("a file"), "somebody's");
     // It is whole still, and another one takes its place.
-    assert_eq!(printed(&format!("bundle {name} --around 1 -o {bundle}")).1, 0);
+    successful(&format!("bundle {name} --around 1 -o {bundle}"));
 
     let whole = fs::read(&bundle).expect("a file");
     let cut = place("cut");
@@ -169,7 +169,7 @@ fn no_literal_leaves(which: Which) {
             let open = there.path().join("open.tar.gz");
             let line =
                 format!("bundle {} --around 1 -o {} --literals {connection}", file.display(), open.display());
-            assert_eq!(printed(&line).1, 0);
+            successful(&line);
             is_over.store(true, Ordering::Relaxed);
             (bundle, open)
         });

@@ -13,7 +13,7 @@ use spindoctor_lab::load::Tables;
 use spindoctor_lab::{Server, ServerSpec, Which};
 
 use crate::lab::{on_both, runtime_beside, start};
-use crate::program::{printed, spindoctor};
+use crate::program::{json, spindoctor};
 use crate::row_wait::RowWait;
 use crate::stacks::may_not_profile;
 
@@ -124,12 +124,6 @@ fn moved(option: &str) -> String {
         [("--datadir=", "data"), ("--socket=", "mysqld.sock"), ("--pid-file=", "pid"), ("--tmpdir=", "")];
     let file = FILES.iter().find(|(name, _)| option.starts_with(name));
     file.map_or_else(|| option.to_owned(), |(name, file)| format!("{name}{INSIDE}/{file}"))
-}
-
-fn json(line: &str) -> Value {
-    let (text, code) = printed(line);
-    assert_eq!(code, 0, "{line}: {text}");
-    serde_json::from_str(&text).expect("JSON")
 }
 
 /// Any text in a JSON value that has one of these.

@@ -4,14 +4,8 @@ use serde_json::Value;
 use spindoctor_lab::{Server, Which};
 
 use crate::lab::{during, with_server};
-use crate::program::{complained, printed};
+use crate::program::{complained, json, printed};
 use crate::running::{Running, process};
-
-fn json(line: &str) -> Value {
-    let (text, code) = printed(line);
-    assert_eq!(code, 0, "{line}: {text}");
-    serde_json::from_str(&text).expect("JSON")
-}
 
 /// All of these look at one server: a start takes longer than most of them.
 #[test]

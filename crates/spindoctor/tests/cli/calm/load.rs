@@ -4,7 +4,7 @@ use serde_json::Value;
 use spindoctor_lab::Which;
 
 use super::literals::{SHAPE, held_up};
-use crate::program::printed;
+use crate::program::{json, printed, successful};
 
 /// Sessions wait for a row while a recorder runs and somebody looks: in each second of which InnoDB's transactions were read
 /// that is the largest class, and theirs the first statement. On a machine that is full their list is read every other second.
@@ -13,15 +13,11 @@ fn is_shown_over_time(which: Which) {
         let folder = tempfile::tempdir().expect("a folder");
         let (file, out) = (folder.path().join("a.spindoctor"), folder.path().join("out.csv"));
         let connection = format!("-u root -S {} --no-defaults", server.socket().display());
-        let (_, code) =
-            printed(&format!("record -o {} --duration 5s --no-stacks {connection}", file.display()));
-        assert_eq!(code, 0);
+        successful(&format!("record -o {} --duration 5s --no-stacks {connection}", file.display()));
         let name = file.display();
         let page = folder.path().join("r.html");
 
-        let (json, code) = printed(&format!("report {name} --from -1h --html {} --json", page.display()));
-        assert_eq!(code, 0, "{json}");
-        let json: Value = serde_json::from_str(&json).expect("JSON");
+        let json = json(&format!("report {name} --from -1h --html {} --json", page.display()));
         let load = &json["sessions_at_work"];
         let seconds = load["over_time"].as_array().expect("a list");
         assert!(seconds.len() >= 3, "{load:#}");
@@ -49,8 +45,7 @@ fn is_shown_over_time(which: Which) {
             printed(&format!("report {name} --from -1h --html {}", folder.path().join("b.html").display()));
         assert!(text.contains("sessions at work, during: ") && text.contains("row lock"), "{text}");
 
-        let (_, code) = printed(&format!("export {name} --table sessions_at_work --out {}", out.display()));
-        assert_eq!(code, 0);
+        successful(&format!("export {name} --table sessions_at_work --out {}", out.display()));
         let rows = std::fs::read_to_string(&out).expect("a table");
         assert!(
             rows.starts_with(

@@ -15,7 +15,7 @@ fn a_recorded_server_that_spins_under_a_quota_gets_a_plan_as_text_json_and_a_pag
     let page = folder.path().join("plan.html");
     let line = format!("tune --window {}", recorded("quota-blind-spin.stacks-mysql-9.7"));
     let (text, code) = printed(&format!("{line} --html {}", page.display()));
-    assert_eq!(code, 0);
+    assert_eq!(code, 0, "{text}");
     assert!(text.contains("innodb_log_spin_cpu_pct_hwm  50 → 25"), "{text}");
     assert!(text.contains("spindoctor tune --apply --only innodb_log_spin_cpu_pct_hwm=25"), "{text}");
     assert!(text.contains("checked, no change needed:"), "{text}");

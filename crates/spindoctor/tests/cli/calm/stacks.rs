@@ -75,9 +75,9 @@ fn the_stacks_of_both_servers_are_distinguished_by_statement_and_saved_without_i
                 let (text, code) = printed(&line);
                 assert_eq!(code, 0, "{text}");
                 let profile = json(&text);
-                assert_eq!(profile["schema"], "spindoctor.profile/1");
-                assert_eq!(profile["process"]["pid"], server.pid());
-                assert_eq!(profile["threads_stopped"], 0);
+                assert_eq!(profile["schema"], "spindoctor.profile/1", "{text}");
+                assert_eq!(profile["process"]["pid"], server.pid(), "{text}");
+                assert_eq!(profile["threads_stopped"], 0, "{text}");
                 let stacks = profile["stacks"].as_array().expect("a list");
                 let sleeps =
                     |stack: &&Value| stack["group"].as_str().is_some_and(|group| group.contains("(?)"));
