@@ -5,11 +5,10 @@ use std::process::Output;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use spindoctor_lab::Which;
 use spindoctor_lab::stub::{Conduct, Stub, addresses, process_list, value};
 use tempfile::TempDir;
 
-use crate::lab::with_server;
+use crate::lab::{on_both, with_server};
 use crate::program::{printed, spindoctor};
 use crate::running::{Running, process};
 
@@ -94,14 +93,14 @@ fn the_help_of_fleet_query_is_this() {
 
 #[test]
 fn a_statement_that_takes_too_long_is_ended_on_the_server_too() {
-    for which in [Which::Mysql, Which::Mariadb] {
-        with_server(which, |server| {
+    on_both(|which| {
+        with_server(which.clone(), |server| {
             let list = List::from_text(&format!("{}\n", server.socket().display()));
             // Minutes of work that changes nothing: hundreds to the fourth power of rows.
             let long = "SELECT COUNT(CONCAT(a.ID, b.ID, c.ID)) FROM information_schema.COLLATIONS a, \
                         information_schema.COLLATIONS b, information_schema.COLLATIONS c, information_schema.COLLATIONS d";
             let run = query(long, &list, &["-u", "root", "--query-timeout", "500ms", "--json"]);
-            assert!(run.took < Duration::from_secs(5), "{:?}", run.took);
+            assert!(run.took < Duration::from_secs(5), "{which:?}: {:?}", run.took);
             let answer = run.json().remove(0);
             assert!(answer["reason"] == "timeout", "{answer}");
             let left = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE '%CONCAT(a.ID, b.ID%' AND INFO \
@@ -115,7 +114,7 @@ fn a_statement_that_takes_too_long_is_ended_on_the_server_too() {
                 assert!(begun.elapsed() < Duration::from_secs(15), "{}{}", run.out(), run.err());
             }
         });
-    }
+    });
 }
 
 #[test]
