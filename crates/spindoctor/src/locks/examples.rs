@@ -5,6 +5,7 @@ use spindoctor_model::stack::ThreadState;
 use spindoctor_model::wait_graph::{LockKind, WaitEdge, WaitRoot, WaitTransaction, WaitingThread};
 
 use super::waits::Locks;
+use spindoctor_profile::WaitedLatch;
 
 /// Every one of them, with its name.
 pub fn all() -> Vec<(&'static str, Locks)> {
@@ -15,6 +16,7 @@ pub fn all() -> Vec<(&'static str, Locks)> {
         ("row pile-up", row_pileup()),
         ("two roots", two_roots()),
         ("mutexes", mutexes()),
+        ("latches", latches()),
         ("ring", ring()),
         ("many kinds", many_kinds()),
         ("deep", deep()),
@@ -100,6 +102,24 @@ fn edge(
 /// A server on which nobody waits.
 pub fn nobody() -> Locks {
     look(Vec::new(), Vec::new())
+}
+
+/// The row pile-up of a server whose threads sleep for seven latches, too.
+pub fn latches() -> Locks {
+    let latch = |latch: &str, taken_in: &str, threads: f64| WaitedLatch {
+        latch: latch.to_owned(),
+        event: None,
+        taken_in: taken_in.to_owned(),
+        threads_asleep: Some(threads),
+        cpus_spinning: None,
+    };
+    let mut locks = row_pileup();
+    locks.latches = vec![
+        latch("rollback segment", "trx_undo_assign_undo", 41.0),
+        latch("lock_print_info_all_transactions", "lock_print_info_all_transactions", 7.0),
+    ];
+    locks.latches.extend((2..7).map(|at| latch(&format!("latch {at}"), &format!("latch {at}"), 3.0)));
+    locks
 }
 
 /// A healthy busy server: three short waits, two of them over before the look was.

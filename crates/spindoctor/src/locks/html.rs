@@ -8,7 +8,7 @@ use spindoctor_model::wait_graph::{WaitEdge, WaitRoot, WaitingThread};
 use super::forest::{Forest, Top, Tree};
 use super::svg::{Anchor, anchor, within_page};
 use super::view::{
-    Sibling, account, cost, doing, freeing, held, holds_up, lock, remarks, ring_text, running, runs_label,
+    Sibling, account, cost, doing, freeing, held, holds_up, latches_text, lock, remarks, ring_text, running, runs_label,
     seconds, shown, state_text, subject, transaction, verdict, wanted, who,
 };
 use super::waits::Locks;
@@ -79,6 +79,7 @@ fn card(title: &str, locks: &Locks, forest: &Forest<'_>) -> Markup {
                 @for remark in remarks(locks) { " " (breakable(&sentence(&remark))) }
             }
             div.picture { (PreEscaped(within_page(locks))) }
+            @if let Some(latches) = latches_text(locks) { p { (breakable(&sentence(&latches))) } }
             @for (number, tree) in forest.trees.iter().take(TREES_SHOWN).enumerate() {
                 (whole(locks, forest, number, tree))
             }

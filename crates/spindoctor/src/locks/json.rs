@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use serde::Serialize;
 use spindoctor_model::wait_graph::{LockKind, WaitTransaction, WaitingThread};
+use spindoctor_profile::WaitedLatch;
 
 use super::view::doing;
 use super::waits::Locks;
@@ -31,6 +32,8 @@ struct Written<'a> {
     edges: Vec<Edge<'a>>,
     cycles: Vec<Vec<Place>>,
     threads: Vec<Thread<'a>>,
+    /// As in `stacks`: of one look, so without CPUs that spin.
+    latches: &'a [WaitedLatch],
     notes: &'a [String],
 }
 
@@ -203,6 +206,7 @@ fn written(locks: &Locks) -> Written<'_> {
                 since_s: thread.since_s,
             })
             .collect(),
+        latches: &locks.latches,
         notes: &graph.notes,
     }
 }
@@ -260,6 +264,9 @@ mod tests {
         assert_eq!(mutexes["roots"][1]["ended"], true);
         let edges = mutexes["edges"].as_array().unwrap();
         assert!(edges.iter().any(|edge| edge["kind"] == "latch" && edge["holder"].is_null()));
+        let latches: Value = serde_json::from_str(&render(&examples::latches()).unwrap()).unwrap();
+        assert_eq!(latches["latches"][0]["latch"], "rollback segment");
+        assert_eq!(latches["latches"][0]["threads_asleep"], 41.0);
     }
 
     #[test]

@@ -14,6 +14,7 @@ use spindoctor_collect::priority::Ahead;
 use spindoctor_model::mysql::ServerThread;
 use spindoctor_model::stack::ThreadState;
 use spindoctor_model::{Profile, Sample, ServerSample, ServerVersion, Window};
+use spindoctor_profile::WaitedLatch;
 use spindoctor_rules::wait_graph::{self, Readings};
 use spindoctor_stacks::{Profiler, ProfilerOptions, Taken};
 
@@ -400,6 +401,7 @@ fn graph(
     Locks {
         roots: wait_graph::roots(&graph),
         cycles: wait_graph::cycles(&graph),
+        latches: profile.map(slept_for).unwrap_or_default(),
         threads_seen: match (profile, server.threads.value()) {
             (Some(profile), _) => profile.snapshots.last().map(|snapshot| snapshot.threads.into()),
             (None, Some(threads)) => Some(threads.len() as u64),
@@ -411,6 +413,21 @@ fn graph(
         graph,
         ..Locks::default()
     }
+}
+
+/// Latches that threads sleep for in the last snapshot, as many as the graph is of.
+fn slept_for(profile: &Profile) -> Vec<WaitedLatch> {
+    let Some(last) = profile.snapshots.len().checked_sub(1) else { return Vec::new() };
+    let seen = profile.observations.iter().filter(|seen| seen.snapshot as usize == last);
+    let look = Profile {
+        source: profile.source,
+        snapshots: profile.snapshots[last..].to_vec(),
+        observations: seen.cloned().collect(),
+        stacks: profile.stacks.clone(),
+        frames: profile.frames.clone(),
+        ..Profile::default()
+    };
+    spindoctor_profile::latches(&look)
 }
 
 /// The look at the sample of a window in which the most wait; the last one of equals, as it is of the same time as the

@@ -8,7 +8,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::forest::{Forest, Node, Top, Tree};
 use super::view::{
-    LEVELS_SHOWN, Sibling, account, cost, doing, freeing, held, holds_up, lock, named_frames, remarks,
+    LEVELS_SHOWN, Sibling, account, cost, doing, freeing, held, holds_up, latches_text, lock, named_frames, remarks,
     ring_text, running, runs_label, seconds, shown, subject, transaction, up_to, verdict, wanted, who,
 };
 use super::waits::Locks;
@@ -55,6 +55,9 @@ pub fn render(locks: &Locks, look: Look) -> String {
         nobody(&mut page, locks);
     }
     few(&mut page, locks, &forest, &brief, !lasting.is_empty());
+    if let Some(latches) = latches_text(locks) {
+        page.hanging("", "  ", &safe(&latches), PLAIN);
+    }
     for remark in remarks(locks) {
         page.hanging("", "  ", &safe(&remark), QUIET);
     }
@@ -345,6 +348,17 @@ mod tests {
     #[test]
     fn owners_that_ended_or_are_not_visible_are_shown_as_what_they_are() {
         insta::assert_snapshot!(render(&examples::mutexes(), TERMINAL));
+    }
+
+    #[test]
+    fn latches_that_threads_sleep_for_are_listed_the_one_of_most_first() {
+        let text = render(&examples::latches(), TERMINAL);
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let listed = "latches: 41 threads asleep for rollback segment (taken in trx_undo_assign_undo), \
+                      7 threads asleep for lock_print_info_all_transactions, 3 threads asleep for latch 2";
+        assert!(text.contains(listed), "{text}");
+        assert!(text.contains("3 threads asleep for latch 4; 2 more latches have no more"), "{text}");
+        assert!(!render(&examples::row_pileup(), TERMINAL).contains("latches"));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::{dot, html, json, svg, text};
 use spindoctor_page::formats;
 use spindoctor_page::number;
 use spindoctor_page::text::Look;
-use spindoctor_profile::state_word;
+use spindoctor_profile::{WaitedLatch, state_word};
 
 /// A way to write a look.
 pub type Format = formats::Format<fn(&Locks, Look) -> anyhow::Result<String>>;
@@ -323,6 +323,29 @@ pub fn subject(locks: &Locks) -> String {
         Some(pid) => format!("{server}, pid {pid}"),
         None => server,
     }
+}
+
+/// Latches that are listed: the others are counted.
+const LATCHES_SHOWN: usize = 5;
+
+/// `latches: 41 threads asleep for rollback segment (taken in trx_undo_assign_undo), 1 thread asleep for page; 2 more latches have no more`;
+/// none where no thread sleeps for one.
+pub fn latches_text(locks: &Locks) -> Option<String> {
+    let text = |latch: &WaitedLatch| {
+        let threads = latch.threads_asleep.unwrap_or(0.0) as u64;
+        let taken_in = match latch.latch == latch.taken_in {
+            true => String::new(),
+            false => format!(" (taken in {})", latch.taken_in),
+        };
+        format!("{} asleep for {}{taken_in}", number::counted(threads, "thread", "threads"), latch.latch)
+    };
+    let listed: Vec<String> = locks.latches.iter().take(LATCHES_SHOWN).map(text).collect();
+    let rest = match locks.latches.len().saturating_sub(LATCHES_SHOWN) as u64 {
+        0 => String::new(),
+        1 => "; 1 more latch has no more".to_owned(),
+        more => format!("; {more} more latches have no more"),
+    };
+    (!listed.is_empty()).then(|| format!("latches: {}{rest}", listed.join(", ")))
 }
 
 /// What a reader must know beside the trees: what was left out and why.

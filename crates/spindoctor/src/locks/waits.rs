@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use spindoctor_model::WaitGraph;
 use spindoctor_model::wait_graph::{WaitRoot, WaitingThread};
+use spindoctor_profile::WaitedLatch;
 use spindoctor_rules::wait_graph;
 
 /// One look at who blocks whom.
@@ -20,6 +21,9 @@ pub struct Locks {
     pub roots: Vec<WaitRoot>,
     /// Rings: places of threads, each of which waits for the next, and the last for the first.
     pub cycles: Vec<Vec<u32>>,
+    /// Latches and mutexes that threads sleep for, by the stacks of the look, the one that most sleep for first. Who spins is on a CPU,
+    /// and has no stack in one look.
+    pub latches: Vec<WaitedLatch>,
     /// Threads that were looked at, where that is known.
     pub threads_seen: Option<u64>,
     /// From the first question to the finished graph, milliseconds.
