@@ -10,7 +10,7 @@ use crate::common::flags::{one_of, seconds};
 /// `spindoctor predict`.
 #[derive(Debug, Args)]
 pub struct Predict {
-    /// What was measured: the JSON of `sweep --json`, or a table of connections and transactions a second, a line each
+    /// What was measured: JSON of `sweep --json`, a recording, or a table of connections and transactions a second, a line each
     #[arg(long, value_name = "FILE")]
     pub fit: PathBuf,
 

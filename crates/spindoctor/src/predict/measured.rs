@@ -1,4 +1,4 @@
-//! What was measured, from the JSON of a sweep or from a table.
+//! What was measured, from the JSON of a sweep, from a recording ([`recorded`]) or from a table.
 //!
 //! A table: a line for each number of connections, two numbers in it; titles, `#` comments, thousands apart by commas
 //! within quotes, tabs and semicolons are as people paste them.
@@ -12,6 +12,7 @@ use spindoctor_predict::{Flavor, Measured, Settings, Workload};
 use spindoctor_tune::sweep::axes::{CPUSET, QUOTA, WORKLOAD, is_axis};
 use spindoctor_tune::sweep::{Line, Point, SWEEP_SCHEMA, Setting, Sweep};
 
+use super::recorded;
 use crate::common::flags;
 
 /// A file of measurements.
@@ -34,6 +35,8 @@ pub struct Source {
     pub server_cpus: Vec<(u32, f64)>,
     /// Of a sweep: the settings that the model knows, of the server and of the line that was taken.
     pub settings: Vec<(String, String)>,
+    /// Of a recording: from when to when, how many slices of it were taken, and what was left out.
+    pub note: Option<String>,
 }
 
 /// Bytes that a file of measurements has at most.
@@ -42,6 +45,10 @@ const LARGEST_BYTES: u64 = 64 << 20;
 /// Reads it. Of a sweep with several lines, the one that has the settings.
 pub fn read(path: &Path, was: &[(String, String)]) -> anyhow::Result<Source> {
     let name = path.display();
+    if recorded::is_one(path) {
+        expect_varied(was, |_| false)?;
+        return recorded::read(path).with_context(|| format!("{name} cannot be used"));
+    }
     let length = fs::metadata(path).with_context(|| format!("could not read {name}"))?.len();
     if length > LARGEST_BYTES {
         bail!("{name} has {length} bytes: this is no table of measurements");
@@ -152,7 +159,7 @@ fn server_cpus(sweep: &Sweep, line: &Line, quota_cpus: Option<f64>, cpus: Option
 }
 
 /// `MySQL 9.7.4`, `MariaDB 10.11.8`
-fn flavor(server: &str) -> Option<Flavor> {
+pub fn flavor(server: &str) -> Option<Flavor> {
     if server.to_ascii_lowercase().contains("mariadb") {
         return Some(Flavor::Mariadb);
     }

@@ -3,6 +3,7 @@
 
 mod args;
 mod measured;
+mod recorded;
 mod run;
 mod svg;
 mod text;

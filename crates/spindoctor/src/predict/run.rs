@@ -25,6 +25,7 @@ pub fn run(asked: &Predict) -> anyhow::Result<ExitStatus> {
     }
     let mut source = measured::read(&asked.fit, &asked.was)?;
     let held_out = hold_out(&mut source.points, &asked.hold_out)?;
+    let recorded = source.note.take();
     let ground = ground(asked, source)?;
     let threads: Vec<u32> = match asked.threads.as_slice() {
         [] => ground.measured.iter().chain(&held_out).map(|it| it.threads).collect(),
@@ -55,7 +56,7 @@ pub fn run(asked: &Predict) -> anyhow::Result<ExitStatus> {
         .collect();
     let source = asked.fit.display().to_string();
     let answered = Answered { question, compared, answer };
-    let prediction = Prediction::new(source, ground, fit, held_out, answered);
+    let prediction = Prediction::new((source, recorded), ground, fit, held_out, answered);
     if let Some(file) = &asked.svg {
         output::write_file(file, svg::render(&prediction), "the chart")?;
     }
@@ -101,7 +102,7 @@ fn ground(asked: &Predict, source: Source) -> anyhow::Result<Ground> {
         .workload
         .or(source.workload)
         .context("what did the clients do? write --workload reads or writes")?;
-    let settings = with(Settings::for_flavor(flavor), &source.settings, "the sweep")?;
+    let settings = with(Settings::for_flavor(flavor), &source.settings, "what was measured")?;
     // What is no variable has chosen the sweep's line.
     let was: Vec<(String, String)> = asked.was.iter().filter(|(name, _)| !is_axis(name)).cloned().collect();
     Ok(Ground {

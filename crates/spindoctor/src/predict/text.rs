@@ -27,6 +27,9 @@ pub fn render(prediction: &Prediction, look: Look) -> String {
         machine(&prediction.hardware)
     );
     page.hanging("", "  ", &safe(&about), QUIET);
+    if let Some(recorded) = &prediction.recorded {
+        page.hanging("", "  ", &safe(&format!("recorded {recorded}")), QUIET);
+    }
 
     page.blank();
     page.paragraph("", "How the model fits what was measured (transactions/s)", STRONG);
@@ -117,7 +120,7 @@ pub fn render(prediction: &Prediction, look: Look) -> String {
 
     page.blank();
     page.paragraph("", "What the model leaves out", STRONG);
-    for text in prediction.left_out {
+    for text in &prediction.left_out {
         page.hanging("  ", "  ", text, QUIET);
     }
     page.finish()
@@ -227,7 +230,7 @@ mod tests {
         let question =
             Question { hardware, settings, threads: vec![256, 1_024], assumptions: vec![Assumption::Quota] };
         let answered = Answered { question, compared: compared.to_vec(), answer };
-        Prediction::new("kernel-mutex.txt".to_owned(), ground, fit, held_out, answered)
+        Prediction::new(("kernel-mutex.txt".to_owned(), None), ground, fit, held_out, answered)
     }
 
     #[test]
@@ -263,7 +266,7 @@ mod tests {
             compared[0] = Compared { settings: settings.clone(), ratio, ..compared[0].clone() };
             let question = Question { hardware, settings, threads: Vec::new(), assumptions: Vec::new() };
             let answered = Answered { question, compared, answer };
-            Prediction::new(String::new(), ground, fit, held_out, answered).trial
+            Prediction::new((String::new(), None), ground, fit, held_out, answered).trial
         };
         assert_eq!(trial(1.04, "innodb_sync_spin_loops", "200"), None);
         assert_eq!(trial(1.85, "log_bin", "on"), None);

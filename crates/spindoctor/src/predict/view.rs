@@ -19,6 +19,8 @@ pub struct Prediction {
     pub schema: &'static str,
     /// The file of the measurements.
     pub source: String,
+    /// Of a recording: from when to when, how many slices of it were taken, and what was left out; none of other files.
+    pub recorded: Option<String>,
     /// What was measured, on what.
     pub ground: Ground,
     /// The model beside it. These points are fitted, none is predicted.
@@ -41,8 +43,12 @@ pub struct Prediction {
     /// The command that tries them on a server; none where no setting does more, or one of them cannot be changed while it runs.
     pub trial: Option<String>,
     /// What the model does not have.
-    pub left_out: &'static [&'static str],
+    pub left_out: Vec<&'static str>,
 }
+
+/// What the model does not have, fitted to a recording: its connections are not the server's.
+const OF_A_RECORDING: &str = "how many clients there are, and for how long they rest: connections are sessions at work, each with its next \
+                              statement at once, and a transaction is one statement";
 
 /// A question and what the model says.
 pub struct Answered {
@@ -52,7 +58,14 @@ pub struct Answered {
 }
 
 impl Prediction {
-    pub fn new(source: String, ground: Ground, fit: Fit, held_out: Vec<Fitted>, answered: Answered) -> Self {
+    pub fn new(
+        (source, recorded): (String, Option<String>),
+        ground: Ground,
+        fit: Fit,
+        held_out: Vec<Fitted>,
+        answered: Answered,
+    ) -> Self {
+        let left_out = LEFT_OUT.into_iter().chain(recorded.is_some().then_some(OF_A_RECORDING)).collect();
         let held_out_rms_log_error = (!held_out.is_empty()).then(|| rms_log_error(&held_out));
         let Answered { question, compared, answer } = answered;
         let Question { hardware, settings, assumptions, threads: _ } = question;
@@ -61,6 +74,7 @@ impl Prediction {
         Self {
             schema: "spindoctor.predict/1",
             source,
+            recorded,
             ground,
             fit,
             held_out,
@@ -71,7 +85,7 @@ impl Prediction {
             answer,
             compared,
             trial,
-            left_out: &LEFT_OUT,
+            left_out,
         }
     }
 

@@ -1,6 +1,13 @@
 //! `spindoctor predict`.
 
 use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use spindoctor_model::mysql::NamedValues;
+use spindoctor_model::{Reading, RecordedSample, Sample, ServerIdentity, ServerVersion};
+use spindoctor_record::{Writer, WriterOptions};
 
 use crate::program::{complained, printed};
 
@@ -143,4 +150,71 @@ fn a_quota_of_one_of_two_cpus_is_answered_and_was_measured() {
         let most = if row["threads"] == 2 { 0.3 } else { 0.15 };
         assert!(off.abs() <= most, "{row}: {off:+.3}");
     }
+}
+
+/// A recording of a server with so many sessions at work, and so many statements a second, for a hundred seconds each.
+fn recording(folder: &Path, loads: &[(u64, u64)]) -> PathBuf {
+    let file = folder.join("db.spindoctor");
+    // Its samples are of a day that is long past.
+    let keep_for = Duration::from_secs(100 * 365 * 86_400);
+    let mut writer =
+        Writer::open(&file, WriterOptions { keep_for, ..WriterOptions::default() }).expect("a recording");
+    let server = ServerIdentity {
+        version: ServerVersion::parse("9.7.4", ""),
+        version_text: "9.7.4".to_owned(),
+        ..ServerIdentity::default()
+    };
+    let begin: Timestamp = "2026-07-01T09:00:00Z".parse().expect("a time that is written here");
+    let segment = writer.begin_segment(begin, server);
+    let mut questions = 0;
+    for (second, (running, per_s)) in (0..).zip(loads.iter().flat_map(|load| [load; 100])) {
+        questions += per_s;
+        let at_s = second as f64;
+        let mut sample = Sample { at_s, ..Sample::default() };
+        let status = [("Threads_running", running + 1), ("Questions", questions), ("Uptime", 1_000 + second)];
+        let value: NamedValues = status.map(|(name, value)| (name, value.to_string())).into_iter().collect();
+        sample.server.status = Reading::Available { at_s, took_ms: 1.0, value };
+        if second == 0 {
+            let value = [("innodb_sync_spin_loops", "30"), ("innodb_spin_wait_delay", "6")].into_iter().collect();
+            sample.server.variables = Reading::Available { at_s, took_ms: 1.0, value };
+        }
+        let at = begin + Duration::from_secs(second);
+        writer.write_sample(RecordedSample { at, segment, sample }).expect("room");
+    }
+    drop(writer);
+    file
+}
+
+#[test]
+fn a_recording_is_fitted_by_how_many_sessions_were_at_work() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = recording(folder.path(), &[(1, 10_000), (2, 19_500), (4, 36_000), (8, 37_000), (16, 36_500)]);
+    let asked = format!("predict --fit {} --measured-on cpus=4,pause=4ns", file.display());
+    let (json, code) = printed(&format!("{asked} --hardware quota=2 --json"));
+    assert_eq!(code, 0);
+    let answer: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let points = answer["fit"]["points"].as_array().unwrap();
+    let seen: Vec<_> =
+        points.iter().map(|it| (it["threads"].as_u64().unwrap(), it["measured_per_s"].as_f64().unwrap())).collect();
+    assert_eq!(
+        seen,
+        [(1, 10_000.0), (2, 19_500.0), (4, 36_000.0), (8, 37_000.0), (16, 36_500.0)],
+        "{json}"
+    );
+    assert!(answer["recorded"].as_str().unwrap().contains("50 slices of 10 s"), "{json}");
+    assert_eq!(answer["ground"]["workload"], "reads");
+    let (text, code) = printed(&asked);
+    assert_eq!(code, 0);
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("recorded 2026-07-01 09:00:00 UTC to"), "{text}");
+    assert!(text.contains("a transaction is one statement"), "{text}");
+}
+
+#[test]
+fn a_recording_of_an_even_load_is_no_ground() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = recording(folder.path(), &[(8, 37_000), (9, 37_500)]);
+    let (message, code) = complained(&format!("predict --fit {} --measured-on cpus=4,pause=4ns", file.display()));
+    assert_eq!(code, 2);
+    assert!(message.contains("its load is too even") && message.contains("spindoctor sweep"), "{message}");
 }
