@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use spindoctor_model::{EventHead, RecordedSample, RecordedSetting, Sample};
 use spindoctor_predict::{Measured, Settings, Workload};
 use spindoctor_record::Recording;
-use spindoctor_record::span::{AT_ONCE, Span, after, before};
+use spindoctor_record::span::{AT_ONCE, ONE_MORE, Span, after, before};
 
 use super::measured::{Source, flavor};
 use crate::common::recorded;
@@ -85,9 +85,9 @@ pub fn read(path: &Path) -> anyhow::Result<Source> {
     let mut slices = Vec::new();
     let mut at = from;
     while at < last {
-        // Whole slices are read at once.
+        // That is a whole number of slices.
         let to = after(at, AT_ONCE);
-        let mut samples = recording.samples_without_lists(at, to)?;
+        let mut samples = recording.samples_without_lists(at, before(to, ONE_MORE))?;
         samples.retain(|sample| segment.is_none_or(|segment| sample.segment == segment));
         for part in by_slice(&samples, at) {
             counted.all += 1;
