@@ -38,7 +38,7 @@ pub(super) fn run_with_tls(
     let tls = SslOpts::default()
         .with_root_certs(vec![authority.into()])
         .with_disable_built_in_roots(true)
-        .with_danger_tls_hostname_override(NAME_IN_CERTIFICATE);
+        .with_danger_tls_hostname_override(Some(NAME_IN_CERTIFICATE));
     timed(servers, &account(port).pass(Some(password)).ssl_opts(tls))
 }
 

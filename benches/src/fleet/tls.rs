@@ -102,10 +102,9 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
         for (times, servers) in others.iter_mut().zip([FEW, MANY]) {
             let (servers, port) = (addresses(servers).collect(), with_tls.port());
             let authority = PathBuf::from(&ca);
-            let took = tokio::task::spawn_blocking(move || {
-                driver::run_with_tls(servers, port, PASSWORD, authority)
-            })
-            .await??;
+            let took =
+                tokio::task::spawn_blocking(move || driver::run_with_tls(servers, port, PASSWORD, authority))
+                    .await??;
             times.push(ms(took));
         }
         others[2].push(ms(few.second(FEW_EVERY_S, false)?));

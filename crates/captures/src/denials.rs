@@ -205,7 +205,10 @@ mod tests {
             SE_LINUX.replace("comm=\"mysqld\"", "comm=\"logrotate\"").replace(":mysqld_t:", ":logrotate_t:"),
             "SELinux is preventing /usr/sbin/httpd from write access on the directory mysqld.".to_owned(),
         ] {
-            assert!(recognise("x", &format!("{line}\n")).iter().all(|part| part.kind == Kind::Unknown), "{line}");
+            assert!(
+                recognise("x", &format!("{line}\n")).iter().all(|part| part.kind == Kind::Unknown),
+                "{line}"
+            );
         }
     }
 

@@ -123,7 +123,9 @@ mod tests {
 
     #[test]
     fn another_count_is_no_head() {
-        for line in ["Count: 3", "Count: many Time=1s Lock=2s", "Account: 1  Time=1.00s (1s)  Lock=0.00s (0s)"] {
+        for line in
+            ["Count: 3", "Count: many Time=1s Lock=2s", "Account: 1  Time=1.00s (1s)  Lock=0.00s (0s)"]
+        {
             assert!(!is_head(line), "{line}");
         }
         assert_eq!(read("Reading mysql slow query log from /a\n"), None);

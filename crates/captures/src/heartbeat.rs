@@ -27,7 +27,8 @@ fn behind_s(line: &str) -> Option<f64> {
     };
     let (now, rest) = line.trim().split_once("s [")?;
     let (means, behind) = rest.split_once(']')?;
-    let are_means = means.split(',').all(|mean| mean.trim().strip_suffix('s').is_some_and(|mean| number(mean).is_some()));
+    let are_means =
+        means.split(',').all(|mean| mean.trim().strip_suffix('s').is_some_and(|mean| number(mean).is_some()));
     // The number of the source's server, where it was asked for.
     let is_end = behind.trim().bytes().all(|byte| byte.is_ascii_digit());
     number(now).filter(|_| are_means && is_end)
@@ -75,7 +76,8 @@ mod tests {
 
     #[test]
     fn a_replica_that_is_behind_is_a_finding_that_says_whether_it_grows() {
-        let line = |s: u32| format!("{:7.2}s [ {:5.2}s,  9.12s,  4.80s ]\n", f64::from(s), f64::from(s) - 0.5);
+        let line =
+            |s: u32| format!("{:7.2}s [ {:5.2}s,  9.12s,  4.80s ]\n", f64::from(s), f64::from(s) - 0.5);
         let growing: String = (80..100).map(line).collect();
         let text = format!("$ pt-heartbeat -D percona --monitor h=db2\n{growing}");
         let parts = recognise("x", &text);
@@ -97,7 +99,15 @@ mod tests {
         let parts = recognise("x", &text);
         assert_eq!(parts[0].kind, Kind::ReplicaLag, "{parts:#?}");
         assert!(spindoctor_rules::diagnose(&window(&parts)).findings.is_empty());
-        for line in ["0.00", "it took 3s [ see below ]", "db2 0.00s [ 0.00s ]", "1s [ ]", "nans [ 1s ]", "-1s [ 1s ]", "1s [ 1s"] {
+        for line in [
+            "0.00",
+            "it took 3s [ see below ]",
+            "db2 0.00s [ 0.00s ]",
+            "1s [ ]",
+            "nans [ 1s ]",
+            "-1s [ 1s ]",
+            "1s [ 1s",
+        ] {
             assert!(!is_line(line), "{line}");
         }
     }

@@ -41,7 +41,9 @@ impl Program {
                 "it is an environment (.env) that says how a program finds its server: nothing in it is used"
             }
             Self::HeidiSql => "it has the sessions of HeidiSQL: nothing in it is used",
-            Self::WordPress => "it is a wp-config.php, which says how WordPress finds its server: nothing in it is used",
+            Self::WordPress => {
+                "it is a wp-config.php, which says how WordPress finds its server: nothing in it is used"
+            }
         }
     }
 }
@@ -80,9 +82,8 @@ fn program(lines: &[&str], at: usize) -> Option<Program> {
         () if is_of_php(line) => Some(Program::Php),
         () if is_of_environment(line) => {
             let near = lines[at..].iter().map(|line| line.trim()).take(NEAR);
-            let near = near.take_while(|line| {
-                line.is_empty() || line.starts_with('#') || is_of_environment(line)
-            });
+            let near =
+                near.take_while(|line| line.is_empty() || line.starts_with('#') || is_of_environment(line));
             (near.filter(|line| says_where(line)).take(FEW).count() == FEW).then_some(Program::Environment)
         }
         () if line.starts_with("<?php") || is_of_wordpress(line) => {
@@ -116,9 +117,8 @@ fn of_group(group: &str, below: &[&str]) -> Option<Program> {
         let near = below.iter().map(|line| line.trim()).take(NEAR);
         near.take_while(|line| !is_group(line)).filter(|line| !line.starts_with(['#', ';']))
     };
-    let is_driver = |line: &str| {
-        setting(line).is_some_and(|name| DRIVERS.contains(&name.to_ascii_lowercase().as_str()))
-    };
+    let is_driver =
+        |line: &str| setting(line).is_some_and(|name| DRIVERS.contains(&name.to_ascii_lowercase().as_str()));
     match settings().find(|line| !line.is_empty()) {
         Some(first) if is_of_php(first) => Some(Program::Php),
         _ if settings().any(is_driver) => Some(Program::Odbc),
@@ -137,7 +137,8 @@ fn setting(line: &str) -> Option<&str> {
 
 /// `mysqli.default_port = 3306`, `extension=mysqli`. Options of a server have points in their names, too: of a key cache, of a component.
 fn is_of_php(line: &str) -> bool {
-    const OWN: [&str; 6] = ["mysqli.", "mysqlnd.", "pdo_mysql.", "mysql.allow_", "mysql.default_", "mysql.max_"];
+    const OWN: [&str; 6] =
+        ["mysqli.", "mysqlnd.", "pdo_mysql.", "mysql.allow_", "mysql.default_", "mysql.max_"];
     const EXTENSIONS: [&str; 3] = ["mysqli", "pdo_mysql", "mysqlnd"];
     match setting(line) {
         Some("extension") => EXTENSIONS.iter().any(|extension| line.contains(extension)),
@@ -199,8 +200,7 @@ mod tests {
                        [Session]\nsession.save_handler = files\n";
     const ODBC: &str = "[ODBC Data Sources]\nshop = the shop\n\n[shop]\nDriver = /usr/lib/odbc/libmyodbc8w.so\nServer = 10.0.0.4\n\
                         Port = 3306\nUID = app\nPWD = secret\n";
-    const ODBCINST: &str =
-        "[MySQL]\nDescription = ODBC for MySQL\nDriver = /usr/lib/libmyodbc5.so\nSetup = /usr/lib/libodbcmyS.so\nFileUsage = 1\n";
+    const ODBCINST: &str = "[MySQL]\nDescription = ODBC for MySQL\nDriver = /usr/lib/libmyodbc5.so\nSetup = /usr/lib/libodbcmyS.so\nFileUsage = 1\n";
     const ENVIRONMENT: &str = "APP_NAME=Laravel\nAPP_ENV=production\nAPP_KEY=base64:secret\nAPP_DEBUG=false\n\nLOG_CHANNEL=stack\n\n\
                                # The database\nDB_CONNECTION=mysql\nDB_HOST=127.0.0.1\nDB_PORT=3306\nDB_DATABASE=shop\n\
                                DB_USERNAME=app\nDB_PASSWORD=secret\n\nMAIL_HOST=smtp\n";
@@ -218,7 +218,10 @@ mod tests {
     fn each_is_said_to_be_one_and_no_value_of_it_is_shown() {
         for (text, says) in [
             (PHP, Program::Php),
-            ("[PHP]\n\n;;;;;;;;;;;\n; About ;\n;;;;;;;;;;;\nengine = On\nmemory_limit = 128M\n", Program::Php),
+            (
+                "[PHP]\n\n;;;;;;;;;;;\n; About ;\n;;;;;;;;;;;\nengine = On\nmemory_limit = 128M\n",
+                Program::Php,
+            ),
             ("extension=mysqli\nextension=pdo_mysql\n", Program::Php),
             (ODBC, Program::Odbc),
             (ODBCINST, Program::Odbc),
@@ -257,7 +260,12 @@ mod tests {
         ] {
             assert_eq!(recognise("my.cnf", text)[0].kind, Kind::OptionFile, "{text}");
         }
-        for text in ["APP_NAME=x\nAPP_ENV=y\n", "DB_HOST=one line alone\n", "define('WP_DEBUG', true);\n", "[shop]\na = b\n"] {
+        for text in [
+            "APP_NAME=x\nAPP_ENV=y\n",
+            "DB_HOST=one line alone\n",
+            "define('WP_DEBUG', true);\n",
+            "[shop]\na = b\n",
+        ] {
             let parts = recognise("x", text);
             assert!(parts.iter().all(|part| part.kind == Kind::Unknown), "{text}: {parts:?}");
         }

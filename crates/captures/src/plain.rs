@@ -7,8 +7,8 @@
 use std::borrow::Cow;
 
 use crate::{
-    boxes, collectors, exporter, heads, heartbeat, intervals, kernel_log, log_lines, markup, one_line, printed,
-    python, reshaped, screens, slow_marks, summary, terminal, tuner, xml,
+    boxes, collectors, exporter, heads, heartbeat, intervals, kernel_log, log_lines, markup, one_line,
+    printed, python, reshaped, screens, slow_marks, summary, terminal, tuner, xml,
 };
 
 /// Beginnings of lines, as servers and their tools write them, that stand nowhere within a line of an error log.

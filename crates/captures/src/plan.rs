@@ -91,7 +91,9 @@ impl Estimates {
             let possible = match scan.possible.as_deref() {
                 None => String::new(),
                 Some("") => "; no index fits its conditions".to_owned(),
-                Some(names) => format!("; by none of the indexes that fit its conditions are rows looked up ({names})"),
+                Some(names) => {
+                    format!("; by none of the indexes that fit its conditions are rows looked up ({names})")
+                }
             };
             format!("{}: {} rows expected each time{possible}", scan.label, number::whole(scan.rows.round()))
         }));

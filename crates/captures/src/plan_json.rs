@@ -118,8 +118,9 @@ impl Depth {
 /// What a plan says, in sentences.
 pub(crate) fn read(text: &str) -> Vec<String> {
     let inside = text.find('{').zip(text.rfind('}')).and_then(|(from, to)| text.get(from..=to));
-    let value: Option<Value> =
-        inside.filter(|inside| json::has_few_values(inside)).and_then(|inside| serde_json::from_str(inside).ok());
+    let value: Option<Value> = inside
+        .filter(|inside| json::has_few_values(inside))
+        .and_then(|inside| serde_json::from_str(inside).ok());
     let Some(plan) = value else { return vec![CUT.to_owned()] };
     let mut found = Found::default();
     match plan.get("query_block") {
@@ -320,8 +321,7 @@ impl Found {
         let Some(loops) = number_of(fields, "r_loops") else { return 0.0 };
         self.is_measured = true;
         let of_table = |name: &str| number_of(fields, name);
-        let parts_ms =
-            of_table("r_table_time_ms").map(|ms| ms + of_table("r_other_time_ms").unwrap_or(0.0));
+        let parts_ms = of_table("r_table_time_ms").map(|ms| ms + of_table("r_other_time_ms").unwrap_or(0.0));
         // Before MariaDB 10.6 there is one time for both.
         let own_ms = parts_ms.or_else(|| of_table("r_total_time_ms")).unwrap_or(0.0);
         let rows = of_table("r_rows").unwrap_or(0.0);
@@ -504,7 +504,9 @@ mod tests {
         vec![
             format!("{plan}\n"),
             format!("{one_line}\n"),
-            format!("+-----+\n| EXPLAIN |\n+-----+\n| {plan} |\n+-----+\n1 row in set, 1 warning (0.00 sec)\n"),
+            format!(
+                "+-----+\n| EXPLAIN |\n+-----+\n| {plan} |\n+-----+\n1 row in set, 1 warning (0.00 sec)\n"
+            ),
             format!("{star} 1. row {star}\nEXPLAIN: {plan}\n1 row in set, 1 warning (0.00 sec)\n"),
             format!("{star} 1. row {star}\nANALYZE: {plan}\n1 row in set (0.00 sec)\n"),
             format!("EXPLAIN\n{}\n", plan.replace('\n', "\\n")),

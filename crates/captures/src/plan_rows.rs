@@ -66,7 +66,18 @@ mod tests {
         let names =
             ["id", "select_type", "table", "type", "possible_keys", "key", "key_len", "ref", "rows", "Extra"];
         let rows = [
-            ["1", "SIMPLE", "o", "ALL", "by_state,by_day", "NULL", "NULL", "NULL", "181234", "Using where; Using filesort"],
+            [
+                "1",
+                "SIMPLE",
+                "o",
+                "ALL",
+                "by_state,by_day",
+                "NULL",
+                "NULL",
+                "NULL",
+                "181234",
+                "Using where; Using filesort",
+            ],
             ["1", "SIMPLE", "c", "eq_ref", "PRIMARY", "PRIMARY", "4", "shop.o.customer", "1", "NULL"],
         ];
         let border = format!("+{}\n", "----+".repeat(names.len()));

@@ -9,9 +9,9 @@ use crate::rows::{MOST_ROWS, Tables};
 use crate::stretch::{Look, Stretch, is_title, stretches};
 use crate::tables::table_parts;
 use crate::{
-    clock, cluster_status, cut_status, deadlock_rows, dump_slow, error_log, events, heartbeat, intervals, json,
-    log_lines, logged_json, named, option_remarks, other_programs, plain, plan, plan_json, sampled, server_status,
-    server_version, slow_log, stacks, statement_report, status, sysstat, system, tuner,
+    clock, cluster_status, cut_status, deadlock_rows, dump_slow, error_log, events, heartbeat, intervals,
+    json, log_lines, logged_json, named, option_remarks, other_programs, plain, plan, plan_json, sampled,
+    server_status, server_version, slow_log, stacks, statement_report, status, sysstat, system, tuner,
 };
 
 /// Documents of one text that are kept, and how many are read before those that are too many go.

@@ -205,8 +205,13 @@ mod tests {
         for (name, value) in [("Threads_connected", 31.0), ("Threads_running", 5.0), ("Uptime", 88_183.0)] {
             assert_eq!(window.status(name), Some(value), "{name}");
         }
-        assert_eq!(uptime_of_mytop("MariaDB 10.5.15 on 127.0.0.1   load (0.00 0.23 0.50) up 0+02:15:09 [00:56:52]"), Some(8_109));
-        for line in ["up [", "the server is up 7+ [days]", " up 999999999999999999+00:00:00 [1]", "up 1+1 [1]"] {
+        assert_eq!(
+            uptime_of_mytop("MariaDB 10.5.15 on 127.0.0.1   load (0.00 0.23 0.50) up 0+02:15:09 [00:56:52]"),
+            Some(8_109)
+        );
+        for line in
+            ["up [", "the server is up 7+ [days]", " up 999999999999999999+00:00:00 [1]", "up 1+1 [1]"]
+        {
             assert_eq!(uptime_of_mytop(line), None, "{line}");
         }
     }
@@ -215,12 +220,21 @@ mod tests {
     fn the_sessions_of_myq_status_are_readings_of_which_the_last_counts() {
         let head = "         Connects       Threads        Pool      Tables\n\
                     \x20   time cons acns acls conn  run slow  tot idle open wait\n";
-        let row = |time: &str, run: &str| format!("{time}    8    0    0 1.2k  {run}    0    -    - 2000    0\n");
-        let text = format!("{head}{}{}{head}{}", row("12:51:53", "  3"), row("12:51:54", "180"), row("12:51:55", " 64"));
+        let row =
+            |time: &str, run: &str| format!("{time}    8    0    0 1.2k  {run}    0    -    - 2000    0\n");
+        let text = format!(
+            "{head}{}{}{head}{}",
+            row("12:51:53", "  3"),
+            row("12:51:54", "180"),
+            row("12:51:55", " 64")
+        );
         let parts = recognise("x", &text);
         assert_eq!(parts[0].kind, Kind::GlobalStatus, "{parts:#?}");
         let window = window(&parts);
-        assert_eq!((window.status("Threads_connected"), window.status("Threads_running")), (Some(1_200.0), Some(64.0)));
+        assert_eq!(
+            (window.status("Threads_connected"), window.status("Threads_running")),
+            (Some(1_200.0), Some(64.0))
+        );
     }
 
     #[test]
@@ -241,7 +255,10 @@ mod tests {
     fn another_view_is_said_to_be_one() {
         let text = "    time  sel   dml  ddl admin  show  set lock  trx   xa  prep\n12:51:53  812    43    0     0     1    0    0   40    0     0\n";
         let parts = recognise("x", text);
-        assert_eq!((parts[0].kind, parts[0].says.as_slice()), (Kind::System, [NOT_USED.to_owned()].as_slice()));
+        assert_eq!(
+            (parts[0].kind, parts[0].says.as_slice()),
+            (Kind::System, [NOT_USED.to_owned()].as_slice())
+        );
         for line in ["time goes by", "the time P cnf lcf bfa", "12:51:53 1 2"] {
             assert!(view(line).is_none() && !is_other_view(line), "{line}");
         }

@@ -125,10 +125,9 @@ pub(crate) fn read(text: &str) -> ServerStatus {
         (locked, 0) => {
             format!("{} locked, and nobody waits", number::counted(locked, "table is", "tables are"))
         }
-        (_, waited_for) => format!(
-            "sessions wait for the lock of {}",
-            number::counted(waited_for as u64, "table", "tables")
-        ),
+        (_, waited_for) => {
+            format!("sessions wait for the lock of {}", number::counted(waited_for as u64, "table", "tables"))
+        }
     });
     says.extend(wanted.iter().take(NAMED).map(|(table, rows)| sentence(table, rows)));
     let mut status = ServerStatus { says, ..ServerStatus::default() };
@@ -261,7 +260,8 @@ mod tests {
 
     #[test]
     fn of_several_lists_the_last_counts_and_locks_that_nobody_waits_for_are_no_finding() {
-        let free = TEXT.replace("Waiting - write", "Locked - write").replace("Waiting - read", "Locked - read");
+        let free =
+            TEXT.replace("Waiting - write", "Locked - write").replace("Waiting - read", "Locked - read");
         let text = format!("{TEXT}{free}");
         let parts = recognise("x", &text);
         assert_eq!(parts.len(), 1, "{parts:#?}");

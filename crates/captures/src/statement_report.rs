@@ -117,7 +117,8 @@ pub(crate) fn read(text: &str) -> Option<Vec<String>> {
 pub(crate) fn from_json(text: &str) -> Option<Vec<String>> {
     const NAMES: [&str; 3] = ["\"classes\"", "\"global\"", "\"query_count\""];
     let text = text.trim();
-    if !text.starts_with('{') || !NAMES.iter().all(|name| text.contains(name)) || !json::has_few_values(text) {
+    if !text.starts_with('{') || !NAMES.iter().all(|name| text.contains(name)) || !json::has_few_values(text)
+    {
         return None;
     }
     let report: Value = serde_json::from_str(text).ok()?;
@@ -230,7 +231,8 @@ impl Ranked {
             true => format!("; it waited for locks in {} of that", number::percent(locked)),
             false => String::new(),
         };
-        let is_much = |(read, wanted): &(f64, f64)| *read >= MANY_ROWS && *read >= ROWS_FOR_ONE * wanted.max(1.0);
+        let is_much =
+            |(read, wanted): &(f64, f64)| *read >= MANY_ROWS && *read >= ROWS_FOR_ONE * wanted.max(1.0);
         let rows = self.rows.filter(is_much).map_or_else(String::new, |(read, wanted)| {
             format!(
                 "; it reads {} rows each time for {wanted:.0}: EXPLAIN says whether an index is missing",
@@ -348,7 +350,11 @@ UPDATE stock SET n = n - 1 WHERE id = 7\\G
             );
             assert!(!format!("{parts:?}").contains("4711"), "no literal is shown");
         }
-        for text in ["{}", "{\"classes\": 7, \"global\": {\"query_count\": 1}}", "{\"classes\": [], \"global\": {\"query_count\": "] {
+        for text in [
+            "{}",
+            "{\"classes\": 7, \"global\": {\"query_count\": 1}}",
+            "{\"classes\": [], \"global\": {\"query_count\": ",
+        ] {
             assert_eq!(from_json(text), None, "{text}");
         }
     }

@@ -2,8 +2,8 @@
 
 use crate::rows::{header_of, is_border, row_number};
 use crate::{
-    client_errors, clock, deadlock_rows, dump_slow, heartbeat, log_lines, named, other_programs, plan, plan_json,
-    screens, server_status, slow_log, statement_report, status, sysstat, tuner,
+    client_errors, clock, deadlock_rows, dump_slow, heartbeat, log_lines, named, other_programs, plan,
+    plan_json, screens, server_status, slow_log, statement_report, status, sysstat, tuner,
 };
 
 /// What a stretch of lines looks like.

@@ -337,7 +337,11 @@ mod tests {
         let calm = dstat(old, "  2   1  96   1   0   0", "   0     0 ");
         assert_eq!(says(&calm), Vec::<String>::new());
         let parts = crate::recognise("x", &calm);
-        assert_eq!(parts.iter().map(|part| part.kind).collect::<Vec<_>>(), [crate::Kind::System], "{parts:#?}");
+        assert_eq!(
+            parts.iter().map(|part| part.kind).collect::<Vec<_>>(),
+            [crate::Kind::System],
+            "{parts:#?}"
+        );
         let wait = dstat(old, "  2   1  16  81   0   0", "   0     0 ");
         assert_eq!(says(&wait), ["The CPUs wait for a disk, and do nothing else, in 81 % of the time"]);
         let full = dstat(old, " 90   9   1   0   0   0", "   0     0 ");
@@ -347,7 +351,8 @@ mod tests {
         assert_eq!(kinds(&swaps), [TroubleKind::Swapping]);
         let steal = dstat("usr sys idl wai stl hiq", " 22  10   8   0  60   0", "   0     0 ");
         assert_eq!(kinds(&steal), [TroubleKind::CpusTaken]);
-        let timed = steal.replace("usr sys", "     time     |usr sys").replace(" 22  10 ", "12-05 14:30:01| 22  10 ");
+        let timed =
+            steal.replace("usr sys", "     time     |usr sys").replace(" 22  10 ", "12-05 14:30:01| 22  10 ");
         assert_eq!(kinds(&timed), [TroubleKind::CpusTaken], "{timed}");
     }
 

@@ -110,10 +110,8 @@ fn readings<'p>(parts: &[&'p Part], start: Option<DateTime>) -> BTreeMap<&'stati
     // Sessions and transactions that a list of locks names are few of those that other documents have, and of transactions that stand
     // in a list of sessions less is known. A replica's status has more than the errors of its parts.
     let is_second = |part: &Part, said: &Said| {
-        matches!(
-            part.kind,
-            Kind::LockWaits | Kind::MetadataLocks | Kind::ProcessList | Kind::ServerStatus
-        ) && matches!(said, Said::SomeThreads(_) | Said::Transactions(_))
+        matches!(part.kind, Kind::LockWaits | Kind::MetadataLocks | Kind::ProcessList | Kind::ServerStatus)
+            && matches!(said, Said::SomeThreads(_) | Said::Transactions(_))
             || part.kind == Kind::Appliers && matches!(said, Said::Replication(_))
     };
     let all = |part: &'p Part| part.moments.iter().flat_map(|moment| &moment.said);

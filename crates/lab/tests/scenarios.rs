@@ -39,7 +39,8 @@ fn main() {
     let mut trials = Vec::new();
     let mut turns = servers.iter().map(|(flavor, ..)| *flavor).cycle();
     for scenario in SCENARIOS {
-        let turn = (!on_both && !scenario.is_calm && scenario.flavors.len() > 1).then(|| turns.next()).flatten();
+        let turn =
+            (!on_both && !scenario.is_calm && scenario.flavors.len() > 1).then(|| turns.next()).flatten();
         for (flavor, which, server) in &servers {
             if scenario.flavors.contains(flavor) && turn.is_none_or(|turn| turn == *flavor) {
                 let group = if scenario.is_calm { "calm::" } else { "" };

@@ -8,8 +8,8 @@ use spindoctor_model::wait_graph::{WaitEdge, WaitRoot, WaitingThread};
 use super::forest::{Forest, Top, Tree};
 use super::svg::{Anchor, anchor, within_page};
 use super::view::{
-    Sibling, account, cost, doing, freeing, held, holds_up, latches_text, lock, remarks, ring_text, running, runs_label,
-    seconds, shown, state_text, subject, transaction, verdict, wanted, who,
+    Sibling, account, cost, doing, freeing, held, holds_up, latches_text, lock, remarks, ring_text, running,
+    runs_label, seconds, shown, state_text, subject, transaction, verdict, wanted, who,
 };
 use super::waits::Locks;
 use crate::common::local_time::beside;

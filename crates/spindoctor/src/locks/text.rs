@@ -8,8 +8,9 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::forest::{Forest, Node, Top, Tree};
 use super::view::{
-    LEVELS_SHOWN, Sibling, account, cost, doing, freeing, held, holds_up, latches_text, lock, named_frames, remarks,
-    ring_text, running, runs_label, seconds, shown, subject, transaction, up_to, verdict, wanted, who,
+    LEVELS_SHOWN, Sibling, account, cost, doing, freeing, held, holds_up, latches_text, lock, named_frames,
+    remarks, ring_text, running, runs_label, seconds, shown, subject, transaction, up_to, verdict, wanted,
+    who,
 };
 use super::waits::Locks;
 use spindoctor_page::number;

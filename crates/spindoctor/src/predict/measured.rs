@@ -123,6 +123,7 @@ fn from_sweep(text: &str, was: &[(String, String)]) -> anyhow::Result<Source> {
         settings: made_with
             .chain(line.setting.variables().map(|it| (it.variable.clone(), it.value.clone())))
             .collect(),
+        note: None,
     })
 }
 

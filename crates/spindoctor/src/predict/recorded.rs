@@ -103,7 +103,9 @@ pub fn read(path: &Path) -> anyhow::Result<Source> {
     }
     let points = points(&slices, &mut counted);
     let note = note(from, last, changed.is_some_and(|changed| changed == from), counted);
-    expect_range(&points).map_err(|why| anyhow!("{why} ({note}); record through the rise of a day, or run `spindoctor sweep`"))?;
+    expect_range(&points).map_err(|why| {
+        anyhow!("{why} ({note}); record through the rise of a day, or run `spindoctor sweep`")
+    })?;
     let window = recorded::window(&recording, Span::new(before(last, AT_ONCE), last))?.unwrap_or_default();
     let cpus = window.latest(|sample| &sample.host.effective_cpus);
     let set = |name: &'static str| Some((name.to_owned(), window.variable(name)?.to_owned()));
@@ -161,10 +163,12 @@ fn slice(samples: &[RecordedSample]) -> Option<Slice> {
         return None;
     }
     let all = |sample: &Sample| status(sample, "Questions");
-    let writes =
-        |sample: &Sample| WRITES.iter().filter_map(|name| status(sample, name)).reduce(|one, other| one + other);
+    let writes = |sample: &Sample| {
+        WRITES.iter().filter_map(|name| status(sample, name)).reduce(|one, other| one + other)
+    };
     let rate = |counter: &dyn Fn(&Sample) -> Option<f64>| {
-        let mut read = samples.iter().filter_map(|it| Some((it.sample.server.status.timed()?.0, counter(&it.sample)?)));
+        let mut read =
+            samples.iter().filter_map(|it| Some((it.sample.server.status.timed()?.0, counter(&it.sample)?)));
         let first = read.next()?;
         let last = read.last()?;
         let (seconds, by) = (last.0 - first.0, last.1 - first.1);
@@ -184,7 +188,9 @@ fn points(slices: &[Slice], counted: &mut Counted) -> Vec<Measured> {
     // Where less than one session is at work, most of the time there is nothing to measure.
     for slice in slices {
         match slice.running >= 1.0 {
-            true => classes.entry((slice.running.log2() * TO_A_DOUBLING).round() as i64).or_default().push(*slice),
+            true => {
+                classes.entry((slice.running.log2() * TO_A_DOUBLING).round() as i64).or_default().push(*slice)
+            }
             false => counted.rare += 1,
         }
     }
@@ -211,11 +217,15 @@ fn expect_range(points: &[Measured]) -> anyhow::Result<()> {
     let numbers: Vec<String> = points.iter().map(|point| point.threads.to_string()).collect();
     let numbers = if numbers.is_empty() { "none".to_owned() } else { numbers.join(", ") };
     if points.len() < LEAST_POINTS {
-        bail!("its load is too even to fit a model to: {LEAST_POINTS} numbers of sessions at work are needed, a minute of each, and it has {numbers}");
+        bail!(
+            "its load is too even to fit a model to: {LEAST_POINTS} numbers of sessions at work are needed, a minute of each, and it has {numbers}"
+        );
     }
     let (fewest, most) = (points[0].threads, points[points.len() - 1].threads);
     if f64::from(most) < LEAST_RANGE * f64::from(fewest) {
-        bail!("its load is too even to fit a model to: the most sessions at work must be {LEAST_RANGE} times the fewest, and it has {numbers}");
+        bail!(
+            "its load is too even to fit a model to: the most sessions at work must be {LEAST_RANGE} times the fewest, and it has {numbers}"
+        );
     }
     Ok(())
 }
@@ -223,15 +233,23 @@ fn expect_range(points: &[Measured]) -> anyhow::Result<()> {
 /// `2026-07-01T09:29:00Z to 2026-07-01T10:29:00Z, since a setting was changed: 360 slices of 10 s; left out: 3 in stalls, ..`
 fn note(from: Timestamp, to: Timestamp, is_since_change: bool, counted: Counted) -> String {
     let since = if is_since_change { ", since a setting was changed" } else { "" };
-    let left_out = [(counted.stalled, "in stalls"), (counted.broken, "with gaps"), (counted.rare, "of rare loads")];
+    let left_out =
+        [(counted.stalled, "in stalls"), (counted.broken, "with gaps"), (counted.rare, "of rare loads")];
     let left_out: Vec<String> = left_out
         .iter()
         .filter(|(count, _)| *count > 0)
         .map(|(count, why)| format!("{count} {why}"))
         .collect();
-    let left_out = if left_out.is_empty() { String::new() } else { format!("; left out: {}", left_out.join(", ")) };
+    let left_out =
+        if left_out.is_empty() { String::new() } else { format!("; left out: {}", left_out.join(", ")) };
     let time = |at: Timestamp| at.strftime("%Y-%m-%d %H:%M:%S UTC");
-    format!("{} to {}{since}: {} slices of {} s{left_out}", time(from), time(to), counted.all, SLICE.as_secs())
+    format!(
+        "{} to {}{since}: {} slices of {} s{left_out}",
+        time(from),
+        time(to),
+        counted.all,
+        SLICE.as_secs()
+    )
 }
 
 #[cfg(test)]
@@ -252,8 +270,10 @@ mod tests {
             questions += per_s;
             let at_s = second as f64;
             let mut sample = Sample { at_s, ..Sample::default() };
-            let status = [("Threads_running", running + 1), ("Questions", questions), ("Com_update", questions / 2)];
-            let value: NamedValues = status.map(|(name, value)| (name, value.to_string())).into_iter().collect();
+            let status =
+                [("Threads_running", running + 1), ("Questions", questions), ("Com_update", questions / 2)];
+            let value: NamedValues =
+                status.map(|(name, value)| (name, value.to_string())).into_iter().collect();
             sample.server.status = Reading::Available { at_s, took_ms: 1.0, value };
             RecordedSample { at: at(second), segment: 1, sample }
         };
@@ -286,9 +306,11 @@ mod tests {
         assert_eq!(counted.rare, 2);
         assert!(expect_range(&points).is_ok());
         let few = expect_range(&points[..3]).unwrap_err().to_string();
-        assert!(few.contains("4 numbers of sessions at work are needed") && few.ends_with("1, 2, 4"), "{few}");
-        let near: Vec<Measured> =
-            (5..9).map(|threads| Measured { threads, throughput_per_s: 1.0 }).collect();
+        assert!(
+            few.contains("4 numbers of sessions at work are needed") && few.ends_with("1, 2, 4"),
+            "{few}"
+        );
+        let near: Vec<Measured> = (5..9).map(|threads| Measured { threads, throughput_per_s: 1.0 }).collect();
         assert!(expect_range(&near).unwrap_err().to_string().contains("4 times the fewest"));
         assert!(expect_range(&[]).unwrap_err().to_string().ends_with("it has none"));
     }

@@ -585,7 +585,10 @@ fn the_list_of_mysqladmin_debug_says_who_has_the_lock_that_others_wait_for() {
     assert!(said.contains("  KILL 7\n"), "{said}");
     let documents = given(log);
     assert_eq!(documents[0].0, "status by mysqladmin debug", "{documents:?}");
-    assert!(documents[0].1[2].contains("connection 7 has a read lock on it, and connection 8 waits"), "{documents:?}");
+    assert!(
+        documents[0].1[2].contains("connection 7 has a read lock on it, and connection 8 waits"),
+        "{documents:?}"
+    );
 }
 
 #[test]

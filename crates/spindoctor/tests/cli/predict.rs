@@ -175,7 +175,8 @@ fn recording(folder: &Path, loads: &[(u64, u64)]) -> PathBuf {
         let value: NamedValues = status.map(|(name, value)| (name, value.to_string())).into_iter().collect();
         sample.server.status = Reading::Available { at_s, took_ms: 1.0, value };
         if second == 0 {
-            let value = [("innodb_sync_spin_loops", "30"), ("innodb_spin_wait_delay", "6")].into_iter().collect();
+            let value =
+                [("innodb_sync_spin_loops", "30"), ("innodb_spin_wait_delay", "6")].into_iter().collect();
             sample.server.variables = Reading::Available { at_s, took_ms: 1.0, value };
         }
         let at = begin + Duration::from_secs(second);
@@ -194,13 +195,11 @@ fn a_recording_is_fitted_by_how_many_sessions_were_at_work() {
     assert_eq!(code, 0);
     let answer: serde_json::Value = serde_json::from_str(&json).unwrap();
     let points = answer["fit"]["points"].as_array().unwrap();
-    let seen: Vec<_> =
-        points.iter().map(|it| (it["threads"].as_u64().unwrap(), it["measured_per_s"].as_f64().unwrap())).collect();
-    assert_eq!(
-        seen,
-        [(1, 10_000.0), (2, 19_500.0), (4, 36_000.0), (8, 37_000.0), (16, 36_500.0)],
-        "{json}"
-    );
+    let seen: Vec<_> = points
+        .iter()
+        .map(|it| (it["threads"].as_u64().unwrap(), it["measured_per_s"].as_f64().unwrap()))
+        .collect();
+    assert_eq!(seen, [(1, 10_000.0), (2, 19_500.0), (4, 36_000.0), (8, 37_000.0), (16, 36_500.0)], "{json}");
     assert!(answer["recorded"].as_str().unwrap().contains("50 slices of 10 s"), "{json}");
     assert_eq!(answer["ground"]["workload"], "reads");
     let (text, code) = printed(&asked);
@@ -214,7 +213,8 @@ fn a_recording_is_fitted_by_how_many_sessions_were_at_work() {
 fn a_recording_of_an_even_load_is_no_ground() {
     let folder = tempfile::tempdir().unwrap();
     let file = recording(folder.path(), &[(8, 37_000), (9, 37_500)]);
-    let (message, code) = complained(&format!("predict --fit {} --measured-on cpus=4,pause=4ns", file.display()));
+    let (message, code) =
+        complained(&format!("predict --fit {} --measured-on cpus=4,pause=4ns", file.display()));
     assert_eq!(code, 2);
     assert!(message.contains("its load is too even") && message.contains("spindoctor sweep"), "{message}");
 }

@@ -50,8 +50,7 @@ fn are_listed_and_folded(list: &List, all: &[Piled]) {
 fn are_judged_by_sql_alone_and_their_holder_is_named(list: &List, all: &[Piled]) {
     let run = ran(spindoctor("fleet doctor"), list, &[&LOGIN[..], &["--json"]].concat());
     let (out, line) = (run.out(), run.err());
-    let diagnosis: Value =
-        serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}{line}"));
+    let diagnosis: Value = serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}{line}"));
     assert_eq!((run.code(), line.as_str()), (Some(0), ""), "{diagnosis:#}");
     assert_eq!((&diagnosis["servers"], &diagnosis["answered"]), (&2.into(), &2.into()), "{diagnosis:#}");
     let trouble = &diagnosis["troubles"][0];

@@ -35,10 +35,7 @@ fn is_diagnosed_through_its_socket_with_its_host(server: &Server, flavor: &str) 
     assert_eq!(diagnosis["server"]["pid"], server.pid(), "{diagnosis:#}");
     assert!(diagnosis["host"]["effective_cpus"].as_f64().is_some_and(|cpus| cpus > 0.0), "{diagnosis:#}");
     assert_eq!(diagnosis["cost"]["threads_stopped"], 0, "{diagnosis:#}");
-    assert!(
-        diagnosis["cost"]["server_queries"].as_u64().is_some_and(|queries| queries > 0),
-        "{diagnosis:#}"
-    );
+    assert!(diagnosis["cost"]["server_queries"].as_u64().is_some_and(|queries| queries > 0), "{diagnosis:#}");
 }
 
 fn is_diagnosed_from_afar_without_its_host_and_says_so(server: &Server) {
