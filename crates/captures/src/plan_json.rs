@@ -62,7 +62,7 @@ pub(crate) fn end(lines: &[&str], at: usize) -> Option<usize> {
     let has_plan = |line: &&str| line.contains(PLAN);
     let is_of_version_2 = || first.contains(STATEMENT) || below.clone().take(NEAR).any(has_plan);
     let is_plan = BEGINS.iter().any(|name| first.starts_with(name));
-    if !is_plan && !(first.starts_with("\"query\"") && is_of_version_2()) {
+    if !(is_plan || first.starts_with("\"query\"") && is_of_version_2()) {
         return None;
     }
     let mut depth = Depth::default();

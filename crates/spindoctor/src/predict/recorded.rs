@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use anyhow::{anyhow, bail};
 use jiff::Timestamp;
+use spindoctor_model::host::EffectiveCpus;
 use spindoctor_model::{EventHead, RecordedSample, RecordedSetting, Sample};
 use spindoctor_predict::{Measured, Settings, Workload};
 use spindoctor_record::Recording;
@@ -118,7 +119,7 @@ pub fn read(path: &Path) -> anyhow::Result<Source> {
         flavor: flavor(&window.server.version.map(|version| version.to_string()).unwrap_or_default()),
         workload: Some(if share < WRITES_FROM { Workload::Reads } else { Workload::Writes }),
         quota_cpus: cpus.and_then(|cpus| cpus.quota.as_ref()).map(|quota| quota.cpus),
-        cpus: cpus.map(|cpus| cpus.allowed()),
+        cpus: cpus.map(EffectiveCpus::allowed),
         pause_ns: window.latest(|sample| &sample.host.pause).map(|pause| pause.ns),
         settings: known.into_iter().filter_map(set).collect(),
         note: Some(note),
@@ -187,12 +188,12 @@ fn points(slices: &[Slice], counted: &mut Counted) -> Vec<Measured> {
     let mut classes: BTreeMap<i64, Vec<Slice>> = BTreeMap::new();
     // Where less than one session is at work, most of the time there is nothing to measure.
     for slice in slices {
-        match slice.running >= 1.0 {
-            true => {
-                classes.entry((slice.running.log2() * TO_A_DOUBLING).round() as i64).or_default().push(*slice)
-            }
-            false => counted.rare += 1,
+        if slice.running < 1.0 {
+            counted.rare += 1;
+            continue;
         }
+        let class = (slice.running.log2() * TO_A_DOUBLING).round() as i64;
+        classes.entry(class).or_default().push(*slice);
     }
     let median = |mut values: Vec<f64>| {
         values.sort_by(f64::total_cmp);
