@@ -369,7 +369,7 @@ pub(crate) fn table_label(table: &str, access: &str, key: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use proptest::prelude::*;
 
     use super::*;
@@ -515,7 +515,8 @@ mod tests {
         ]
     }
 
-    fn says(text: &str) -> Vec<String> {
+    /// What is said of a text that is one plan.
+    pub(crate) fn says(text: &str) -> Vec<String> {
         let parts = recognise("x", text);
         let kinds: Vec<Kind> = parts.iter().map(|part| part.kind).collect();
         assert_eq!(kinds, [Kind::Plan], "{text}: {parts:?}");

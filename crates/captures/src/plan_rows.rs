@@ -51,15 +51,7 @@ pub(crate) fn sentences(rows: &Rows) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use crate::part::Kind;
-    use crate::recognise;
-
-    fn says(text: &str) -> Vec<String> {
-        let parts = recognise("x", text);
-        let kinds: Vec<Kind> = parts.iter().map(|part| part.kind).collect();
-        assert_eq!(kinds, [Kind::Plan], "{text}: {parts:?}");
-        parts.into_iter().flat_map(|part| part.says).collect()
-    }
+    use crate::plan_json::tests::says;
 
     #[test]
     fn what_is_read_whole_is_said_in_a_frame_with_g_and_with_tabs() {

@@ -7,6 +7,8 @@
 //! would do: the time between requests is in none of it.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -15,11 +17,10 @@ use jiff::Timestamp;
 use spindoctor_model::host::EffectiveCpus;
 use spindoctor_model::{EventHead, RecordedSample, RecordedSetting, Sample};
 use spindoctor_predict::{Measured, Settings, Workload};
-use spindoctor_record::Recording;
 use spindoctor_record::span::{AT_ONCE, ONE_MORE, Span, after, before};
 
 use super::measured::{Source, flavor};
-use crate::common::recorded;
+use crate::common::{bundle, recorded};
 
 /// Of a longer recording the last of it: that is the server as it is, and is read in seconds.
 const READ: Duration = Duration::from_secs(24 * 3600);
@@ -67,9 +68,14 @@ struct Slice {
     writes_per_s: f64,
 }
 
+/// How a file of SQLite begins (sqlite.org/fileformat.html, section 1.2): a recording is one, also where it cannot be opened.
+const SQLITE: &[u8] = b"SQLite format 3\0";
+
 /// True where this file is a recording, or a bundle with one.
 pub fn is_one(path: &Path) -> bool {
-    Recording::open(path).is_ok() || crate::common::bundle::is_one(path)
+    let mut begin = [0; SQLITE.len()];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut begin));
+    read.is_ok() && begin == *SQLITE || bundle::is_one(path)
 }
 
 /// Reads it.

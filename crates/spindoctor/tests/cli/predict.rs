@@ -217,4 +217,11 @@ fn a_recording_of_an_even_load_is_no_ground() {
         complained(&format!("predict --fit {} --measured-on cpus=4,pause=4ns", file.display()));
     assert_eq!(code, 2);
     assert!(message.contains("its load is too even") && message.contains("spindoctor sweep"), "{message}");
+    // Cut in the middle of its first page.
+    let cut = folder.path().join("cut.spindoctor");
+    fs::write(&cut, &fs::read(&file).unwrap()[..600]).unwrap();
+    let (message, code) =
+        complained(&format!("predict --fit {} --measured-on cpus=4,pause=4ns", cut.display()));
+    assert_eq!((code, message.trim_end().lines().count()), (2, 1), "{message}");
+    assert!(message.contains("cut.spindoctor") && !message.contains("UTF-8"), "{message}");
 }
