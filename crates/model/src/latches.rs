@@ -206,6 +206,15 @@ pub const LATCHES: &[Latch] = &[
         &["btr_cur_search_to_nth_level*", "btr_cur_open_at_*", "btr_cur_t::*", "btr_pcur_*"],
     ),
     latch("wait array", Some("mutex/innodb/sync_array_mutex"), &["sync_array_*"]),
+    // A mini-transaction takes it for a page that is to be allocated (mtr0mtr.cc), and its other functions the redo log's.
+    Latch {
+        rw_lock_files: &["fil0fil.*"],
+        ..latch(
+            "tablespace",
+            Some("sxlock/innodb/fil_space_latch"),
+            &["mtr_t::x_lock_space*", "mtr_t::s_lock_space*", "mtr_t::sx_lock_space*", "fil_space_x_lock"],
+        )
+    },
     latch("redo log", Some("sxlock/innodb/log_sn_lock"), &["log_*", "mtr_t::*", "mtr_commit"]),
     latch("auto-increment counter", Some("mutex/innodb/autoinc_mutex"), &["dict_table_autoinc_lock"]),
     latch("dictionary", Some("mutex/innodb/dict_sys_mutex"), &["dict_*", "dd_*"]),
@@ -414,6 +423,8 @@ mod tests {
                 format!("{EVENT} < mysqld+0x29f7609 < lock_rec_lock < lock_clust_rec_read_check_and_lock"),
                 "row locks",
             ),
+            ("rw_lock_x_lock_func < mtr_t::x_lock_space < fsp_reserve_free_extents".to_owned(), "tablespace"),
+            ("rw_lock_s_lock_spin < mtr_t::commit < btr_cur_optimistic_insert".to_owned(), "redo log"),
             ("rw_lock_s_lock_spin < Buf_fetch::single_page < buf_page_get_gen".to_owned(), "page"),
             ("rw_lock_s_lock_spin < Buf_fetch::lookup < Buf_fetch_normal::get".to_owned(), "page hash"),
             ("rw_lock_sx_lock_func < btr_cur_search_to_nth_level < btr_pcur_open".to_owned(), "index"),
