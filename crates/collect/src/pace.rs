@@ -24,6 +24,13 @@ const HOST_LEAST_MS: f64 = 20.0;
 /// stall every second, whatever they are.
 const ROWS_PER_S: usize = 600;
 
+/// Sessions that a source may have the server add up for each second of its period, where it adds them up: `SHOW GLOBAL STATUS` takes
+/// 1.6 ms of the server's CPU with 1,000 sessions and 4.1 ms with 5,000 (MySQL 9.7; `BENCHMARKS.md`, recorder-connections), so it
+/// takes no more than 0.3 % of a core however many there are.
+const SESSIONS_PER_S: usize = 3_000;
+/// Of a source of half a minute that adds them up for each of hundreds of events: 24 ms with 1,000 sessions, 95 ms with 5,000.
+const SESSIONS_PER_30_S: usize = 1_500;
+
 /// How often a source is asked where nothing is wrong, and what makes it slow itself down.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pace {
@@ -34,6 +41,8 @@ pub struct Pace {
     /// So is one with more rows, for each second from one question to the next: what reading and keeping them takes of
     /// this program's own time stays the same.
     pub rows_per_s: usize,
+    /// And one for which the server adds up more sessions than these, for each second from one question to the next.
+    pub sessions_per_s: usize,
     /// The longest period that it slows itself down to, seconds.
     pub longest_s: u32,
     /// It has what this other source has, where that one has no answer: it is asked when that one had its turn and did
@@ -65,6 +74,7 @@ impl Pace {
             period: Period::Every(period_s),
             expensive_ms,
             rows_per_s: ROWS_PER_S,
+            sessions_per_s: usize::MAX,
             longest_s,
             instead_of: None,
             hurries: false,
@@ -101,6 +111,16 @@ impl Pace {
     /// The same for a source that stands in for another one.
     pub(crate) const fn instead_of(self, other: &'static str) -> Self {
         Self { instead_of: Some(other), ..self }
+    }
+
+    /// The same for a source for which the server adds up what each session has counted.
+    pub(crate) const fn adding_up_sessions(self) -> Self {
+        Self { sessions_per_s: SESSIONS_PER_S, ..self }
+    }
+
+    /// The same for one for which it adds that up for each of hundreds of events.
+    pub(crate) const fn adding_up_events(self) -> Self {
+        Self { sessions_per_s: SESSIONS_PER_30_S / 30, ..self }
     }
 
     /// The same for a source without which the cause of a stall is not found.

@@ -14,6 +14,9 @@ pub struct LoggedTrouble {
     pub before_end_s: Option<f64>,
     /// The last of them, as the server wrote it; of a tool of the system, what it says in a sentence.
     pub line: String,
+    /// What the log says of it beside that line, as the end of a sentence, else empty: `it died in dict_index_t::clear`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub detail: String,
     /// Who says so: empty for an error log, else the tool: `vmstat`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub source: String,
@@ -70,6 +73,10 @@ pub enum TroubleKind {
     NoMajority,
     /// Another node of the cluster does not answer.
     NodeLost,
+    /// The state of a Galera cluster, or the changes that a node missed, could not be transferred to a node (SST, IST).
+    StateTransferFailed,
+    /// A node of a Galera cluster has changes that the cluster does not have, or could not apply one that it has, and leaves.
+    NodeDiffers,
     /// A member does not join its replication group, because it has transactions that the group does not have.
     Errant,
     /// The pool made no more threads, because it had as many as it may have.
@@ -80,6 +87,8 @@ pub enum TroubleKind {
     NoMemory,
     /// A page of a data file is damaged.
     PageDamaged,
+    /// Pages of the data files are newer than the redo log: it was deleted, or is not theirs.
+    PagesNewer,
     /// The server does not start: it does not know an option, or the value of one.
     OptionRefused,
     /// The server does not start: another one has its data files open.
@@ -90,12 +99,31 @@ pub enum TroubleKind {
     FileRefused,
     /// The server does not start: the tables with its accounts are not in its data folder.
     SystemTablesMissing,
+    /// The server's system tables (schema `mysql`) are damaged, or those of another version.
+    SystemTablesDamaged,
     /// The server does not start: another version wrote its data files.
     OtherVersion,
+    /// The server does not start: another version wrote its redo log, and was not shut down cleanly.
+    RedoLogOfOtherVersion,
+    /// The server does not start: its redo log is damaged, missing in part, or not the one of its data files.
+    RedoLogUnusable,
     /// The server does not start: its data were made with another value of `lower_case_table_names`.
     OtherLetterCase,
     /// The server makes no new data: the folder for them is not empty.
     FolderNotEmpty,
+    /// Two files of tables have one tablespace number.
+    SameTablespaceNumber,
+    /// A tablespace's file is not where the dictionary says.
+    TableFileMissing,
+    /// The server does not start: the log of its transaction coordinator (`tc.log`, the binary log) cannot be read, or transactions are
+    /// prepared that are in no log.
+    CoordinatorUnsure,
+    /// The server does not start: Aria's log does not fit its tables.
+    AriaDamaged,
+    /// The server does not start: systemd ended it, because it had not started in time.
+    StartTimedOut,
+    /// A signal ended the server, as systemd says, which does not say there which one.
+    EndedBySignal,
     /// The server ended at its start, for a reason that stands in another line.
     NotStarted,
     /// A statement waited for a row's lock until its time was over (error 1205).
@@ -132,9 +160,18 @@ impl TroubleKind {
                 | Self::AddressRefused
                 | Self::FileRefused
                 | Self::SystemTablesMissing
+                | Self::SystemTablesDamaged
                 | Self::OtherVersion
+                | Self::RedoLogOfOtherVersion
+                | Self::RedoLogUnusable
                 | Self::OtherLetterCase
                 | Self::FolderNotEmpty
+                | Self::SameTablespaceNumber
+                | Self::TableFileMissing
+                | Self::CoordinatorUnsure
+                | Self::AriaDamaged
+                | Self::StartTimedOut
+                | Self::EndedBySignal
                 | Self::NotStarted
         )
     }

@@ -4,6 +4,9 @@
 
 use crate::Value;
 
+/// What stands for what is no number.
+const UNKNOWN: &str = "unknown";
+
 /// A reading's value with its unit, as text. Text is passed through, with its unit if it has one.
 pub fn value(value: &Value, unit: &str) -> String {
     match value {
@@ -16,7 +19,7 @@ pub fn value(value: &Value, unit: &str) -> String {
 /// A number in a unit of the model: `ratio`, `ns`, `us`, `ms`, `s`, `bytes`, `bytes/s`, `1/s`, `CPUs`, or any other.
 pub fn quantity(number: f64, unit: &str) -> String {
     if !number.is_finite() {
-        return "unknown".to_owned();
+        return UNKNOWN.to_owned();
     }
     match unit {
         "ratio" => percent(number),
@@ -38,6 +41,7 @@ pub fn quantity(number: f64, unit: &str) -> String {
 pub fn percent(ratio: f64) -> String {
     let percent = ratio * 100.0;
     match percent.abs() {
+        size if !size.is_finite() => UNKNOWN.to_owned(),
         0.0 => "0 %".to_owned(),
         size if size < 0.05 => "< 0.1 %".to_owned(),
         size if size < 9.95 => format!("{} %", decimals(percent, 1)),
@@ -45,10 +49,17 @@ pub fn percent(ratio: f64) -> String {
     }
 }
 
+/// A ratio from 0 to 1 in whole percent, for a sentence: never a false zero.
+pub fn whole_percent(ratio: f64) -> String {
+    let percent = ratio * 100.0;
+    if percent > 0.0 && percent < 0.5 { "less than 1 %".to_owned() } else { format!("{percent:.0} %") }
+}
+
 /// Seconds in the unit that suits them: ns, µs, ms, s, min, h, days.
 pub fn duration(seconds: f64) -> String {
     let whole = |n: f64| n.trunc();
     match seconds.abs() {
+        size if !size.is_finite() => UNKNOWN.to_owned(),
         0.0 => "0 s".to_owned(),
         size if size < 0.999_5e-6 => format!("{} ns", three_digits(seconds * 1e9)),
         size if size < 0.999_5e-3 => format!("{} µs", three_digits(seconds * 1e6)),
@@ -81,6 +92,9 @@ pub fn roughly(seconds: f64) -> String {
 /// Bytes with IEC prefixes.
 pub fn bytes(bytes: f64) -> String {
     const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+    if !bytes.is_finite() {
+        return UNKNOWN.to_owned();
+    }
     let (mut scaled, mut unit) = (bytes, 0);
     while scaled.abs() >= 1_023.95 && unit + 1 < UNITS.len() {
         scaled /= 1_024.0;
@@ -95,6 +109,7 @@ pub fn bytes(bytes: f64) -> String {
 /// A number without a unit: whole ones grouped by thousands, others with the digits that count.
 pub fn plain(number: f64) -> String {
     match number.abs() {
+        size if !size.is_finite() => UNKNOWN.to_owned(),
         0.0 => "0".to_owned(),
         size if number.fract() == 0.0 || size >= 999.95 => grouped(number),
         size if size < 0.000_5 => format!("{number:.1e}"),
@@ -146,6 +161,9 @@ pub fn whole(number: f64) -> String {
 
 /// A whole number with a comma every three digits, from five digits on.
 fn grouped(number: f64) -> String {
+    if !number.is_finite() {
+        return UNKNOWN.to_owned();
+    }
     let digits = format!("{:.0}", number.abs());
     let sign = if number < 0.0 && digits != "0" { "-" } else { "" };
     if digits.len() < 5 {
@@ -164,6 +182,12 @@ fn grouped(number: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_share_in_a_sentence_is_never_a_false_zero() {
+        let shown = [0.0, 0.0049, 0.0051, 0.424, 1.0].map(whole_percent);
+        assert_eq!(shown, ["0 %", "less than 1 %", "1 %", "42 %", "100 %"]);
+    }
 
     #[test]
     fn each_unit_has_its_own_look() {
@@ -186,6 +210,15 @@ mod tests {
         assert_eq!(shown(39.0, "cycles"), "39 cycles");
         assert_eq!(shown(1_234_567.0, ""), "1,234,567");
         assert_eq!(shown(f64::NAN, "ms"), "unknown");
+    }
+
+    #[test]
+    fn what_is_no_number_is_unknown() {
+        for number in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            for shown in [percent(number), duration(number), bytes(number), plain(number), whole(number)] {
+                assert_eq!(shown, "unknown", "{number}");
+            }
+        }
     }
 
     #[test]

@@ -154,6 +154,26 @@ pub enum StallKind {
 }
 
 impl StallKind {
+    /// All of them, as they are declared.
+    pub const ALL: [Self; 16] = [
+        Self::ThroughputCollapsed,
+        Self::CommitsStopped,
+        Self::ProbeSlow,
+        Self::NoAnswer,
+        Self::ThreadsRunning,
+        Self::CheckpointAge,
+        Self::ConnectionsFail,
+        Self::LockWaits,
+        Self::Asked,
+        Self::InsideFunction,
+        Self::SlowFunction,
+        Self::StatementRan,
+        Self::ServerGone,
+        Self::Restarted,
+        Self::Deadlock,
+        Self::PlanChanged,
+    ];
+
     /// The words for people: `Commits stopped`.
     pub fn title(self) -> &'static str {
         match self {
@@ -258,4 +278,35 @@ pub struct Event {
     pub graphs: Vec<RecordedGraph>,
     /// The probe's answers from before the stall to its end, in order of time.
     pub probes: Vec<Probe>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A kind that is added fails to compile here, and belongs into the list.
+    #[test]
+    fn the_list_of_kinds_has_each_of_them_once_in_the_order_of_their_declaration() {
+        for (place, kind) in StallKind::ALL.into_iter().enumerate() {
+            let declared = match kind {
+                StallKind::ThroughputCollapsed => 0,
+                StallKind::CommitsStopped => 1,
+                StallKind::ProbeSlow => 2,
+                StallKind::NoAnswer => 3,
+                StallKind::ThreadsRunning => 4,
+                StallKind::CheckpointAge => 5,
+                StallKind::ConnectionsFail => 6,
+                StallKind::LockWaits => 7,
+                StallKind::Asked => 8,
+                StallKind::InsideFunction => 9,
+                StallKind::SlowFunction => 10,
+                StallKind::StatementRan => 11,
+                StallKind::ServerGone => 12,
+                StallKind::Restarted => 13,
+                StallKind::Deadlock => 14,
+                StallKind::PlanChanged => 15,
+            };
+            assert_eq!(declared, place);
+        }
+    }
 }

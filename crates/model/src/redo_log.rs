@@ -6,7 +6,7 @@ use crate::mysql::{InnodbMetric, NamedValues};
 use crate::server::ServerVersion;
 
 /// The checkpoint age in bytes at which InnoDB flushes everything old at once or stops writers, whichever comes first,
-/// and where that was read. None where the server reports neither the limit nor the size of its log.
+/// and where that was read. None where the server reports neither the limit nor the size of its log, and for a size that no log has.
 pub fn checkpoint_limit(
     version: Option<ServerVersion>,
     status: Option<&NamedValues>,
@@ -30,11 +30,13 @@ pub fn checkpoint_limit(
             .or_else(|| variable("innodb_redo_log_capacity"))
             .filter(above_zero)?;
         let threads = variable("innodb_thread_concurrency").unwrap_or(0.0);
-        return Some((limit_of_capacity(physical, threads, page), "computed from innodb_redo_log_capacity"));
+        let limit = Some(limit_of_capacity(physical, threads, page)).filter(above_zero)?;
+        return Some((limit, "computed from innodb_redo_log_capacity"));
     }
     let file = variable("innodb_log_file_size")?;
     let files = variable("innodb_log_files_in_group").unwrap_or(1.0);
-    Some((limit_of_files(file * files, page), "computed from innodb_log_file_size"))
+    let limit = Some(limit_of_files(file * files, page)).filter(above_zero)?;
+    Some((limit, "computed from innodb_log_file_size"))
 }
 
 /// The limit of MySQL before 8.0.30 and of MariaDB (log_calc_max_ages, log_t::set_capacity): a tenth of the
@@ -86,5 +88,16 @@ mod tests {
         let (limit, source) = checkpoint_limit(None, Some(&says), None, Some(&size)).unwrap();
         assert_eq!((limit, source), (2_679_645.0, "SHOW GLOBAL STATUS Innodb_checkpoint_max_age"));
         assert_eq!(checkpoint_limit(None, None, None, None), None);
+    }
+
+    #[test]
+    fn a_log_of_no_size_has_no_limit() {
+        for bytes in ["0", "4096", "-1"] {
+            let size = NamedValues::from_iter([("innodb_log_file_size", bytes)]);
+            assert_eq!(checkpoint_limit(None, None, None, Some(&size)), None, "{bytes}");
+            let capacity = NamedValues::from_iter([("innodb_redo_log_capacity", bytes)]);
+            let version = ServerVersion::parse("8.0.36", "");
+            assert_eq!(checkpoint_limit(version, None, None, Some(&capacity)), None, "{bytes}");
+        }
     }
 }

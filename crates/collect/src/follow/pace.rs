@@ -150,9 +150,9 @@ impl Paced {
         self.unanswered = 0;
     }
 
-    /// What its answer took, or that the server ended the question at its limit. In a hurry only the latter slows it down,
-    /// where it hurries.
-    pub(super) fn took(&mut self, taken: Taken, is_hurry: bool) -> Option<PaceChange> {
+    /// What its answer took of a server with so many sessions, or that the server ended the question at its limit. In a hurry
+    /// only the latter slows it down, where it hurries.
+    pub(super) fn took(&mut self, taken: Taken, sessions: usize, is_hurry: bool) -> Option<PaceChange> {
         self.answered();
         if !matches!(self.pace.period, Period::Every(_)) {
             return None;
@@ -171,16 +171,20 @@ impl Paced {
             return None;
         }
         let took_ms = taken.took.as_secs_f64() * 1e3;
-        let Pace { expensive_ms, rows_per_s, .. } = self.pace;
+        let Pace { expensive_ms, rows_per_s, sessions_per_s, .. } = self.pace;
         let most_rows = rows_per_s.saturating_mul(self.period_s as usize);
+        let most_sessions = sessions_per_s.saturating_mul(self.period_s as usize);
         let because = if took_ms > expensive_ms {
             format!("its answer takes {took_ms:.0} ms, more than {expensive_ms:.0} ms")
         } else if taken.rows > most_rows {
             format!("its answer has {} rows, more than {most_rows}", taken.rows)
+        } else if sessions > most_sessions {
+            format!("the server adds up {sessions} sessions for it, more than {most_sessions}")
         } else {
             self.expensive = 0;
-            let is_cheap =
-                took_ms < expensive_ms * CHEAP_RATIO && (taken.rows as f64) < most_rows as f64 * CHEAP_RATIO;
+            let is_cheap = took_ms < expensive_ms * CHEAP_RATIO
+                && (taken.rows as f64) < most_rows as f64 * CHEAP_RATIO
+                && (sessions as f64) < most_sessions as f64 * CHEAP_RATIO;
             self.cheap = if is_cheap { self.cheap.saturating_add(1) } else { 0 };
             if self.cheap < CHEAP_IN_A_ROW {
                 return None;
@@ -222,10 +226,14 @@ mod tests {
         period: Period::Every(2),
         expensive_ms: 20.0,
         rows_per_s: 500,
+        sessions_per_s: usize::MAX,
         longest_s: 15,
         instead_of: None,
         hurries: false,
     };
+
+    /// Those of a server for a source that does not add them up.
+    const SESSIONS: usize = 1_000;
 
     fn answer(ms: u64, rows: usize) -> Taken {
         Taken { took: Duration::from_millis(ms), rows, in_time: true }
@@ -237,7 +245,7 @@ mod tests {
         for second in 0..until {
             if paced.is_due(second, false) {
                 paced.had_turn(second);
-                paced.took(taken, false);
+                paced.took(taken, SESSIONS, false);
                 turns.push(second);
             }
         }
@@ -283,13 +291,13 @@ mod tests {
         let mut paced = Paced::new("SHOW X", PACE, 0);
         let mut seen = Vec::new();
         for _ in 0..10 {
-            seen.extend(paced.took(answer(25, 10), false));
+            seen.extend(paced.took(answer(25, 10), SESSIONS, false));
         }
         assert_eq!(seen.iter().map(|change| change.period_s).collect::<Vec<_>>(), [4, 8, 15]);
         assert_eq!(seen[0].because.as_deref(), Some("its answer takes 25 ms, more than 20 ms"));
         seen.clear();
         for _ in 0..100 {
-            seen.extend(paced.took(answer(5, 10), false));
+            seen.extend(paced.took(answer(5, 10), SESSIONS, false));
         }
         let changes: Vec<_> = seen.iter().map(|change| (change.period_s, change.because.is_none())).collect();
         assert_eq!(changes, [(7, true), (3, true), (2, true)]);
@@ -299,17 +307,39 @@ mod tests {
     fn rows_count_as_time_does_and_one_expensive_answer_among_cheap_ones_does_not() {
         let mut paced = Paced::new("SHOW X", PACE, 0);
         for _ in 0..20 {
-            assert_eq!(paced.took(answer(500, 1), false), None);
-            assert_eq!(paced.took(answer(1, 1), false), None);
+            assert_eq!(paced.took(answer(500, 1), SESSIONS, false), None);
+            assert_eq!(paced.took(answer(1, 1), SESSIONS, false), None);
         }
-        assert_eq!(paced.took(answer(1, 2000), false), None);
-        let change = paced.took(answer(1, 2000), false).unwrap();
+        assert_eq!(paced.took(answer(1, 2000), SESSIONS, false), None);
+        let change = paced.took(answer(1, 2000), SESSIONS, false).unwrap();
         assert_eq!(change.because.as_deref(), Some("its answer has 2000 rows, more than 1000"));
         assert_eq!(change.period_s, 4);
         // Neither expensive nor cheap: it stays where it is.
         for _ in 0..50 {
-            assert_eq!(paced.took(answer(15, 900), false), None);
+            assert_eq!(paced.took(answer(15, 900), SESSIONS, false), None);
         }
+    }
+
+    #[test]
+    fn a_source_for_which_thousands_of_sessions_are_added_up_is_asked_so_often_that_its_cost_stays_the_same()
+    {
+        let adds_up = Pace { period: Period::Every(1), sessions_per_s: 2_000, longest_s: 4, ..PACE };
+        let period_s = |sessions| {
+            let mut paced = Paced::new("SHOW X", adds_up, 0);
+            let changes: Vec<PaceChange> =
+                (0..20).filter_map(|_| paced.took(answer(1, 1), sessions, false)).collect();
+            (
+                changes.last().map(|change| change.period_s),
+                changes.into_iter().find_map(|change| change.because),
+            )
+        };
+        assert_eq!(period_s(1_000), (None, None));
+        let because = "the server adds up 5000 sessions for it, more than 2000";
+        assert_eq!(period_s(5_000), (Some(4), Some(because.to_owned())));
+        assert_eq!(period_s(4_000).0, Some(2));
+        assert_eq!(period_s(100_000).0, Some(4), "no longer than it may");
+        let mut paced = Paced::new("SHOW X", Pace { hurries: true, ..adds_up }, 0);
+        assert!((0..20).all(|_| paced.took(answer(1, 1), 5_000, true).is_none()), "in a stall every second");
     }
 
     #[test]
@@ -317,10 +347,10 @@ mod tests {
      {
         let missed = Taken { took: Duration::from_secs(2), rows: 0, in_time: false };
         let mut paced = Paced::new("SHOW X", PACE, 0);
-        assert_eq!(paced.took(missed, false), None);
-        assert_eq!(paced.took(answer(1, 1), false), None);
-        assert_eq!(paced.took(missed, false), None);
-        let change = paced.took(missed, false).unwrap();
+        assert_eq!(paced.took(missed, SESSIONS, false), None);
+        assert_eq!(paced.took(answer(1, 1), SESSIONS, false), None);
+        assert_eq!(paced.took(missed, SESSIONS, false), None);
+        let change = paced.took(missed, SESSIONS, false).unwrap();
         assert_eq!(
             (change.period_s, change.because.as_deref()),
             (15, Some("it had no answer in 2.0 s, twice"))
@@ -337,11 +367,11 @@ mod tests {
         }
         assert_eq!(rests, [15, 30, 60, 120, 240, 480, 600, 600]);
         assert_eq!(paced.unanswered(), 9);
-        paced.took(answer(1, 1), false);
+        paced.took(answer(1, 1), SESSIONS, false);
         assert!(!paced.rests());
         assert_eq!(paced.had_no_answer(), None, "what hangs once may be the server");
         // The server ended it at its limit: that is an answer.
-        paced.took(Taken { in_time: false, ..answer(1500, 0) }, false);
+        paced.took(Taken { in_time: false, ..answer(1500, 0) }, SESSIONS, false);
         assert_eq!(paced.had_no_answer(), None);
     }
 
@@ -365,7 +395,7 @@ mod tests {
         for second in [0, 2] {
             assert!(paced.is_due(second, false));
             paced.had_turn(second);
-            paced.took(answer(25, 10), false);
+            paced.took(answer(25, 10), SESSIONS, false);
         }
         assert!(!paced.is_due(5, false) && paced.is_due(6, false));
     }
@@ -378,13 +408,13 @@ mod tests {
             let mut paced = Paced::new("SHOW X", pace, 0);
             for second in [0, 1, 3, 7] {
                 paced.had_turn(second);
-                paced.took(answer(25, 10), false);
-                paced.took(answer(25, 10), false);
+                paced.took(answer(25, 10), SESSIONS, false);
+                paced.took(answer(25, 10), SESSIONS, false);
             }
             assert!(!paced.is_due(8, false));
             assert_eq!(paced.is_due(8, true), at_once);
-            assert_eq!(paced.took(missed, true), None);
-            paced.took(missed, true);
+            assert_eq!(paced.took(missed, SESSIONS, true), None);
+            paced.took(missed, SESSIONS, true);
             assert!(!paced.is_due(8, true));
         }
     }

@@ -39,6 +39,11 @@ const BUSY_PART: u32 = 5;
 const CALM_PART: u32 = 10;
 /// So many times the usual time lies between two probes at most.
 const MOST_TIMES: u32 = 4;
+/// Where the server adds up the counters of all sessions for each probe, it is asked half as often for each doubling beyond so many
+/// sessions: MariaDB 10.11 takes 2.6 ms of its CPU for one with 1,000 connections, and 6.5 ms with 5,000.
+const SESSIONS_AT_USUAL: u64 = 3_000;
+/// And that is known after so many probes: before, the counters may be found in the server's memory.
+const ENOUGH_BY_SQL: u32 = 100;
 /// An answer that comes sooner shows how many threads ran when it was asked for.
 const SOON: Duration = Duration::from_millis(10);
 /// To the mean of late no answer counts more than this: a stall alone makes no probe rare.
@@ -237,8 +242,11 @@ impl Connection {
                             if took < SOON && probe.threads_running.is_some() {
                                 probe.threads_running = ran;
                             }
-                        } else if let Some(before) = before {
-                            memory.answered(symbols, &rows, &before, &mut probe);
+                        } else {
+                            lately.added_up(probe.threads_connected.unwrap_or(0));
+                            if let Some(before) = before {
+                                memory.answered(symbols, &rows, &before, &mut probe);
+                            }
                         }
                         Some(probe)
                     }
@@ -277,11 +285,14 @@ struct Lately {
     least_us: i32,
     /// So many times the usual time lies between two probes.
     times: u32,
+    /// Probes for which the server added up its sessions, and how many sessions those were last.
+    by_sql: u32,
+    sessions: u64,
 }
 
 impl Default for Lately {
     fn default() -> Self {
-        Self { mean_us: 0, least_us: i32::MAX, times: 1 }
+        Self { mean_us: 0, least_us: i32::MAX, times: 1, by_sql: 0, sessions: 0 }
     }
 }
 
@@ -290,6 +301,24 @@ impl Lately {
         let took_us = i32::try_from(took.min(MOST_COUNTED).as_micros()).unwrap_or(i32::MAX);
         self.mean_us += (took_us - self.mean_us) / MEAN_PART;
         self.least_us = self.least_us.min(took_us);
+    }
+
+    /// For a probe the server added up the counters of so many sessions.
+    fn added_up(&mut self, sessions: u64) {
+        self.by_sql = self.by_sql.saturating_add(1);
+        self.sessions = sessions;
+    }
+
+    /// So many times the usual time lies between two probes at least, for what they take of the server.
+    fn least_times(&self) -> u32 {
+        let mut times = 1;
+        while self.by_sql >= ENOUGH_BY_SQL
+            && times < MOST_TIMES
+            && self.sessions > SESSIONS_AT_USUAL * u64::from(times)
+        {
+            times *= 2;
+        }
+        times
     }
 
     /// How much later than the fastest answer the others come.
@@ -315,6 +344,7 @@ impl Lately {
             times if times > 1 && self.late() * CALM_PART < usual * times / 2 => times / 2,
             times => times,
         };
+        let times = if costs_nothing { times } else { times.max(self.least_times()) };
         std::mem::replace(&mut self.times, times) != times
     }
 }
@@ -463,6 +493,24 @@ mod tests {
         every_ms(50, 100);
         assert!(lately.paced(EVERY, true) && !lately.paced(EVERY, true));
         assert_eq!(lately.times, 1);
+    }
+
+    #[test]
+    fn a_server_that_adds_up_thousands_of_sessions_for_each_probe_is_asked_less_often() {
+        let every_ms = |sessions, probes| {
+            let mut lately = Lately::default();
+            for _ in 0..probes {
+                lately.took(Duration::from_millis(7));
+                lately.added_up(sessions);
+                lately.paced(EVERY, false);
+            }
+            (EVERY * lately.times).as_millis()
+        };
+        assert_eq!(
+            [1_000, 3_000, 5_000, 7_000, 100_000].map(|sessions| every_ms(sessions, 200)),
+            [100, 100, 200, 400, 400]
+        );
+        assert_eq!(every_ms(5_000, ENOUGH_BY_SQL - 1), 100, "its memory may be found yet");
     }
 
     #[test]

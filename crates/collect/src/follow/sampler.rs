@@ -58,6 +58,8 @@ pub(super) struct Sampler {
     /// The first second of the segment.
     first_second: u64,
     host: ServerHost,
+    /// How many sessions the server has, as it said last.
+    sessions: usize,
     /// For each of [`mysql::SOURCES`].
     server_sources: Vec<ServerSource>,
     /// For each of [`host::SOURCES`].
@@ -126,6 +128,7 @@ impl Sampler {
             second: 0,
             first_second: 0,
             host: find_host(&options, &shared),
+            sessions: 0,
             server_sources,
             host_sources,
             state: State::Away { again: origin },
@@ -277,7 +280,7 @@ impl Sampler {
             let asked = Instant::now();
             self.host.read(source, self.clock.origin, &mut sample.host);
             let taken = Taken { took: asked.elapsed(), rows: 0, in_time: true };
-            let change = paced.took(taken, false);
+            let change = paced.took(taken, self.sessions, false);
             self.shared.costs.count(source.name, taken.took, taken.rows);
             if let Some(change) = change {
                 self.shared.costs.set_period(source.name, change.period_s.into());
@@ -295,6 +298,9 @@ impl Sampler {
             sample.shift(self.clock.at_s(origin));
         }
         self.state = State::Ready;
+        if let Some(sessions) = sample.status.value().and_then(|status| status.number("Threads_connected")) {
+            self.sessions = sessions as usize;
+        }
         let mut has_answer = false;
         for (place, came) in came {
             let name = mysql::SOURCES[place].name;
@@ -305,7 +311,7 @@ impl Sampler {
                     if taken.in_time {
                         (self.last_answered, has_answer) = (begun, true);
                     }
-                    let change = source.paced.took(taken, self.shared.is_hurry());
+                    let change = source.paced.took(taken, self.sessions, self.shared.is_hurry());
                     self.shared.costs.count(name, taken.took, taken.rows);
                     if let Some(change) = change {
                         self.shared.costs.set_period(name, change.period_s.into());

@@ -119,7 +119,7 @@ mod tests {
             assert_eq!(threads_due, list_due, "second {second}");
             if threads_due {
                 sources[threads].paced.had_turn(second);
-                sources[threads].paced.took(expensive, false);
+                sources[threads].paced.took(expensive, 0, false);
             }
             turns.push(threads_due);
         }

@@ -20,7 +20,7 @@ pub const SOURCE: Source = Source {
     grant: |_| "",
     install: "",
     cadence: Cadence::EverySample,
-    pace: Pace::server(1, STATUS_READ_WITHIN_S).hurrying(),
+    pace: Pace::server(1, STATUS_READ_WITHIN_S).adding_up_sessions().hurrying(),
     plan: |_, _| Plan::Ask("SHOW GLOBAL STATUS"),
     parse: |rows, answer, sample| sample.status = answer.reading(named_values(rows)),
     reading: ServerSample::field("status"),

@@ -23,7 +23,7 @@ pub const SOURCE: Source = Source {
     grant: performance_schema_grant,
     install: "",
     cadence: Cadence::Ends,
-    pace: Pace::server(30, 300),
+    pace: Pace::server(30, 300).adding_up_events(),
     plan: |version, variables| match performance_schema_off(version, variables) {
         Some(_) if counts_by_user(variables) => Plan::Elsewhere,
         Some(why) => Plan::Cannot(why),

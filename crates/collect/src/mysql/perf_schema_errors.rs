@@ -50,7 +50,7 @@ pub const SOURCE: Source = Source {
     grant: performance_schema_grant,
     install: "",
     cadence: Cadence::Ends,
-    pace: Pace::server(30, 300),
+    pace: Pace::server(30, 300).adding_up_events(),
     plan: |version, variables| match performance_schema_off(version, variables) {
         Some(why) => Plan::Cannot(why),
         None if version.mysql_at_least(8, 0, 4) => Plan::Ask(BY_NUMBER),

@@ -3,6 +3,7 @@
 use spindoctor_model::mysql::{LastStatement, ServerThread};
 use spindoctor_model::{Reading, ServerSample, Unavailable};
 
+use super::perf_schema_threads::joins_by_hash;
 use super::rows::Rows;
 use super::source::{Plan, Source, note_if_cut, performance_schema_grant, performance_schema_off};
 use crate::pace::Pace;
@@ -11,10 +12,19 @@ use crate::source::Cadence;
 /// Connections read at most.
 const LIMIT: usize = 2000;
 
-/// Level 0 of the nesting is what the client sent; 5.6 has no column for it, and nothing nested.
-const SQL: &str = "SELECT t.THREAD_ID, t.PROCESSLIST_ID, LEFT(s.SQL_TEXT, 1024) AS SQL_TEXT FROM performance_schema.threads AS t \
-    JOIN performance_schema.events_statements_current AS s ON s.THREAD_ID = t.THREAD_ID \
-    WHERE t.PROCESSLIST_COMMAND = 'Sleep' AND t.PROCESSLIST_ID <> CONNECTION_ID() AND s.SQL_TEXT IS NOT NULL LIMIT 2000";
+/// Level 0 of the nesting is what the client sent; 5.6 has no column for it, and nothing nested. `$thread`: how the thread of a statement
+/// is written in the condition of the join (`perf_schema_threads::with_statement`).
+macro_rules! last_statements {
+    ($thread:literal) => {
+        concat!(
+            "SELECT t.THREAD_ID, t.PROCESSLIST_ID, LEFT(s.SQL_TEXT, 1024) AS SQL_TEXT FROM performance_schema.threads AS t \
+             JOIN performance_schema.events_statements_current AS s ON ",
+            $thread,
+            " = t.THREAD_ID WHERE t.PROCESSLIST_COMMAND = 'Sleep' AND t.PROCESSLIST_ID <> CONNECTION_ID() \
+             AND s.SQL_TEXT IS NOT NULL LIMIT 2000"
+        )
+    };
+}
 
 /// The source: a lock of the whole server, of `LOCK TABLES` or of `GET_LOCK` is a session's and no transaction's. Where no list of metadata
 /// locks says who has it, the last statement of a session that rests does.
@@ -31,7 +41,12 @@ pub const SOURCE: Source = Source {
     pace: Pace::server(1, 30),
     plan: |version, variables| match performance_schema_off(version, variables) {
         Some(why) => Plan::Cannot(why),
-        None => Plan::AskAbout(asked),
+        None if joins_by_hash(version) => Plan::AskAbout(|sample| {
+            Ok(is_asked(sample)?.then(|| last_statements!("s.THREAD_ID + 0").to_owned()))
+        }),
+        None => {
+            Plan::AskAbout(|sample| Ok(is_asked(sample)?.then(|| last_statements!("s.THREAD_ID").to_owned())))
+        }
     },
     parse: |rows, answer, sample| {
         note_if_cut("performance_schema.events_statements_current", rows, LIMIT, sample);
@@ -65,12 +80,13 @@ pub(super) fn threads_without_locks(sample: &ServerSample) -> Result<&[ServerThr
     }
 }
 
-fn asked(sample: &ServerSample) -> Result<Option<String>, Unavailable> {
-    let waits = threads_without_locks(sample)?.iter().any(|thread| {
+/// True where somebody waits for such a lock.
+fn is_asked(sample: &ServerSample) -> Result<bool, Unavailable> {
+    let waits = |thread: &ServerThread| {
         let state = thread.state.to_ascii_lowercase();
         WAITS.iter().any(|wait| state.starts_with(wait))
-    });
-    Ok(waits.then(|| SQL.to_owned()))
+    };
+    Ok(threads_without_locks(sample)?.iter().any(waits))
 }
 
 fn last_statements(rows: &Rows) -> Vec<LastStatement> {
@@ -99,16 +115,20 @@ mod tests {
             if is_listed {
                 sample.metadata_locks = Reading::Available { at_s: 0.0, took_ms: 1.0, value: Vec::new() };
             }
-            asked(&sample).unwrap().is_some()
+            is_asked(&sample).unwrap()
         };
         assert!(of("Waiting for global read lock", false) && of("User lock", false));
         assert!(!of("Waiting for global read lock", true));
         assert!(of("Waiting for table metadata lock", false) && !of("Waiting for table metadata lock", true));
         assert!(!of("executing", false) && !of("Waiting for table flush", false));
-        assert_eq!(asked(&ServerSample::default()), Ok(None), "where the list was not due, nothing is asked");
+        assert_eq!(
+            is_asked(&ServerSample::default()),
+            Ok(false),
+            "where the list was not due, nothing is asked"
+        );
         let why = Unavailable::because("no right to it").unlock("GRANT PROCESS");
         let sample = ServerSample { threads: Reading::Unavailable(why.clone()), ..ServerSample::default() };
-        assert_eq!(asked(&sample), Err(why));
+        assert_eq!(is_asked(&sample), Err(why));
     }
 
     #[test]
