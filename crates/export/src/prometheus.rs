@@ -101,6 +101,8 @@ mod tests {
             "spindoctor_probe_seconds_bucket{le=\"+Inf\"} 5",
             "spindoctor_probe_seconds_count 5",
             "spindoctor_events_total{kind=\"commits_stopped\",cause=\"metadata-lock-pileup\"} 2",
+            "spindoctor_stalls_total{kind=\"commits_stopped\"} 2",
+            "spindoctor_stalls_total{kind=\"deadlock\"} 0",
         ] {
             assert!(text.lines().any(|each| each == line), "{line} is missing in {text}");
         }

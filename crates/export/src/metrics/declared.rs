@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 
-use spindoctor_model::{SourceCost, Window};
+use spindoctor_model::{SourceCost, StallKind, Window};
 
 use super::{Kind, Point, Recorder, Value};
+use crate::rows::word;
 use Kind::{Counter, Gauge};
 
 /// What is known when the metrics are made.
@@ -319,6 +320,13 @@ pub(super) const METRICS: &[Metric] = &[
         Read::Points(events),
     ),
     Metric::of_recorder(
+        "spindoctor_stalls_total",
+        "Stalls that were seen, by kind.",
+        "1",
+        Counter,
+        Read::Points(stalls),
+    ),
+    Metric::of_recorder(
         "spindoctor_stalled_seconds_total",
         "Time of stalls that were seen, by first cause.",
         "s",
@@ -489,6 +497,18 @@ fn events(known: Known<'_>) -> Vec<Point> {
         labelled([("kind", kind.into()), ("cause", cause.into())], *count as f64)
     };
     events.map(point).collect()
+}
+
+/// Every kind from the beginning on: nobody can know how much a counter grew that was not there before.
+fn stalls(known: Known<'_>) -> Vec<Point> {
+    let events = &known.recorder.events;
+    let point = |kind: StallKind| {
+        let name = word(&kind);
+        let of_kind = events.iter().filter(|((kind, _), _)| *kind == name);
+        let count: u64 = of_kind.map(|(_, count)| count).sum();
+        labelled([("kind", name.into())], count as f64)
+    };
+    StallKind::ALL.into_iter().map(point).collect()
 }
 
 fn stalled(known: Known<'_>) -> Vec<Point> {
