@@ -1,10 +1,10 @@
-//! Tables drawn with the characters of boxes (Unicode, U+2500 to U+257F), and Markdown's without bars at their sides: as a client draws
-//! them.
+//! Tables drawn with the characters of boxes (Unicode, U+2500 to U+257F), Markdown's without bars at their sides, and those whose
+//! borders have blanks, as MySQL Workbench prints results as text: as a client draws them.
 //!
 //! ```text
-//! │ Id │ User │                Id | User
-//! ├────┼──────┤                ---|-----:
-//! │ 12 │ app  │                12 | app
+//! │ Id │ User │                Id | User              | Id | User |
+//! ├────┼──────┤                ---|-----:             + -- + ---- +
+//! │ 12 │ app  │                12 | app               | 12 | app  |
 //! ```
 
 use std::borrow::Cow;
@@ -49,8 +49,25 @@ pub(crate) fn in_ascii(text: &str) -> Cow<'_, str> {
         Cow::Owned(text.lines().map(|line| drawn(line) + "\n").collect())
     } else if text.lines().any(is_rule_of_markdown) {
         Cow::Owned(with_sides(text))
+    } else if text.lines().any(|line| border_with_blanks(line).is_some()) {
+        Cow::Owned(text.lines().map(without_blanks).collect())
     } else {
         Cow::Borrowed(text)
+    }
+}
+
+/// Where `+ ---- + ------ +` begins in a line: something may stand before it, such as the mark of a letter that is quoted.
+fn border_with_blanks(line: &str) -> Option<usize> {
+    let at = line.find("+ --")?;
+    let border = line[at..].trim_end();
+    (border.ends_with(" +") && border.bytes().all(|byte| b"+- ".contains(&byte))).then_some(at)
+}
+
+/// A line, with such a border in it closed: `+------+--------+`.
+fn without_blanks(line: &str) -> String {
+    match border_with_blanks(line) {
+        Some(at) => format!("{}{}\n", &line[..at], line[at..].trim_end().replace(' ', "-")),
+        None => format!("{line}\n"),
     }
 }
 
@@ -149,8 +166,24 @@ mod tests {
     }
 
     #[test]
+    fn a_table_whose_borders_have_blanks_is_one_in_a_frame_and_quoted_too() {
+        let border = "+ ------- + --------- + ------------ + --------- + --------------------------------- + ------------- +\n";
+        let text = format!(
+            "{border}| Id      | User      | Command      | Time      | State                             | Info          |\n{border}\
+             | 12      | app       | Query        | 5         | Waiting for table metadata lock   | SELECT 1      |\n\
+             | 13      | app       | Sleep        | 9         |                                   |               |\n{border}2 rows\n"
+        );
+        let quoted: String = text.lines().map(|line| format!("> {line}\n")).collect();
+        for text in [&text, &quoted] {
+            assert_eq!(states(text), ["Waiting for table metadata lock", ""], "{}", in_ascii(text));
+        }
+    }
+
+    #[test]
     fn trees_and_rules_stay_as_they_are() {
         for text in [
+            "a + -- + b\n",
+            "1 + --2 +\n",
             "systemd─┬─cron\n        ├─mysqld───40*[{mysqld}]\n",
             "Head\n────────\ntext\n",
             "a │ b\n",

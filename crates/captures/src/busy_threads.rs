@@ -50,7 +50,7 @@ const ALONE: [(&str, &str); 6] = [
 ];
 
 /// A row of such a list, by the names of its columns.
-type Row<'t> = BTreeMap<&'t str, &'t str>;
+pub(crate) type Row<'t> = BTreeMap<&'t str, &'t str>;
 
 /// True for a list of threads: `top -H` counts them above it, or threads have names that no program has.
 pub(crate) fn is_list(text: &str, rows: &[Row<'_>]) -> bool {
@@ -104,10 +104,10 @@ pub(crate) fn read(text: &str, found: &mut SystemText) {
 }
 
 /// The threads that serve clients and fill a CPU each, with what says whose they are.
-fn full_connections(threads: &[(&str, f64, &Row<'_>)], found: &mut SystemText) {
+pub(crate) fn full_connections(threads: &[(&str, f64, &Row<'_>)], found: &mut SystemText) {
     let serves = |name: &str| GROUPS[0].1.contains(&name) || is_server_program(name);
     let full = threads.iter().filter(|(name, percent, _)| *percent >= FULL_PERCENT && serves(name));
-    // In a list of ps the number of the process stands beside that of the thread.
+    // In a list of ps or pidstat the number of the process stands beside that of the thread.
     let id = |row: &Row<'_>| {
         ["LWP", "SPID", "TID", "PID"].iter().find_map(|column| row.get(column)?.parse::<u64>().ok())
     };
@@ -218,6 +218,11 @@ mod tests {
     fn a_list_of_processes_has_no_threads() {
         let text = top("40.6", &[(2211, "152.0", "mysqld"), (9912, "99.0", "my-app")]);
         let processes = text.replace("Threads: 187", "Tasks: 187");
-        assert!(read(&processes).says.is_empty(), "{:?}", read(&processes).says);
+        assert_eq!(
+            read(&processes).says,
+            [
+                "The server uses 1.5 CPUs, and 40.6 % of the CPUs are idle: top -H -p PID says which of its threads"
+            ]
+        );
     }
 }

@@ -3,7 +3,8 @@
 use spindoctor_model::TroubleKind;
 
 use crate::log_troubles::{
-    DEADLOCKS, NO_MEMORY, NO_ROOM_IN_TABLE, NO_THREAD, OUTSIDE, TOO_MANY, WAITS_FOR_ROOM,
+    DEADLOCKS, FULL, NO_MEMORY, NO_ROOM_IN_TABLE, NO_THREAD, OUTSIDE, TABLE_FILE_MISSING, TOO_MANY,
+    WAITS_FOR_ROOM,
 };
 
 /// What lines of the others mean.
@@ -18,6 +19,19 @@ const ENGINE: &str = "a storage engine returned an error (error 1030)";
 const LOST: &str = "a client lost its connection (errors 2006 and 2013): the server ended or was started again (SHOW GLOBAL STATUS LIKE \
                     'Uptime'), closed it after wait_timeout or for a packet above max_allowed_packet, or the network broke it";
 const NOT_REACHED: &str = "a client got no connection (errors 2002 and 2003): no server listens there, or the network does not let it through";
+
+const DUMP_LOST: &str = "a dump lost its connection while it read a table: what takes it was slower than the server waits (SET GLOBAL \
+                         net_write_timeout = 3600 before the dump), or the server ended meanwhile";
+const LOGIN_REFUSED: &str = "the server refused an account: its password, its host or its rights are not what they should be (errors 1044, 1045 \
+                             and 1698)";
+const REPLICA_LOST_PLACE: &str = "replication does not start: the replica's own record of how far it is cannot be read (error 1872). RESET REPLICA \
+                                  (RESET SLAVE), then CHANGE REPLICATION SOURCE TO with what was applied last";
+const NOT_IN_ENGINE: &str = "a table is in the data folder, and InnoDB does not know it (error 1932): its file was copied, or ibdata1 is of another \
+                             server. Restore all of the folder, or make the table again and import its file";
+const INDEX_DAMAGED: &str = "an index of a table is damaged (errors 126 and 1034): CHECK TABLE, then REPAIR TABLE or ALTER TABLE ... FORCE. Of a \
+                             temporary table it says that the disk of tmpdir was full";
+const LOG_UNREADABLE: &str = "a binary log cannot be read from some place on: it is damaged, cut, encrypted, or of another version than the program \
+                              that reads it";
 
 /// An error, and how it is known.
 struct ClientError {
@@ -51,8 +65,28 @@ const fn sure(
     ClientError { number, words, is_sure: true, meaning, kind: Some(kind) }
 }
 
+/// An error that no cause rests on.
+const fn alone(
+    number: &'static str,
+    words: &'static [(&'static str, &'static str)],
+    meaning: &'static str,
+) -> ClientError {
+    ClientError { number, words, is_sure: true, meaning, kind: None }
+}
+
 /// The errors (share/messages_to_clients.txt; MariaDB, sql/share/errmsg-utf8.txt), and of clients libmysql/errmsg.cc and Connector/J.
-const ERRORS: [ClientError; 19] = [
+const ERRORS: [ClientError; 27] = [
+    // 3 and 1026 (EE_WRITE, ER_ERROR_ON_WRITE), which other errors of the system have, too
+    sure(
+        "",
+        &[
+            ("Error writing file '", "(errno: 28"),
+            ("Error writing file '", "(Errcode: 28"),
+            ("Error writing file '", "(OS errno 28"),
+        ],
+        FULL,
+        TroubleKind::DiskFull,
+    ),
     weak("1021", &[("Disk full (", "")], WAITS_FOR_ROOM, TroubleKind::WaitsForSpace),
     sure("1030", &[("Got error ", " from storage engine")], ENGINE, TroubleKind::EngineError),
     weak("1040", &[("Too many connections", "")], TOO_MANY, TroubleKind::TooManyConnections),
@@ -93,6 +127,41 @@ const ERRORS: [ClientError; 19] = [
         PREPARED_FULL,
         TroubleKind::PreparedFull,
     ),
+    ClientError {
+        number: "1812",
+        words: &[
+            ("Tablespace is missing for table ", ""),
+            ("Could not find a valid tablespace file for ", ""),
+        ],
+        is_sure: true,
+        meaning: TABLE_FILE_MISSING,
+        kind: None,
+    },
+    alone(
+        "1034",
+        &[
+            ("Incorrect key file for table '", "; try to repair it"),
+            ("Index for table '", "is corrupt; try to repair it"),
+        ],
+        INDEX_DAMAGED,
+    ),
+    alone("1045", &[("Access denied for user '", "")], LOGIN_REFUSED),
+    alone(
+        "1872",
+        &[
+            ("failed to initialize relay log info structure", ""),
+            ("failed to initialize applier metadata structure", ""),
+        ],
+        REPLICA_LOST_PLACE,
+    ),
+    alone("1932", &[("Table '", "' doesn't exist in engine")], NOT_IN_ENGINE),
+    // Of mysqlbinlog, and of a server that reads its own.
+    alone(
+        "",
+        &[("Error in Log_event::read_log_event()", ""), ("Could not read entry at offset ", "")],
+        LOG_UNREADABLE,
+    ),
+    alone("", &[("Lost connection to ", "when dumping table ")], DUMP_LOST),
     weak("1836", &[("Running in read-only mode", "")], READ_ONLY, TroubleKind::ReadOnly),
     sure("1969", &[("max_statement_time exceeded", "")], TIME_LIMIT, TroubleKind::TimeLimit),
     sure("3024", &[("maximum statement execution time exceeded", "")], TIME_LIMIT, TroubleKind::TimeLimit),
@@ -169,13 +238,14 @@ fn printed_number(line: &str) -> Option<&str> {
 }
 
 /// True where what stands before a server's words is how clients and drivers begin: the name of an exception, or the error's number, which
-/// stands in quotes or brackets and has its SQLSTATE behind it, or not: `1040 (08004): `, `1114 (HY000) at line 3: `, `[1040] `, `(1040, '`.
+/// stands in quotes or brackets and has its SQLSTATE behind it, or not: `1040 (08004): `, `1114 (HY000) at line 3: `, `[1040] `, `(1040, '`;
+/// of MySQL Workbench `Error Code: 1040. `.
 fn is_begin(before: &str, number: &str) -> bool {
     const NAMES: [&str; 4] = ["Error: ", "Exception: ", "ERROR: ", "from server: \""];
     /// Of an SQLSTATE.
     const LETTERS: usize = 5;
     let before = before.split_once(") at line ").map_or(before, |(before, _)| before);
-    let bare = before.trim_end_matches([' ', ':', ',', ']', ')', '\'', '"']);
+    let bare = before.trim_end_matches([' ', ':', ',', '.', ']', ')', '\'', '"']);
     let bare =
         bare.rsplit_once(" (").filter(|(_, state)| state.len() == LETTERS).map_or(bare, |(bare, _)| bare);
     let is_number = |rest: &str| !rest.ends_with(|c: char| c.is_ascii_digit());
@@ -238,6 +308,20 @@ mod tests {
                 TroubleKind::EngineError,
             ),
             ("ERROR 1030 (HY000): Got error 28 from storage engine", TroubleKind::DiskFull),
+            ("Error Code: 1114. The table 'stock' is full", TroubleKind::TableFull),
+            ("Error Code: 1040. Too many connections", TroubleKind::TooManyConnections),
+            (
+                "`Error Code: 1026. Error writing file '/tmp/MLa' (errno: 28 - No space left on device)`",
+                TroubleKind::DiskFull,
+            ),
+            (
+                "java.sql.SQLException: Error writing file '/tmp/MYa' (Errcode: 28 - No space left on device)",
+                TroubleKind::DiskFull,
+            ),
+            (
+                "ERROR 3 (HY000): Error writing file '/tmp/MYa' (OS errno 28 - No space left on device)",
+                TroubleKind::DiskFull,
+            ),
             ("ERROR 1213 (40001): Verklemmung beim Versuch, eine Sperre anzufordern", TroubleKind::Deadlock),
         ] {
             assert_eq!(kinds(line), [kind], "{line}");
@@ -246,6 +330,41 @@ mod tests {
             !is_of_client("ERROR 1064 (42000): You have an error")
                 && !is_of_client("see the ERROR 1040 (HY000)")
         );
+    }
+
+    #[test]
+    fn errors_that_no_cause_rests_on_are_said() {
+        for (line, meaning) in [
+            ("ERROR 1045 (28000): Access denied for user 'app'@'db7' (using password: YES)", LOGIN_REFUSED),
+            (
+                "mysqldump: Got error: 1044: \"Access denied for user 'app'@'%' to database 'shop'\" when selecting the database",
+                LOGIN_REFUSED,
+            ),
+            (
+                "ERROR 1872 (HY000): Slave failed to initialize relay log info structure from the repository",
+                REPLICA_LOST_PLACE,
+            ),
+            ("Error    : Table 'shop.stock' doesn't exist in engine", NOT_IN_ENGINE),
+            (
+                "2024-03-04 10:11:12 7 [ERROR] mariadbd: Index for table 'stock' is corrupt; try to repair it",
+                INDEX_DAMAGED,
+            ),
+            ("ERROR: Could not read entry at offset 359: Error in log format or read error.", LOG_UNREADABLE),
+            (
+                "mariadb-dump: Error 2013: Lost connection to server during query when dumping table `stock` at row: 812",
+                DUMP_LOST,
+            ),
+            (
+                "2024-03-04 10:11:12 0 [ERROR] InnoDB: Could not find a valid tablespace file for `shop/stock`.",
+                TABLE_FILE_MISSING,
+            ),
+        ] {
+            assert_eq!(kinds(line), [], "{line}");
+            let says = read(line).says;
+            assert!(says.len() == 1 && says[0].starts_with(meaning), "{line}: {says:?}");
+        }
+        let lost = "ERROR 2013 (HY000): Lost connection to MySQL server during query";
+        assert!(read(lost).says[0].starts_with(LOST), "{:?}", read(lost).says);
     }
 
     #[test]
@@ -328,6 +447,7 @@ mod tests {
     #[test]
     fn a_connection_that_was_lost_or_not_made_is_said_and_no_cause_is_guessed() {
         for (line, meaning) in [
+            ("ERROR 1812 (HY000): Tablespace is missing for table `shop`.`stock`.", TABLE_FILE_MISSING),
             ("ERROR 2006 (HY000): MySQL server has gone away", LOST),
             ("ERROR 2013 (HY000): Lost connection to MySQL server during query", LOST),
             ("sqlalchemy.exc.OperationalError: (2006, \"Server has gone away\")", LOST),
@@ -365,6 +485,7 @@ mod tests {
     fn words_of_these_that_stand_elsewhere_are_no_errors_of_clients() {
         for line in [
             "# avoids: MySQL server has gone away",
+            "Error writing file '/srv/shop/a.txt': no space",
             "INSERT INTO fruit VALUES (1205, 'apple'), (1213, 'pear')",
             "we have too many connections, I think",
             "Error: The table 'stock' has no index",

@@ -6,6 +6,7 @@
 //! 2024-03-04T10:11:12.123456789Z /usr/sbin/mysqld(row_purge_step+0x310)[0xf2b3e0]         docker logs -t, kubectl logs --timestamps
 //! 2024-03-04T10:11:12.123456789Z stderr F /usr/sbin/mysqld(...)[0xf2b3e0]                 /var/log/containers
 //! [pod/mysql-0/mysql] /usr/sbin/mysqld(...)[0xf2b3e0]                                     kubectl logs --prefix
+//! # 2024-03-04T10:11:12 [4711] #2  0x7f in row_purge_step (thr=0x7f) at a.cc:12            RQG, of tests
 //! ```
 //!
 //! A server's own time has six digits behind the point, or none.
@@ -34,18 +35,32 @@ pub(crate) fn without_prefixes(text: &str) -> Cow<'_, str> {
 }
 
 /// A line without its prefix.
-fn bare(line: &str) -> &str {
+fn bare(whole: &str) -> &str {
+    // A letter quotes it, or a page indents it.
+    let line = whole.trim_start_matches([' ', '\t', '>']);
     let pod = line.strip_prefix("[pod/").and_then(|rest| rest.split_once("] ")).map(|(_, rest)| rest);
     let line = pod.unwrap_or(line);
     let of_container = || container(line).and_then(of_runtime);
-    of_runtime(line).or_else(of_container).or_else(|| of_system(line)).unwrap_or(line)
+    of_runtime(line)
+        .or_else(of_container)
+        .or_else(|| of_system(line))
+        .or_else(|| of_tests(line))
+        .or(pod)
+        .unwrap_or(whole)
+}
+
+/// What stands behind the time and the process that the Random Query Generator puts before what it prints: `# 2024-03-04T10:11:12 [4711] `.
+fn of_tests(line: &str) -> Option<&str> {
+    let (time, rest) = line.strip_prefix('#')?.trim_start_matches(' ').split_once(" [")?;
+    let (process, rest) = rest.split_once("] ")?;
+    (is_date_and_time(time) && process.bytes().all(|byte| byte.is_ascii_digit())).then_some(rest)
 }
 
 /// What stands behind the name that docker-compose puts before a line: `db-1  | `.
-fn container(line: &str) -> Option<&str> {
+pub(crate) fn container(line: &str) -> Option<&str> {
     let (name, rest) = line.split_once(" | ")?;
     let is_name = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
-    let name = name.trim_end();
+    let name = name.trim();
     (!name.is_empty() && name.chars().all(is_name)).then_some(rest)
 }
 
@@ -120,6 +135,9 @@ mod tests {
             "2024-03-04T10:11:12.123456789Z stderr F ",
             "[pod/mysql-0/mysql] ",
             "db-1  | 2024-03-04T10:11:12.123456789Z ",
+            "# 2024-03-04T10:11:12 [4711] ",
+            "    Mar  4 10:11:12 db1 mysqld[4711]: ",
+            "> [pod/mysql-0/mysql] ",
         ] {
             let text: String = CRASH.lines().map(|line| format!("{before}{line}\n")).collect();
             let says: Vec<String> = recognise("x", &text).into_iter().flat_map(|part| part.says).collect();
@@ -138,6 +156,8 @@ mod tests {
             "[pod/a/b]: x\n",
             "May I ask why this happens?\n",
             "a | b\n",
+            "# 2024-03-04T10:11:12 [x] y\n",
+            "# Time: 2024-03-04T10:11:12 [7] y\n",
             "",
         ] {
             assert!(matches!(without_prefixes(text), Cow::Borrowed(same) if same == text), "{text}");

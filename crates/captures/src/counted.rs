@@ -149,7 +149,7 @@ const GROUPS: [(&str, &str); 14] = [
 ];
 
 /// How people call the number, the first of them where nothing but sessions can be meant.
-const COUNTS: [&str; 13] = [
+const COUNTS: [&str; 18] = [
     "sessions",
     "connections",
     "conns",
@@ -163,6 +163,12 @@ const COUNTS: [&str; 13] = [
     "qty",
     "n",
     "c",
+    // German, Spanish, Portuguese, French, Indonesian.
+    "anzahl",
+    "cantidad",
+    "quantidade",
+    "nombre",
+    "jumlah",
 ];
 const OF_SESSIONS: usize = 5;
 
@@ -251,6 +257,16 @@ struct Counts {
     groups: Vec<(&'static str, Option<String>)>,
 }
 
+/// `1.028`, a count with the point that many languages part thousands by.
+fn in_thousands(count: &str) -> Option<u64> {
+    let (first, rest) = count.trim().split_once('.')?;
+    let is_parted = is_number(first)
+        && first.len() <= 3
+        && !first.starts_with('0')
+        && rest.split('.').all(|group| group.len() == 3 && is_number(group));
+    is_parted.then(|| format!("{first}{}", rest.replace('.', "")).parse().ok())?
+}
+
 impl Counts {
     fn from_row(row: Row<'_>, columns: &[(usize, Column)]) -> Option<Self> {
         let mut counts = Self::default();
@@ -261,7 +277,10 @@ impl Counts {
         };
         for &(at, column) in columns {
             match column {
-                Column::Count => counts.sessions = usize::try_from(number(at)?).ok()?.min(MOST_ROWS),
+                Column::Count => {
+                    let count = row.at(at).and_then(in_thousands).or_else(|| number(at))?;
+                    counts.sessions = usize::try_from(count).ok()?.min(MOST_ROWS);
+                }
                 Column::Working => {
                     counts.working = number(at).and_then(|number| usize::try_from(number).ok());
                 }
@@ -506,6 +525,17 @@ mod tests {
             assert!(sessions(text).is_empty(), "{text}");
             assert!(recognise("x", text).iter().all(|part| part.kind != Kind::ProcessList), "{text}");
         }
+    }
+
+    #[test]
+    fn points_part_the_thousands_of_a_count_in_many_languages() {
+        let list = "| State | Anzahl |\n|---|---|\n| Sending data | 1.203 |\n| Locked | 17 |\n";
+        let wanted = [("Query", "Locked", 17), ("Query", "Sending data", 1_203)];
+        let wanted: Vec<(String, String, usize)> =
+            wanted.map(|(command, state, count)| (command.to_owned(), state.to_owned(), count)).to_vec();
+        assert_eq!(sessions(list), wanted);
+        assert_eq!(super::in_thousands("1.2034"), None);
+        assert_eq!(super::in_thousands("12.0"), None);
     }
 
     proptest! {

@@ -3,7 +3,7 @@
 
 use jiff::civil::DateTime;
 use spindoctor_model::InnodbStatus;
-use spindoctor_model::innodb_status::{RowOperations, TransactionsSection};
+use spindoctor_model::innodb_status::{RowOperations, Semaphores, TransactionsSection};
 
 use crate::clock;
 use crate::part::{Kind, Part, Said};
@@ -19,6 +19,11 @@ fn says_nothing_of_waits(status: &InnodbStatus) -> bool {
         && status.row_operations == RowOperations::default()
 }
 
+/// True for a status of which the end alone was copied: what it says of its waits and its transactions stood above.
+fn is_end(status: &InnodbStatus) -> bool {
+    status.semaphores == Semaphores::default() && status.transactions == TransactionsSection::default()
+}
+
 /// The status of a document, with its time.
 fn status(part: &Part) -> Option<(Option<DateTime>, &InnodbStatus)> {
     part.moments.iter().find_map(|moment| {
@@ -27,7 +32,8 @@ fn status(part: &Part) -> Option<(Option<DateTime>, &InnodbStatus)> {
     })
 }
 
-/// Gives the waits that a log prints to the statuses below it in the same text that were cut before their own.
+/// Gives the waits that a log prints to the statuses below it in the same text that were cut before their own, and to the end of a status
+/// that was copied with the log: without a time of its own it would stand behind the log.
 pub(crate) fn with_waits_of_log(parts: &mut [Part]) {
     let logged = parts.iter().enumerate().filter(|(_, part)| part.kind == Kind::ErrorLog);
     let logged = logged.filter_map(|(at, part)| Some((at, status(part)?)));
@@ -38,15 +44,17 @@ pub(crate) fn with_waits_of_log(parts: &mut [Part]) {
     else {
         return;
     };
-    for part in parts[at + 1..].iter_mut().filter(|part| part.kind == Kind::InnodbStatus) {
+    let statuses = parts.iter_mut().enumerate().filter(|(_, part)| part.kind == Kind::InnodbStatus);
+    for (place, part) in statuses {
         let of_part = part.time;
         for moment in &mut part.moments {
-            let apart = time.zip(moment.time.or(of_part)).map(|(from, to)| clock::seconds(from, to));
+            let at_time = moment.time.or(of_part);
+            let apart = time.zip(at_time).map(|(from, to)| clock::seconds(from, to));
+            let is_soon = apart.is_none_or(|s| (0.0..=LATEST_S).contains(&s));
             for said in &mut moment.said {
-                if let Said::Innodb(status) = said
-                    && says_nothing_of_waits(status)
-                    && apart.is_none_or(|s| (0.0..=LATEST_S).contains(&s))
-                {
+                let Said::Innodb(status) = said else { continue };
+                let is_cut_below = place > at && is_soon && says_nothing_of_waits(status);
+                if is_cut_below || at_time.is_none() && is_end(status) {
                     status.semaphores.waiters.clone_from(&semaphores.waiters);
                 }
             }
@@ -76,6 +84,21 @@ mod tests {
         let window = window(&parts);
         let status = window.latest(|sample| &sample.server.innodb_status)?;
         status.semaphores.waiters.first()?.holder_pthread_id
+    }
+
+    #[test]
+    fn the_end_of_a_status_above_a_log_does_not_hide_the_log_s_waits() {
+        let text = "Process ID=1, Main thread ID=140009, state: flushing log\nNumber of rows inserted 301, updated 260, deleted 60, read 6085\n\
+                    ----------------------------\nEND OF INNODB MONITOR OUTPUT\n============================\n\
+                    2023-03-04T10:11:12.123456Z 0 [Warning] InnoDB: A long semaphore wait:\n\
+                    --Thread 140001 has waited at buf0flu.cc line 1209 for 241.00 seconds the semaphore:\n\
+                    SX-lock on RW-latch at 0x7fb2ff5b created in file buf0buf.cc line 1460\n\
+                    a writer (thread id 140002) has reserved it in mode  SX\nnumber of readers 0, waiters flag 1, lock_word: 10000000\n";
+        let parts = recognise("a.txt", text);
+        let window = window(&parts);
+        let status = window.latest(|sample| &sample.server.innodb_status).expect("a status");
+        let holders: Vec<_> = status.semaphores.waiters.iter().map(|wait| wait.holder_pthread_id).collect();
+        assert_eq!(holders, [Some(140_002)], "{parts:?}");
     }
 
     #[test]

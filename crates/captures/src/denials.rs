@@ -8,7 +8,8 @@
 //! setroubleshoot: SELinux is preventing /usr/libexec/mysqld from write access on the directory /data.
 //! ```
 //!
-//! Of security/apparmor/audit.c and security/selinux/avc.c.
+//! In: a line. Out: which of `MEANINGS` it has, and when it was. Of security/apparmor/audit.c, security/selinux/avc.c and setroubleshoot's
+//! signature.py.
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;
@@ -38,6 +39,14 @@ const DENIED: &str = "apparmor=\"DENIED\"";
 /// Of SELinux, with blanks behind it and `denied` behind those.
 const VECTOR: &str = "avc:";
 const ALERT: &str = "SELinux is preventing ";
+
+/// Files that a server asks for and does without: the nodes of NUMA, its own limits, systemd.
+const ASIDE: [&str; 4] = ["/sys/", "/proc/", "/run/systemd/", "run/systemd/"];
+/// The file systems of those, of which SELinux names the device and no path.
+const SYSTEMS_ASIDE: [&str; 4] = ["sysfs", "proc", "cgroup", "cgroup2"];
+
+/// Classes of files (security/selinux/include/classmap.h).
+const FILES: [&str; 5] = ["file", "dir", "lnk_file", "sock_file", "blk_file"];
 
 /// What each of them means, in order.
 pub(crate) fn meanings() -> impl Iterator<Item = (&'static str, Option<TroubleKind>)> {
@@ -99,42 +108,50 @@ fn app_armor(line: &str) -> Option<usize> {
         "file_lock",
         "file_mmap",
     ];
-    /// Files that a server asks for and does without: the nodes of NUMA, its own limits, systemd.
-    const ASIDE: [&str; 4] = ["/sys/", "/proc/", "/run/systemd/", "run/systemd/"];
     let (_, denied) = line.split_once(DENIED)?;
     if !["profile", "comm"].iter().any(|name| quoted(denied, name).is_some_and(is_server)) {
         return None;
     }
     let is_of_files = quoted(denied, "operation").is_some_and(|operation| OF_FILES.contains(&operation));
-    let is_aside = |name: &str| ASIDE.iter().any(|folder| name.starts_with(folder));
     let needs_it = !quoted(denied, "name").is_some_and(is_aside);
     Some(if is_of_files && needs_it { FILE } else { OTHER })
 }
 
+/// True for a path that a server does without.
+fn is_aside(path: &str) -> bool {
+    ASIDE.iter().any(|folder| path.starts_with(folder))
+}
+
 fn se_linux(line: &str) -> Option<usize> {
-    const FILES: [&str; 5] = ["file", "dir", "lnk_file", "sock_file", "blk_file"];
     let (_, vector) = line.split_once(VECTOR)?;
     let denied = vector.trim_start().strip_prefix("denied")?;
     let is_domain = |context: &str| context.contains(":mysqld_t");
     if !quoted(denied, "comm").is_some_and(is_server) && !word(denied, "scontext").is_some_and(is_domain) {
         return None;
     }
+    let mut permissions = denied.split('}').next().unwrap_or_default().split_whitespace();
     // Of a line that was cut the permission is known, and the class may not be.
-    let class = word(denied, "tclass");
-    Some(match class {
-        _ if word(denied, "permissive") == Some("1") => PERMISSIVE,
-        Some(class) if class.ends_with("_socket") => PORT,
-        _ if denied.contains("{ name_bind }") => PORT,
-        Some(class) if !FILES.contains(&class) => OTHER,
-        _ => FILE,
+    let is_file = word(denied, "tclass").is_none_or(|class| FILES.contains(&class));
+    let needs_it = !quoted(denied, "dev").is_some_and(|device| SYSTEMS_ASIDE.contains(&device));
+    Some(match () {
+        () if word(denied, "permissive") == Some("1") => PERMISSIVE,
+        () if permissions.any(|permission| matches!(permission, "name_bind" | "name_connect")) => PORT,
+        () if is_file && needs_it => FILE,
+        () => OTHER,
     })
 }
 
+/// `SELinux is preventing PROGRAM from write access on the directory /data.`; capabilities and processes are not `on the` something.
 fn alert(line: &str) -> Option<usize> {
     let (_, rest) = line.split_once(ALERT)?;
-    let program = rest.split_whitespace().next()?;
-    let is_of_port = rest.contains("name_bind access") || rest.contains("name_connect access");
-    is_server(program).then_some(if is_of_port { PORT } else { FILE })
+    rest.split_whitespace().next().filter(|program| is_server(program))?;
+    let mut target = rest.split_once(" on the ").map_or("", |(_, target)| target).split_whitespace();
+    let (class, path) = (target.next().unwrap_or_default(), target.next().unwrap_or_default());
+    Some(match () {
+        () if rest.contains("name_bind access") || rest.contains("name_connect access") => PORT,
+        () if (class == "directory" || FILES.contains(&class)) && !is_aside(path) => FILE,
+        () => OTHER,
+    })
 }
 
 #[cfg(test)]
@@ -186,6 +203,14 @@ mod tests {
             (APP_ARMOR.replace("\"open\"", "\"capable\""), OTHER),
             (SE_LINUX.replace("permissive=0", "permissive=1"), PERMISSIVE),
             (SE_LINUX.replace("tclass=dir", "tclass=process"), OTHER),
+            // Another server's socket is no port.
+            (SE_LINUX.replace("{ write }", "{ connectto }").replace("=dir", "=unix_stream_socket"), OTHER),
+            (SE_LINUX.replace("dm-0", "sysfs").replace("\"data\"", "\"online\""), OTHER),
+            (SE_LINUX.replace("dm-0", "cgroup").replace("{ write }", "{ search }"), OTHER),
+            ("SELinux is preventing mysqld from using the dac_override capability.".to_owned(), OTHER),
+            ("SELinux is preventing mysqld from using the ptrace access on a process.".to_owned(), OTHER),
+            ("SELinux is preventing mysqld from read access on the directory /sys/node.".to_owned(), OTHER),
+            ("SELinux is preventing mysqld from name_bind access on the tcp_socket port 1.".to_owned(), PORT),
             (SE_LINUX.replace("{ write }", "{ name_bind }").replace("tclass=dir", "tclass=tcp_socket"), PORT),
         ] {
             let parts = recognise("x", &format!("{line}\n"));

@@ -14,6 +14,7 @@
 
 use spindoctor_model::number;
 
+use crate::amounts::amount;
 use crate::statement_report::{NAMED, Ranked, SHOWN};
 
 /// Statements of which something is read.
@@ -34,15 +35,15 @@ fn numbers(line: &str) -> Option<Ranked> {
     let calls: u64 = calls.parse().ok()?;
     let mean = |name: &str| {
         let (_, rest) = rest.split_once(name)?;
-        let digits = rest.split(|c: char| !c.is_ascii_digit() && c != '.').next()?;
-        digits.parse().ok().filter(|number: &f64| number.is_finite())
+        amount(rest.split(|c: char| !c.is_ascii_digit() && c != '.').next()?)
     };
     let (time_s, locked_s) = (mean(" Time=")?, mean(" Lock=")?);
+    let whole_s = (time_s + locked_s) * calls as f64;
     let wanted = mean("Rows_sent=").zip(mean("Rows_affected=")).map(|(sent, affected)| sent + affected);
     Some(Ranked {
         calls,
-        time_s: (time_s + locked_s) * calls as f64,
-        exec_s: (time_s + locked_s) * calls as f64,
+        time_s: whole_s,
+        exec_s: whole_s,
         locked_s: locked_s * calls as f64,
         rows: mean("Rows_examined=").zip(wanted),
         ..Ranked::default()
@@ -119,6 +120,26 @@ mod tests {
                     Rows_affected=0.0 (0), app[app]@web3\n  SELECT a FROM b WHERE c = N\n";
         let says = read(text).unwrap();
         assert!(says[1].contains("it reads 98,123 rows each time for 1: EXPLAIN"), "{says:?}");
+    }
+
+    #[test]
+    fn an_option_file_below_it_is_a_document_of_its_own() {
+        let parts = recognise("x", &format!("{REPORT}[mysqld]\nmax_connections = 500\nport = 3306\n"));
+        let kinds: Vec<Kind> = parts.iter().map(|part| part.kind).collect();
+        assert_eq!(kinds, [Kind::DumpSlow, Kind::OptionFile], "{parts:#?}");
+    }
+
+    #[test]
+    fn numbers_beyond_all_time_are_no_head_and_sums_of_large_ones_are_numbers() {
+        let head = |time: &str| {
+            format!("Count: 18446744073709551615  Time={time}s (1s)  Lock=0.00s (0s)\n  DO 1\n\n")
+        };
+        assert_eq!(read(&head(&"9".repeat(300))), None);
+        let says = read(&head(&"9".repeat(29)).repeat(9)).unwrap().concat();
+        assert!(
+            says.contains("11 % of the time: ") && !says.contains("NaN") && !says.contains("inf"),
+            "{says}"
+        );
     }
 
     #[test]

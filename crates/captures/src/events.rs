@@ -13,7 +13,10 @@ const MOST: usize = 3;
 
 /// A transaction that changed rows is old from here on, seconds. By judgement: an application's are over within seconds, and ten
 /// minutes of row versions are no load for the purge.
-const OLD_S: f64 = 600.0;
+pub(crate) const OLD_S: f64 = 600.0;
+
+/// A history list is long from here on: the manual's own example of a limit on it (innodb_max_purge_lag), as of the cause purge-lag.
+const LONG_HISTORY: u64 = 1_000_000;
 
 /// What a status says of the past.
 pub(crate) fn sentences(status: &InnodbStatus) -> Vec<String> {
@@ -26,15 +29,34 @@ pub(crate) fn sentences(status: &InnodbStatus) -> Vec<String> {
     deadlock.chain(status.latest_foreign_key_error.as_ref().map(foreign_key)).collect()
 }
 
-/// The oldest of the transactions that changed rows, where it is old.
+/// The oldest of the transactions that changed rows, where it is old, and the one that is older still.
 pub(crate) fn old_transaction(status: &InnodbStatus) -> Option<String> {
-    let changed = status.transactions.transactions.iter().filter(|one| one.undo_entries.unwrap_or(0) > 0);
-    let age = |one: &ListedTransaction| one.active_s.filter(|age| *age > OLD_S);
-    let (age, one) = changed.filter_map(|one| Some((age(one)?, one))).max_by(|a, b| a.0.total_cmp(&b.0))?;
-    let connection = one.connection_id.map_or_else(String::new, |id| format!(": connection {id}"));
-    let open = number::duration(age);
+    let all = || status.transactions.transactions.iter().filter_map(|one| Some((one.active_s?, one)));
+    let changed = all().filter(|(age_s, one)| *age_s > OLD_S && one.undo_entries.unwrap_or(0) > 0);
+    let (age_s, one) = changed.max_by(|one, other| one.0.total_cmp(&other.0))?;
+    let connection = |one: &ListedTransaction| {
+        one.connection_id.map_or_else(String::new, |id| format!(": connection {id}"))
+    };
+    let older = all().filter(|(older_s, _)| *older_s > age_s).max_by(|one, other| one.0.total_cmp(&other.0));
+    let kept = match older {
+        Some((older_s, older)) => format!(
+            "; another one, without changes, has been open for {}{} (purge keeps the old versions of rows that it may still read)",
+            number::duration(older_s),
+            connection(older)
+        ),
+        None => " (purge keeps all old versions of rows since then)".to_owned(),
+    };
+    let open = number::duration(age_s);
+    Some(format!("a transaction has been open for {open} and has changed rows{}{kept}", connection(one)))
+}
+
+/// The length of the history list, where it is long. Whether it grows, one status does not say.
+pub(crate) fn long_history(status: &InnodbStatus) -> Option<String> {
+    let length = status.transactions.history_list_length.filter(|length| *length >= LONG_HISTORY)?;
+    let length = number::whole(length as f64);
     Some(format!(
-        "a transaction has been open for {open} and has changed rows{connection} (purge keeps all old versions of rows since then)"
+        "the history list is {length} long: old versions of rows are not purged, because a transaction is open for long (the oldest of \
+         information_schema.INNODB_TRX, on a replica, too) or purge is slower than the changes"
     ))
 }
 
@@ -54,12 +76,58 @@ fn deadlock(event: &PrintedEvent) -> String {
 }
 
 fn foreign_key(event: &PrintedEvent) -> String {
-    let constraint = event.text.lines().find_map(|line| {
-        let (_, rest) = line.split_once("CONSTRAINT ")?;
-        Some(rest.trim_end_matches(',').chars().take(SHOWN).collect::<String>())
+    let table = event.text.lines().find_map(|line| {
+        let (_, rest) = line.split_once("Error in foreign key constraint of table ")?;
+        Some(format!(", in the definition of {}", rest.trim().trim_end_matches(':').replace('`', "")))
     });
-    let constraint = constraint.map_or_else(String::new, |constraint| format!(": {constraint}"));
-    format!("its last foreign key error{}{}{constraint}", at(event), between(&statements(&event.text)))
+    let constraint = event.text.lines().find_map(constraint).map(|constraint| format!(": {constraint}"));
+    let reason = refused(&event.text).map(|reason| format!("; the server says: {reason}"));
+    let more: String = [table, constraint, reason].into_iter().flatten().collect();
+    format!("its last foreign key error{}{}{more}", at(event), between(&statements(&event.text)))
+}
+
+/// The constraint that a line defines: behind its name, or where it has none from `FOREIGN KEY` on.
+fn constraint(line: &str) -> Option<String> {
+    const BEGINS: &str = "FOREIGN KEY";
+    let line = line.trim();
+    // `Foreign key constraint fails for table` defines none.
+    let is_bare = line.get(..BEGINS.len()).is_some_and(|begins| begins.eq_ignore_ascii_case(BEGINS))
+        && line[BEGINS.len()..].trim_start().starts_with(['(', '`']);
+    let constraint = match line.split_once("CONSTRAINT ") {
+        Some((_, rest)) => rest,
+        None if is_bare => line,
+        None => return None,
+    };
+    Some(constraint.trim_end_matches([',', ':']).chars().take(SHOWN).collect())
+}
+
+/// Why a constraint was refused, in the server's words (storage/innobase/dict/dict0dict.cc).
+fn refused(text: &str) -> Option<String> {
+    const BEGINS: [&str; 9] = [
+        "Cannot find an index in the referenced table",
+        "There is no index in ",
+        "Cannot resolve table name",
+        "Cannot resolve column name",
+        "Syntax error",
+        "You have defined a SET NULL condition",
+        "You have more than one on update or on delete",
+        "Referenced table ",
+        "Field type or character set for column",
+    ];
+    /// Lines of such a sentence, and the characters of it that are shown.
+    const LINES: usize = 4;
+    const LONGEST: usize = 240;
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    let (at, from) = lines
+        .iter()
+        .enumerate()
+        .find_map(|(at, line)| Some((at, BEGINS.iter().find_map(|begins| line.find(begins))?)))?;
+    let end = lines[at..].iter().take(LINES).position(|line| line.ends_with(['.', ':']));
+    let mut end = at + end.unwrap_or_default();
+    // `Cannot resolve table name close to:`, and what stands there below.
+    end += usize::from(lines[end].ends_with("close to:") && end + 1 < lines.len());
+    let sentence = lines[at..=end].join(" ");
+    Some(sentence[from..].trim_end_matches(['.', ':']).chars().take(LONGEST).collect())
 }
 
 fn at(event: &PrintedEvent) -> String {
@@ -125,7 +193,7 @@ mod tests {
             ..ListedTransaction::default()
         };
         let mut status = InnodbStatus::default();
-        status.transactions.transactions = vec![of(4, 700.0, 1), of(5, 766_132.0, 1), of(6, 900_000.0, 0)];
+        status.transactions.transactions = vec![of(4, 700.0, 1), of(5, 766_132.0, 1), of(6, 700_000.0, 0)];
         assert_eq!(
             old_transaction(&status).as_deref(),
             Some(
@@ -133,8 +201,60 @@ mod tests {
                  since then)"
             )
         );
+        status.transactions.transactions = vec![of(4, 700.0, 1), of(6, 93_884.0, 0)];
+        assert_eq!(
+            old_transaction(&status).as_deref(),
+            Some(
+                "a transaction has been open for 11 min 40 s and has changed rows: connection 4; another one, without changes, has been \
+                 open for 26 h 4 min: connection 6 (purge keeps the old versions of rows that it may still read)"
+            )
+        );
         status.transactions.transactions = vec![of(4, 600.0, 1)];
         assert_eq!(old_transaction(&status), None);
+    }
+
+    #[test]
+    fn a_long_history_list_is_said() {
+        let mut status = InnodbStatus::default();
+        status.transactions.history_list_length = Some(97_394_422);
+        let said = long_history(&status).unwrap();
+        assert!(said.starts_with("the history list is 97,394,422 long: "), "{said}");
+        status.transactions.history_list_length = Some(37);
+        assert_eq!(long_history(&status), None);
+    }
+
+    #[test]
+    fn why_a_constraint_was_refused_is_said() {
+        let says = |below: &str| {
+            let text = format!("Error in foreign key constraint of table `shop`.`line`:\n{below}");
+            let event = PrintedEvent { time: "2019-05-05 11:12:14".into(), text, cut: false };
+            sentences(&InnodbStatus { latest_foreign_key_error: Some(event), ..InnodbStatus::default() })
+        };
+        let start = "its last foreign key error, at 2019-05-05 11:12:14, in the definition of shop.line: ";
+        let key = "FOREIGN KEY(part) REFERENCES part (id)";
+        assert_eq!(
+            says(&format!(
+                "{key},\n  KEY a (a)\n):\nCannot find an index in the referenced table where the\nreferenced columns appear as the \
+                 first columns.\nNote that the type of ENUM changed.\n"
+            )),
+            [format!(
+                "{start}{key}; the server says: Cannot find an index in the referenced table where the referenced columns appear as the \
+                 first columns"
+            )]
+        );
+        assert_eq!(
+            says(&format!("{key}:\nCannot resolve table name close to:\n(`id`)\n")),
+            [format!("{start}{key}; the server says: Cannot resolve table name close to: (`id`)")]
+        );
+        let alter = "Alter  table `shop`.`line` with foreign key constraint failed. Referenced table `shop`.`part` not found in the data \
+                     dictionary near 'x'.\n";
+        let said = &says(alter)[0];
+        assert!(
+            said.ends_with(
+                "; the server says: Referenced table `shop`.`part` not found in the data dictionary near 'x'"
+            ),
+            "{said}"
+        );
     }
 
     #[test]

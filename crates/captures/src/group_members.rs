@@ -11,6 +11,58 @@ pub(crate) fn is_list(columns: &[String]) -> bool {
     ["member_host", "member_state"].iter().all(|name| columns.iter().any(|column| column == name))
 }
 
+/// The lines of a text with the head of that list, where people left it out, and without a page's rule between its rows: each row
+/// begins with the channel, which has the same name everywhere.
+pub(crate) fn with_heads(lines: Vec<String>) -> Vec<String> {
+    let has_head = |line: &String| line.to_ascii_lowercase().contains("member_state");
+    if !lines.iter().any(|line| line.contains(CHANNEL)) || lines.iter().any(has_head) {
+        return lines;
+    }
+    let is_rule = |line: &str| line.contains("--") && line.trim_matches(['-', '|', ':', ' ']).is_empty();
+    let mut whole: Vec<String> = Vec::with_capacity(lines.len() + 1);
+    let mut in_list = false;
+    for line in lines {
+        if let Some((cells, row)) = member(&line) {
+            if !in_list {
+                whole.push(format!("| {} |", COLUMNS[..cells].join(" | ")));
+            }
+            whole.push(row);
+            in_list = true;
+        } else if !(in_list && is_rule(&line)) {
+            in_list = false;
+            whole.push(line);
+        }
+    }
+    whole
+}
+
+/// The channel of each member.
+const CHANNEL: &str = "group_replication_applier";
+
+/// The columns of that list; before 8.0 the first five.
+const COLUMNS: [&str; 8] = [
+    "CHANNEL_NAME",
+    "MEMBER_ID",
+    "MEMBER_HOST",
+    "MEMBER_PORT",
+    "MEMBER_STATE",
+    "MEMBER_ROLE",
+    "MEMBER_VERSION",
+    "MEMBER_COMMUNICATION_STACK",
+];
+
+/// How many cells a row of that list has, and the row in a frame.
+fn member(line: &str) -> Option<(usize, String)> {
+    const STATES: [&str; 5] = ["ONLINE", "RECOVERING", "OFFLINE", "ERROR", "UNREACHABLE"];
+    let line = line.trim();
+    let mark = if line.contains('|') { '|' } else { '\t' };
+    let cells: Vec<&str> = line.trim_matches('|').split(mark).map(str::trim).collect();
+    let [CHANNEL, id, _, port, state, ..] = cells[..] else { return None };
+    let is_port = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+    let is_member = id.len() == 36 && is_port && STATES.contains(&state) && cells.len() <= COLUMNS.len();
+    is_member.then(|| (cells.len(), format!("| {} |", cells.join(" | "))))
+}
+
 /// What the list says in a sentence, and the members.
 pub(crate) fn read(rows: &Rows) -> (String, Vec<GroupMember>) {
     let mut sample = ServerSample::default();
@@ -81,6 +133,24 @@ mod tests {
         assert_eq!(sentence, "3 members of a replication group: 1 ONLINE, 2 UNREACHABLE");
         assert!(GroupMember::lack_a_majority(&members));
         assert_eq!((members[1].role.as_str(), members[1].is_self), ("PRIMARY", None));
+    }
+
+    #[test]
+    fn a_list_without_its_head_is_known_by_its_channel() {
+        let id = "ab5c8ecd-ed92-11e8-9445-2e3b2c86be4a";
+        let page = format!(
+            "group_replication_applier | {id} | a.b | 3306 | ONLINE\n-- | -- | -- | -- | --\n\
+             group_replication_applier | {id} | c.d | 3306 | UNREACHABLE\n"
+        );
+        let printed = format!(
+            "group_replication_applier\t{id}\ta.b\t3306\tONLINE\tPRIMARY\t8.0.36\n\
+             group_replication_applier\t{id}\tc.d\t3306\tUNREACHABLE\tSECONDARY\t8.0.36\n"
+        );
+        for text in [page, printed] {
+            let parts = crate::recognise("a.txt", &text);
+            assert_eq!(parts[0].kind, crate::Kind::GroupMembers, "{parts:?}");
+            assert_eq!(parts[0].says, ["2 members of a replication group: 1 ONLINE, 1 UNREACHABLE"]);
+        }
     }
 
     #[test]

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use crate::counted::is_state;
 use crate::rows::{LONGEST_CELL, framed, header_of, is_name, is_process_list, row_number};
-use crate::table_kind::{TableKind, kind};
-use crate::{named, rows};
+use crate::table_kind::{ERRORS_OF_REPLICA, TableKind, kind};
+use crate::{latches, named, rows};
 
 /// Commands of a process list (sql/sql_parse.cc, command_name).
 pub(crate) const COMMANDS: [&str; 20] = [
@@ -50,28 +51,79 @@ pub(crate) fn is_number(word: &str) -> bool {
 }
 
 /// Lists whose head was not copied with them get one. A row of a process list is known by its command and the time behind it, one of
-/// status or variables by its name.
+/// status or variables by its name. Rows below a head have theirs; those above the first one are the end of another list.
 pub(crate) fn with_heads(lines: Vec<String>) -> Vec<String> {
-    let lines: Vec<String> = lines.into_iter().flat_map(rows_of_line).collect();
+    let mut lines: Vec<String> = lines.into_iter().flat_map(rows_of_line).collect();
     // A plan beside the rows says nothing of theirs.
     let has_head = |line: &String| {
         line.contains('|') && header_of(line).is_some_and(|names| kind(&names) != Some(TableKind::Plan))
     };
-    if !lines.iter().any(|line| head_of_row(line).is_some()) || lines.iter().any(has_head) {
+    let below = match lines.iter().position(has_head) {
+        Some(at) => lines.split_off(at),
+        None => Vec::new(),
+    };
+    if !lines.iter().any(|line| head_of_row(line).is_some()) {
+        lines.extend(below);
         return lines;
     }
-    let mut whole = Vec::with_capacity(lines.len() + 1);
+    let mut whole = Vec::with_capacity(lines.len() + below.len() + 1);
     let mut in_rows = false;
+    let mut list = Headless::default();
     for line in lines {
         let head = head_of_row(&line);
         let is_framed = line.trim_start().starts_with('|');
-        if !in_rows {
-            whole.extend(head.clone());
+        match head.as_ref().filter(|_| !in_rows) {
+            Some(head) if list.has_next(head, &line) => {
+                while whole.last().is_some_and(|line: &String| line.trim().is_empty()) {
+                    whole.pop();
+                }
+            }
+            Some(head) => {
+                whole.push(head.clone());
+                list = Headless { head: head.clone(), ..Headless::default() };
+            }
+            None => {}
         }
+        list.take(&line, head.is_some());
         in_rows = head.is_some() || in_rows && line.contains('|');
-        whole.push(if in_rows && !is_framed { format!("| {} |", line.trim()) } else { line });
+        // A log's time may stand before a row that ends with its bar.
+        let cells = line.trim().strip_suffix('|').unwrap_or(line.trim()).trim_end();
+        whole.push(if in_rows && !is_framed { format!("| {cells} |") } else { line });
     }
+    whole.extend(below);
     whole
+}
+
+/// A list whose head was not copied, as far as its rows were seen.
+#[derive(Debug, Default)]
+struct Headless {
+    head: String,
+    ids: BTreeSet<String>,
+    /// Below its last row stood nothing but empty lines and what that row goes on with.
+    goes_on: bool,
+    /// Its last row has no end yet: a statement has lines of its own.
+    is_open: bool,
+}
+
+impl Headless {
+    /// True for a row of the same list behind a gap: another look at the sessions has ids again that the list has already.
+    fn has_next(&self, head: &str, row: &str) -> bool {
+        self.goes_on
+            && self.head == head
+            && framed(row).first().is_some_and(|id| is_number(id) && !self.ids.contains(*id))
+    }
+
+    fn take(&mut self, line: &str, is_row: bool) {
+        let ends = line.trim_end().ends_with('|');
+        if is_row {
+            self.ids.extend(framed(line).first().map(|id| (*id).to_owned()));
+            (self.goes_on, self.is_open) = (true, line.trim_start().starts_with('|') && !ends);
+        } else if self.is_open {
+            self.is_open = !ends;
+        } else if !line.trim().is_empty() {
+            self.goes_on = false;
+        }
+    }
 }
 
 /// The rows of a process list that a page joined on one line: each begins with an id, and has a command and a time behind its
@@ -115,9 +167,19 @@ fn head_of_pair(line: &str) -> Option<String> {
     }
 }
 
-/// The head that a row of a process list, or of a list of names and values, has lost.
+/// The head of a list of latches (`SHOW ENGINE INNODB MUTEX`) whose row this is.
+fn head_of_latch(line: &str) -> Option<String> {
+    match framed(line)[..] {
+        ["InnoDB", _, status] if line.trim_start().starts_with('|') && latches::is_count(status) => {
+            Some("| Type | Name | Status |".to_owned())
+        }
+        _ => None,
+    }
+}
+
+/// The head that a row of a process list, of a list of names and values, or of one of latches has lost.
 fn head_of_row(line: &str) -> Option<String> {
-    if let Some(head) = head_of_pair(line) {
+    if let Some(head) = head_of_pair(line).or_else(|| head_of_latch(line)) {
         return Some(head);
     }
     /// What stands in a list before the command, and behind it.
@@ -128,8 +190,12 @@ fn head_of_row(line: &str) -> Option<String> {
     }
     let cells = framed(line);
     let is_number = |cell: &str| !cell.is_empty() && cell.bytes().all(|byte| byte.is_ascii_digit());
+    let is_open = line.trim_start().starts_with('|') && !line.trim_end().ends_with('|');
     let at = (0..cells.len().saturating_sub(FROM.len() - 1))
-        .find(|&at| COMMANDS.contains(&cells[at]) && is_number(cells[at + 1]))?;
+        .find(|&at| COMMANDS.contains(&cells[at]) && is_number(cells[at + 1]));
+    let Some(at) = at else {
+        return names_by_state(&cells).map(|names| framed_head(&names, is_open));
+    };
     // The four before the command, where the first of them is an id; else an id alone at the beginning.
     let first = at.checked_sub(BEFORE.len()).filter(|&first| is_number(cells[first]));
     let name = |place: usize| match (place.checked_sub(at), first) {
@@ -139,11 +205,36 @@ fn head_of_row(line: &str) -> Option<String> {
     };
     let names: Vec<String> =
         (0..cells.len()).map(|place| name(place).unwrap_or_else(|| format!("left_out_{place}"))).collect();
-    let head = names.join(" | ");
-    Some(match line.trim_start().starts_with('|') && !line.trim_end().ends_with('|') {
-        true => format!("| {head}"),
-        false => format!("| {head} |"),
-    })
+    Some(framed_head(&names, is_open))
+}
+
+/// The names in a frame; open at its end, where the rows are.
+fn framed_head(names: &[String], is_open: bool) -> String {
+    format!("| {}{}", names.join(" | "), if is_open { "" } else { " |" })
+}
+
+/// The names of the columns of a row without a command: its state has several words and is a server's, and behind it stands a
+/// statement. At its beginning stands an id, or the state.
+fn names_by_state(cells: &[&str]) -> Option<Vec<String>> {
+    let is_statement = |cell: &str| {
+        let first = cell.split_whitespace().next().unwrap_or_default();
+        cell == "NULL" || STATEMENTS.iter().any(|statement| first.eq_ignore_ascii_case(statement))
+    };
+    let is_here =
+        |at: &usize| cells[*at].contains(' ') && is_state(cells[*at]) && is_statement(cells[at + 1]);
+    let at = (0..cells.len().saturating_sub(1)).find(is_here)?;
+    // Of two numbers at the beginning it is not known which one is the connection's.
+    if at > 0 && !is_number(cells[0]) || at == 2 && is_number(cells[1]) {
+        return None;
+    }
+    let name = |place: usize| match place {
+        place if place == at => "State".to_owned(),
+        place if place == at + 1 => "Info".to_owned(),
+        0 => "Id".to_owned(),
+        place if place + 1 == at && is_number(cells[place]) => "Time".to_owned(),
+        place => format!("left_out_{place}"),
+    };
+    Some((0..cells.len()).map(name).collect())
 }
 
 /// Names of a replica's status (sql/rpl_replica.cc), of which a page shows each in a row of its own beside its value.
@@ -214,13 +305,17 @@ const LONGEST_VALUE: usize = 2;
 /// Fields of a row that `\G` printed, of which the line with the row's number was not copied: `Slave_IO_Running: Yes`. They get one,
 /// and the foot that ends them; a list of status or variables is written with tabs instead.
 pub(crate) fn with_row_numbers(lines: Vec<String>) -> Vec<String> {
-    let lines = with_colons(lines);
-    // A list that has the numbers has them for all its rows: what looks as a field between them is a statement's line.
-    if lines.iter().any(|line| row_number(line).is_some()) || !lines.iter().any(|line| field(line).is_some())
-    {
+    let mut lines = with_colons(lines);
+    // A list that has the numbers has them for all its rows: what looks as a field below one is a statement's line.
+    let below = match lines.iter().position(|line| row_number(line).is_some()) {
+        Some(at) => lines.split_off(at),
+        None => Vec::new(),
+    };
+    if !lines.iter().any(|line| field(line).is_some()) {
+        lines.extend(below);
         return lines;
     }
-    let mut whole = Vec::with_capacity(lines.len() + 2);
+    let mut whole = Vec::with_capacity(lines.len() + below.len() + 2);
     let mut at = 0;
     while at < lines.len() {
         let length = run(&lines[at..]);
@@ -235,6 +330,7 @@ pub(crate) fn with_row_numbers(lines: Vec<String>) -> Vec<String> {
         }
         at += run.len();
     }
+    whole.extend(below);
     whole
 }
 
@@ -272,7 +368,11 @@ fn kind_of_run(fields: &[Option<(&str, &str)>]) -> Option<TableKind> {
     let names: BTreeSet<String> =
         fields.iter().flatten().map(|(name, _)| name.to_ascii_lowercase()).collect();
     let names: Vec<String> = names.into_iter().collect();
-    if names.len() < FEWEST {
+    // One name alone is enough where it is nobody else's, and has a value.
+    let is_error = |(name, value): &(&str, &str)| {
+        !value.is_empty() && ERRORS_OF_REPLICA.iter().any(|error| name.eq_ignore_ascii_case(error))
+    };
+    if names.len() < FEWEST && !fields.iter().flatten().any(is_error) {
         return None;
     }
     let known = names.iter().filter(|name| named::is_known(name) && name.contains('_')).count();
@@ -366,8 +466,59 @@ mod tests {
                 "{text}"
             );
         }
+        let alone = "               Last_SQL_Errno: 1062\n               Last_SQL_Error: Duplicate entry '7' for key 'PRIMARY'\n";
+        let parts = crate::recognise("x", alone);
+        let window = crate::window(&parts);
+        let channels = window.latest(|sample| &sample.server.replication).expect("a channel");
+        assert_eq!((channels[0].applier_running.as_str(), channels[0].applier_errno), ("No", Some(1062)));
         let head = "Slave_IO_State\tMaster_Host\tMaster_User\nWaiting\tdb7\trepl\n";
         assert_eq!(lines(head), head.lines().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn rows_of_one_list_with_a_gap_between_them_have_one_head_and_another_look_has_its_own() {
+        let heads = |text: &str| {
+            let lines = with_heads(text.lines().map(str::to_owned).collect());
+            lines.iter().filter(|line| line.starts_with("| Id |")).count()
+        };
+        let first = "| 71 | app | h:1 | shop | Query | 85 | Waiting for TOI DDL | UPDATE a\nSET b = 1,\nc = 'x | 0 |\n";
+        let open = first.replace("'x | 0 |", "'x");
+        let second = "| 72 | app | h:2 | shop | Query | 9 | Sending data | SELECT 1";
+        for (text, wanted) in [
+            (format!("{first}{second}\n"), 1),
+            (format!("{open}{second}\n"), 1),
+            (format!("{second} |\n\n\n{} |\n", second.replace("72", "73")), 1),
+            (format!("{second} |\n\n{second} |\n"), 2),
+            (format!("{second} |\nten minutes later:\n{} |\n", second.replace("72", "73")), 2),
+        ] {
+            assert_eq!(heads(&text), wanted, "{text}");
+        }
+    }
+
+    #[test]
+    fn rows_without_a_command_are_known_by_their_state_and_statement() {
+        let head = |line: &str| head_of_row(line);
+        for (row, wanted) in [
+            ("| 18 | Waiting for global read lock | update a set b = 1 |", "| Id | State | Info |"),
+            (
+                "| 18 | app | 31 | Waiting for table metadata lock | ALTER TABLE a ADD b INT |",
+                "| Id | left_out_1 | Time | State | Info |",
+            ),
+            (
+                "Waiting for table level lock | SELECT a | 7 | 0 |",
+                "| State | Info | left_out_2 | left_out_3 |",
+            ),
+        ] {
+            assert_eq!(head(row).as_deref(), Some(wanted), "{row}");
+        }
+        for row in [
+            "| 55 | 14 | Waiting for global read lock | UPDATE a SET b = 1 |",
+            "| 18 | update | select | third |",
+            "| Waiting for table metadata lock | 312 |",
+            "| order 18 | Waiting for table metadata lock | SELECT a |",
+        ] {
+            assert_eq!(head(row), None, "{row}");
+        }
     }
 
     #[test]
@@ -381,6 +532,30 @@ mod tests {
         assert_eq!(found[3], "| 73 | app | h:3 | NULL | Sleep | 2 |  | NULL");
         let read = crate::rows::tables(&found.join("\n"));
         assert_eq!(read[0].len(), 4);
+    }
+
+    #[test]
+    fn behind_the_last_bar_of_a_row_that_has_a_time_in_front_stands_nothing() {
+        let text = "[2024-05-02 08:01:40]| 71 | app | h:1 | shop | Query | 85 | Sending data | SELECT a | 4 | 0 |\n\
+                    [2024-05-02 08:01:40]| 72 | app | h:2 | shop | Query | 86 | updating | UPDATE b SET c = 1 | 0 | 0 |\n";
+        let statements: Vec<String> =
+            crate::threads::testing::sessions(text).into_iter().map(|(_, _, statement)| statement).collect();
+        assert_eq!(statements, ["SELECT a", "UPDATE b SET c = 1"]);
+    }
+
+    #[test]
+    fn the_end_of_a_list_above_another_one_gets_a_head_of_its_own() {
+        let border = "+----+-----+-----+------+---------+------+--------------+----------+\n";
+        let text = format!(
+            "| 71 | app | h:1 | shop | Query   |   85 | Sending data | SELECT a |\n{border}31 rows in set (0.00 sec)\n\n\
+             MariaDB [shop]> show processlist;\n{border}\
+             | Id | User | Host | db  | Command | Time | State        | Info     |\n{border}\
+             | 72 | app | h:2 | shop | Query   |   86 | updating     | SELECT b |\n{border}1 row in set (0.00 sec)\n"
+        );
+        let sessions = crate::threads::testing::sessions(&text);
+        let wanted =
+            |id: u64, state: &str, statement: &str| (Some(id), state.to_owned(), statement.to_owned());
+        assert_eq!(sessions, [wanted(71, "Sending data", "SELECT a"), wanted(72, "updating", "SELECT b")]);
     }
 
     #[test]

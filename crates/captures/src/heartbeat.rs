@@ -4,11 +4,14 @@
 //! 12.00s [ 11.53s,  9.12s,  4.80s ]
 //! ```
 //!
-//! It measures by a row that the source writes again and again, so that the time of the replica's own clock plays no part but that the two
-//! clocks must agree. With `--recurse` a host stands before a line: those are not read.
+//! It compares the time of the host on which it runs with the time that another pt-heartbeat writes into a row of the source again and again:
+//! the clocks of both must agree. The lines are a second apart unless `--interval` says something else, which they do not. With `--recurse` a
+//! host stands before a line: those are not read.
 
 use spindoctor_model::mysql::ReplicaChannel;
 use spindoctor_model::number;
+
+use crate::amounts::amount;
 
 /// Lines that are read, of its last ones: two minutes show whether the lag grows.
 const MOST: usize = 120;
@@ -22,8 +25,8 @@ pub(crate) fn is_line(line: &str) -> bool {
 fn behind_s(line: &str) -> Option<f64> {
     let number = |text: &str| {
         let text = text.trim();
-        let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-        text.parse().ok().filter(|number: &f64| is_number && number.is_finite())
+        let is_number = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+        amount(text).filter(|_| is_number)
     };
     let (now, rest) = line.trim().split_once("s [")?;
     let (means, behind) = rest.split_once(']')?;

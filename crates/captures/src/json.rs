@@ -1,6 +1,6 @@
 //! Result sets in JSON, as MySQL Shell and programs write them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use spindoctor_collect::mysql::Rows;
 
@@ -70,13 +70,15 @@ fn lists_in(value: serde_json::Value, deepest: usize) -> Vec<Vec<serde_json::Val
 /// Rows by the names in their objects.
 fn objects(list: Vec<serde_json::Value>) -> Option<Rows> {
     let mut columns: Vec<String> = Vec::new();
+    let mut known: HashSet<String> = HashSet::new();
     let mut rows = Vec::new();
     for one in list.into_iter().take(MOST_ROWS) {
         let serde_json::Value::Object(one) = one else { return None };
         let cells: HashMap<String, serde_json::Value> =
             one.into_iter().map(|(name, value)| (name.to_ascii_lowercase(), value)).collect();
-        let mut new: Vec<String> = cells.keys().filter(|name| !columns.contains(name)).cloned().collect();
+        let mut new: Vec<String> = cells.keys().filter(|name| !known.contains(*name)).cloned().collect();
         new.sort();
+        known.extend(new.iter().cloned());
         columns.extend(new);
         if columns.len() > MOST_COLUMNS {
             return None;

@@ -12,8 +12,6 @@ use crate::{clock, denials};
 /// `[Tue Mar 12 03:10:11 2024] ` (dmesg -T), `Mar 12 03:10:11 db1 kernel: ` of the year that the server's log has, `2024-03-12T03:10:11 db1
 /// kernel: `. None where it has none, or counts the seconds since the start.
 pub(crate) fn time(line: &str, near: Option<DateTime>) -> Option<DateTime> {
-    /// `Mar 12 03:10:11`
-    const SYSLOG: usize = 15;
     let line = line.trim_start();
     if let Some((time, _)) = line.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         return DateTime::strptime("%a %b %e %H:%M:%S %Y", time.trim()).ok();
@@ -21,11 +19,17 @@ pub(crate) fn time(line: &str, near: Option<DateTime>) -> Option<DateTime> {
     if !is_of_kernel(line) {
         return None;
     }
-    let of_syslog = || {
+    of_syslog(line, near).or_else(|| denials::time(line))
+}
+
+/// The time that the system's log puts before a line: `Mar 12 03:10:11`, of the year that the server's log has, or with its date.
+pub(crate) fn of_syslog(line: &str, near: Option<DateTime>) -> Option<DateTime> {
+    const LENGTH: usize = 15;
+    let without_year = || {
         let year = near?.year();
-        DateTime::strptime("%Y %b %e %H:%M:%S", format!("{year} {}", line.get(..SYSLOG)?)).ok()
+        DateTime::strptime("%Y %b %e %H:%M:%S", format!("{year} {}", line.get(..LENGTH)?)).ok()
     };
-    clock::time(line).or_else(of_syslog).or_else(|| denials::time(line))
+    clock::time(line).or_else(without_year)
 }
 
 /// True for a line of the kernel's log.
@@ -159,7 +163,9 @@ fn is_unit_killed(line: &str) -> bool {
 
 /// Kubernetes' reason for the end of a container, in lower case, in a line that names the container: `mysql-0  0/1  OOMKilled  3`.
 fn is_container_killed(line: &str) -> bool {
-    line.contains("oomkilled") && names_server(line)
+    // Docker says of each container whether it was: `"OOMKilled":false`.
+    let is_no = |rest: &str| rest.trim_start_matches(['"', ':', '=', ' ']).starts_with("false");
+    line.split_once("oomkilled").is_some_and(|(_, rest)| !is_no(rest)) && names_server(line)
 }
 
 /// True for a line of which something is said.

@@ -404,11 +404,11 @@ pub(crate) fn with_connections(waits: &mut [RowLockWait], transactions: &[Transa
 
 /// `00:00:19`
 pub(crate) fn clock(text: &str) -> Option<f64> {
-    let mut seconds = 0.0;
+    let mut seconds = 0.0_f64;
     for part in text.split(':') {
         seconds = seconds * 60.0 + part.trim().parse::<f64>().ok().filter(|part| part.is_finite())?;
     }
-    Some(seconds)
+    seconds.is_finite().then_some(seconds)
 }
 
 #[cfg(test)]
@@ -425,6 +425,7 @@ mod tests {
         assert_eq!((waits[0].waiting_connection_id, waits[0].blocking_connection_id), (Some(5), Some(6)));
         assert_eq!((waits[0].table.as_str(), waits[0].waited_s), ("shop.stock", 79.0));
         assert_eq!(clock("00:01:19"), Some(79.0));
+        assert_eq!(clock("9e307:00:00"), None);
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use crate::client_errors::is_of_client;
 use crate::denials::is_denial;
 use crate::kernel_log::{is_disk_trouble, is_hung, is_kill_for_memory};
-use crate::log_troubles::is_probe_failed;
-use crate::{clock, json, start_errors};
+use crate::log_troubles::{is_event_of_probe, is_probe_failed};
+use crate::{clock, json, log_replication, start_errors, systemd_log, tool_errors};
 
 /// What lines of a log have behind their time and thread.
 const LEVELS: [&str; 6] = ["[Note]", "[Warning]", "[ERROR]", "[System]", "[Error]", "[Information]"];
@@ -18,16 +18,45 @@ fn level(line: &str) -> Option<(usize, &'static str)> {
     levels.min().filter(|(at, _)| *at <= MOST_BEFORE_LEVEL)
 }
 
+/// How long the level is that a text begins with.
+fn level_length(text: &str) -> Option<usize> {
+    LEVELS.iter().find(|level| text.starts_with(**level)).map(|level| level.len())
+}
+
+/// Where in a line the lines of a log begin that it has, one behind the other: at the time before each level. None where it is one line.
+pub(crate) fn several_begin(line: &str) -> Option<Vec<usize>> {
+    /// From a time to the end of its level, and what may stand before the time.
+    const NEAR: usize = 80;
+    let mut places: Vec<usize> = Vec::new();
+    let mut from = 0;
+    for (at, _) in line.match_indices('[') {
+        let Some(length) = level_length(&line[at..]) else { continue };
+        let near = line.floor_char_boundary(at.saturating_sub(NEAR)).max(from);
+        places.extend(begins(&line[near..at + length]).map(|place| near + place));
+        from = at + length;
+    }
+    (places.len() > 1).then_some(places)
+}
+
 /// What stands behind a line's level.
 pub(crate) fn behind_level(line: &str) -> Option<&str> {
     level(line).map(|(at, level)| line[at + level.len()..].trim())
 }
 
-/// The words of a line of the level of an error.
+/// True for a line of the level of a warning.
+pub(crate) fn is_warning(line: &str) -> bool {
+    level(line).is_some_and(|(_, level)| level == "[Warning]")
+}
+
+/// The words of a line of the level of an error, or of an error of a program beside a server.
 pub(crate) fn error(line: &str) -> Option<&str> {
     const ERRORS: [&str; 2] = ["[ERROR]", "[Error]"];
+    /// What a server prints before a message that begins in the next line.
+    const NOTHING: [&str; 2] = ["", "InnoDB:"];
     let is_error = level(line).is_some_and(|(_, level)| ERRORS.contains(&level)) && is_of_log(line);
-    behind_level(line).filter(|words| is_error && !words.is_empty())
+    behind_level(line)
+        .filter(|words| is_error && !NOTHING.contains(words))
+        .or_else(|| tool_errors::words(line))
 }
 
 /// Where in a line of a log the server's own words begin: at the last time before the level. None where it is no such line.
@@ -70,6 +99,17 @@ fn is_of_server(line: &str) -> bool {
     SERVERS.iter().any(|server| near.contains(server))
 }
 
+/// `2016-03-28 01:18:40:InnoDB: mmap(137363456 bytes) failed; errno 12`: a line of InnoDB's own behind a time, with what a thread's number
+/// is or what collected it between the two.
+fn is_of_innodb(line: &str) -> bool {
+    /// From the line's beginning. By judgement: a time and a thread's number are shorter.
+    const NEAR: usize = 60;
+    let near = || &line[..line.floor_char_boundary(NEAR)];
+    line.starts_with(|c: char| c.is_ascii_digit())
+        && near().contains("InnoDB: ")
+        && clock::time(line).is_some()
+}
+
 /// What stands before a level where the time was cut in front: `T10:11:12.123456Z 0 `, `:01.123Z 0 `.
 fn is_cut_time(before: &str) -> bool {
     let Some((time, thread)) = before.trim_end().rsplit_once(' ') else { return false };
@@ -91,14 +131,22 @@ pub(crate) fn is_of_log(line: &str) -> bool {
         || is_denial(line)
         || line.contains("Kernel panic - not syncing")
         || is_probe_failed(line)
+        || is_event_of_probe(line)
         || level == Some(0) && is_of_server(line)
+        || level.is_some() && log_replication::is_of_part(line)
         || level.is_some_and(|at| is_cut_time(&line[..at]))
         || is_of_client(line)
         || start_errors::is_of_start(line)
+        || systemd_log::unit(line).is_some()
+        || tool_errors::is_line(line)
         || line.starts_with("InnoDB: ")
+        || is_of_innodb(line)
+        || ["Disk is full writing '", "disk is full writing '"].iter().any(|words| line.contains(words))
         || line.starts_with("DEADLOCK of threads detected")
+        || line.contains("Aborted connection ") && line.contains(" to db: '")
         || line.starts_with("Version: '") && line.contains("socket:")
         || line.contains("mysqld_safe Starting mysqld daemon")
+        || line.contains("mysqld_safe Number of processes running now: ")
         || line.contains("ready for connections.")
         || line.contains(" - mysqld got signal ")
         || line.contains(" - mariadbd got signal ")
@@ -203,6 +251,12 @@ mod tests {
             "[ERROR] /opt/server/bin/mariadbd got signal 6 ;",
             "  Normal   Killing    8m    kubelet   Container mysql failed liveness probe, will be restarted",
             "Warning: 5T00:24:04.043766Z 0 [Warning] [MY-014084] [InnoDB] Threads are unable",
+            "2016-03-28 01:18:40:InnoDB: mmap(1 bytes) failed; errno 12",
+            "160328  1:18:40 InnoDB: Fatal error: cannot allocate memory for the buffer pool",
+            "``` \"[ERROR] Master 'north': Slave I/O: Got fatal error 1236 from master when reading data from binary log: 'x'\" ```",
+            "> `disk is full writing './binlog.~rec~'`",
+            "Mar 04 10:11:12 db1 systemd[1]: Failed to start MariaDB 10.6.12 database server.",
+            "` [Warning] Aborted connection 23 to db: 'shop' user: 'app' host: 'db1' (Got timeout reading communication packets)",
         ] {
             assert!(is_of_log(line), "{line}");
         }
@@ -213,6 +267,29 @@ mod tests {
             "see [Note] InnoDB: in the manual",
         ] {
             assert!(!is_of_log(line), "{line}");
+        }
+    }
+
+    #[test]
+    fn lines_of_a_log_that_became_one_begin_at_their_times() {
+        let line = "Unit a.service has begun. Dec 05 15:17:43 db1 mysqld[25]: 2024-12-05 15:17:43 140560 [Note] InnoDB: Using AIO é Dec 05 15:17:43 \
+                    db1 mysqld[25]: 2024-12-05 15:17:44 140560 [ERROR] InnoDB: Page directory corruption: infimum not pointed to";
+        let places = several_begin(line).unwrap();
+        assert_eq!(places.len(), 2);
+        assert!(line[places[0]..].starts_with("2024-12-05 15:17:43 140560 [Note]"), "{places:?}");
+        assert!(line[places[1]..].starts_with("2024-12-05 15:17:44 140560 [ERROR]"), "{places:?}");
+        let parts = crate::recognise("x", line);
+        assert_eq!(parts[0].kind, crate::Kind::ErrorLog);
+        assert!(parts[0].says[0].starts_with("a page of a data file is damaged"), "{:?}", parts[0].says);
+        for one in ["2024-12-05 15:17:43 140560 [Note] InnoDB: see [ERROR] and [Note]", "[Note] [Note]", ""] {
+            assert_eq!(several_begin(one), None, "{one}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_line_makes_several_begin_panic(line in "(2024-12-05 15:17:43 |0 |\\[Note\\] |\\[ERROR\\]|\\[|é|a){0,40}") {
+            several_begin(&line);
         }
     }
 

@@ -42,7 +42,7 @@ pub(crate) fn without_markup(text: &str) -> Cow<'_, str> {
         ("&minus;", "-"),
         ("&hellip;", "..."),
     ];
-    let mut text = without_macros(plain_tables(text));
+    let mut text = without_attributes(without_macros(plain_tables(text)));
     // A table and its rows end where a line does.
     if text.contains("</TR>") || text.contains("</tr>") {
         let ends = ["</TR>", "</tr>", "</TABLE>", "</table>", "<TABLE>", "<table>"];
@@ -76,6 +76,42 @@ pub(crate) fn without_markup(text: &str) -> Cow<'_, str> {
         true => Cow::Owned(text.replace("&amp;", "&")),
         false => text,
     }
+}
+
+/// Bytes of a tag.
+const LONGEST_TAG: usize = 500;
+
+/// Tags of text without their attributes, as a page has them that colours its code: `<span class="keyword">`.
+fn without_attributes(text: Cow<'_, str>) -> Cow<'_, str> {
+    let has_attributes = text.contains('<') && ["=\"", "='"].iter().any(|sign| text.contains(sign));
+    if !has_attributes {
+        return text;
+    }
+    let mut plain = String::with_capacity(text.len());
+    let mut rest: &str = &text;
+    while let Some((before, after)) = rest.split_once('<') {
+        plain.push_str(before);
+        plain.push('<');
+        rest = after;
+        if let Some((name, end)) = tag_with_attributes(after) {
+            plain.push_str(name);
+            rest = &after[end..];
+        }
+    }
+    plain.push_str(rest);
+    Cow::Owned(plain)
+}
+
+/// The name of a tag of text that has attributes, and where it ends, of what stands behind its `<`.
+fn tag_with_attributes(after: &str) -> Option<(&str, usize)> {
+    const OF_TEXT: [&str; 5] = ["pre", "span", "code", "div", "p"];
+    let near = &after[..after.floor_char_boundary(LONGEST_TAG)];
+    let end = near.find('>')?;
+    let (name, attributes) = near[..end].split_once([' ', '\n', '\t'])?;
+    let (attribute, value) = attributes.trim_start().split_once('=')?;
+    let is_name = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'-');
+    let is_attribute = !attribute.is_empty() && is_name(attribute) && value.starts_with(['"', '\'']);
+    (OF_TEXT.contains(&name) && is_attribute).then_some((name, end))
 }
 
 /// A ticket of Jira without the marks around text that is not wrapped: `{noformat}`, `{code}`, `{code:sql|title=x}`.
@@ -225,6 +261,14 @@ mod tests {
             without_markup(ticket),
             "See:\n---TRANSACTION 421, not started\n\n| Id | Info |\n{code: no\n{other}{\"code\": 5}\n"
         );
+    }
+
+    #[test]
+    fn code_that_a_page_colours_is_the_code() {
+        let page = "<pre class='sql'><span class=\"line\">| <span class=\"number\">7</span> | app | a &lt; b |</span><br></pre>c <p AND d> 5, e='f'\n";
+        assert_eq!(without_markup(page), "| 7 | app | a < b |\n\nc <p AND d> 5, e='f'\n");
+        let open = "a <span class=\"b\nc\n";
+        assert_eq!(without_markup(open), open);
     }
 
     #[test]

@@ -12,12 +12,15 @@
 //! MiB Mem :  32177.5 total,    126.0 free,  31850.2 used,    200.9 buff/cache
 //! MiB Swap:   4095.0 total,    105.0 free,   3990.0 used.     90.1 avail Mem
 //! ```
+//!
+//! And what `/proc/meminfo` has of them.
 
 use std::collections::BTreeMap;
 
 use spindoctor_model::{LoggedTrouble, TroubleKind, number as shown};
 
-use crate::system::SystemText;
+use crate::amounts::bytes;
+use crate::system::{MOST_WORDS, SystemText};
 
 /// Memory that is available, from which on down the next allocation may find none. By judgement: what a page cache keeps for
 /// itself, and what comes and goes with connections, is more.
@@ -37,10 +40,9 @@ struct Ratios {
 
 /// Says what is left. Where no memory is and much of what was in it lies in the swap space, that is what a cause rests on.
 pub(crate) fn read(text: &str, found: &mut SystemText) {
-    let (source, ratios) = match of_free(text) {
-        Some(ratios) => ("free", ratios),
-        None => ("top", of_top(text).unwrap_or_default()),
-    };
+    let found_by = [("free", of_free(text)), ("top", of_top(text)), ("/proc/meminfo", of_meminfo(text))];
+    let of_tool = found_by.into_iter().find_map(|(source, ratios)| Some((source, ratios?)));
+    let Some((source, ratios)) = of_tool else { return };
     let available = ratios.available.filter(|ratio| *ratio <= AVAILABLE_RATIO).map(shown::percent);
     let swapped = ratios.swapped.filter(|ratio| *ratio >= SWAPPED_RATIO).map(shown::percent);
     if let Some(available) = &available {
@@ -73,7 +75,7 @@ fn with_files(memory: &Amounts<'_>, cached_elsewhere: Option<f64>) -> Option<f64
 
 fn of_free(text: &str) -> Option<Ratios> {
     let mut lines = text.lines().skip_while(|line| !line.trim_start().starts_with("total "));
-    let names: Vec<&str> = lines.next()?.split_whitespace().collect();
+    let names: Vec<&str> = lines.next()?.split_whitespace().take(MOST_WORDS).collect();
     let mut lines = lines.map(str::trim_start).take(3);
     let row = |line: &str, label: &str| -> Option<Amounts<'_>> {
         let values = line.strip_prefix(label)?.split_whitespace().map(amount);
@@ -103,8 +105,8 @@ fn of_top(text: &str) -> Option<Ratios> {
         let line = line.trim_start();
         let line = UNITS.iter().find_map(|unit| line.strip_prefix(unit)).unwrap_or(line);
         let rest = line.strip_prefix(label)?.trim_start().strip_prefix(':')?;
-        let words: Vec<&str> =
-            rest.split_whitespace().map(|word| word.trim_end_matches([',', '.'])).collect();
+        let words = rest.split_whitespace().take(MOST_WORDS);
+        let words: Vec<&str> = words.map(|word| word.trim_end_matches([',', '.'])).collect();
         let pairs = words.windows(2).filter_map(|two| Some((two[1], amount(two[0])?)));
         Some(pairs.filter(|(name, _)| name.starts_with(|c: char| c.is_ascii_lowercase())).collect())
     }
@@ -124,24 +126,25 @@ fn of_top(text: &str) -> Option<Ratios> {
     })
 }
 
+/// `/proc/meminfo`: `MemTotal:       65764440 kB`, the last in the text.
+fn of_meminfo(text: &str) -> Option<Ratios> {
+    let value = |name: &str| {
+        let of_name = |line: &str| line.trim_start().strip_prefix(name)?.strip_prefix(':').map(str::to_owned);
+        amount(text.lines().rev().find_map(of_name)?.trim().trim_end_matches(" kB"))
+    };
+    let positive = |name: &str| value(name).filter(|amount| *amount > 0.0);
+    let total = positive("MemTotal")?;
+    let computed = || Some(value("MemFree")? + value("Buffers")? + value("Cached")?);
+    let free_swap = |all: f64| Some((all - value("SwapFree")?).max(0.0) / all);
+    Some(Ratios {
+        available: value("MemAvailable").or_else(computed).map(|available| available / total),
+        swapped: positive("SwapTotal").and_then(free_swap),
+    })
+}
+
 /// `32011`, and with `-h` `31Gi`, `799Mi`, in any unit: only ratios are wanted.
 fn amount(text: &str) -> Option<f64> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let scale = match text[digits.len()..].chars().next() {
-        None => 1.0,
-        Some('B') => 1.0 / 1024.0,
-        Some('K' | 'k') => 1.0,
-        Some('M' | 'm') => 1024.0,
-        Some('G' | 'g') => 1_048_576.0,
-        Some('T' | 't') => 1_073_741_824.0,
-        Some(_) => return None,
-    };
-    digits
-        .replace(',', ".")
-        .parse()
-        .ok()
-        .filter(|number: &f64| number.is_finite() && *number >= 0.0)
-        .map(|number: f64| number * scale)
+    bytes(&text.replace(',', "."))
 }
 
 #[cfg(test)]
@@ -196,6 +199,26 @@ mod tests {
         ] {
             assert_eq!(kinds(&text), 0, "{text}");
         }
+    }
+
+    #[test]
+    fn the_kernel_s_own_list_says_the_same() {
+        let list = |available: &str, free_swap: u32| {
+            format!(
+                "MemTotal:       16000000 kB\nMemFree:          100000 kB\n{available}Buffers:           50000 kB\nCached:           200000 kB\n\
+                 SwapCached:            0 kB\nSwapTotal:       2000000 kB\nSwapFree:       {free_swap:>8} kB\n"
+            )
+        };
+        let says = ["Of the host's memory 2.2 % is available", "65 % of the swap space is in use"];
+        assert_eq!(system::read(&list("", 700_000)).says, says);
+        assert_eq!(system::read(&list("MemAvailable:     350000 kB\n", 700_000)).says, says);
+        let calm = system::read(&list("MemAvailable:    9350000 kB\n", 1_900_000));
+        assert_eq!(calm.says, Vec::<String>::new());
+        let swapped = system::read(&list("MemAvailable:    9350000 kB\n", 100_000));
+        assert_eq!(
+            (swapped.says, swapped.troubles),
+            (vec!["95 % of the swap space is in use".to_owned()], vec![])
+        );
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! `SHOW GLOBAL STATUS`, `SHOW GLOBAL VARIABLES` and option files: names with values.
 
 use spindoctor_collect::mysql::option_file::{Line, parse};
-use spindoctor_model::ServerVersion;
 use spindoctor_model::mysql::NamedValues;
+use spindoctor_model::{ServerVersion, number};
 
 /// Beginnings of names that `SHOW STATUS` has and `SHOW VARIABLES` has not, in lower case.
-const STATUS: [&str; 39] = [
+const STATUS: [&str; 40] = [
     "wsrep_cluster_",
     "wsrep_flow_control_",
     "wsrep_local_",
@@ -43,12 +43,13 @@ const STATUS: [&str; 39] = [
     "questions",
     "select_",
     "slow_queries",
+    "threadpool_",
     "threads_",
     "uptime",
 ];
 
 /// Beginnings of names that `SHOW VARIABLES` has and `SHOW STATUS` has not.
-const VARIABLES: [&str; 37] = [
+const VARIABLES: [&str; 38] = [
     "admin_",
     "auto_increment_",
     "autocommit",
@@ -84,6 +85,7 @@ const VARIABLES: [&str; 37] = [
     "sql_mode",
     "sync_binlog",
     "table_open_cache",
+    "thread_pool_",
     "tx_isolation",
     "version",
 ];
@@ -117,6 +119,23 @@ pub(crate) fn kind(values: &NamedValues) -> NamedKind {
     }
 }
 
+/// How long statements have waited for row locks since the server's start, where each did for long. Whether one waits now, another counter
+/// says.
+pub(crate) fn row_lock_sentence(values: &NamedValues) -> Option<String> {
+    /// A wait of so many seconds is felt by who waits for the answer. By judgement.
+    const LONG_S: f64 = 1.0;
+    let seconds = |name: &str| values.number(name).map(|ms| ms / 1e3);
+    let waits = values.number("innodb_row_lock_waits").filter(|waits| *waits >= 1.0)?;
+    let mean_s = seconds("innodb_row_lock_time_avg").filter(|mean_s| *mean_s >= LONG_S)?;
+    let longest = seconds("innodb_row_lock_time_max").filter(|longest_s| *longest_s > mean_s);
+    let longest = longest.map_or_else(String::new, |s| format!(", the longest {}", number::duration(s)));
+    Some(format!(
+        "{} for row locks since the server's start took {} on average{longest}",
+        number::counted(waits as u64, "wait", "waits"),
+        number::duration(mean_s)
+    ))
+}
+
 /// A name and its values, parted by tabs or blanks: `Uptime  4711`, and with `--defer` of pt-summary `Uptime 4711 4721`.
 pub(crate) fn pair(line: &str) -> Option<(&str, Vec<&str>)> {
     let name_end = line.find(['\t', ' ']).unwrap_or(line.len());
@@ -136,13 +155,19 @@ pub(crate) fn pair(line: &str) -> Option<(&str, Vec<&str>)> {
     if !is_name || is_plugin || line.starts_with(char::is_whitespace) {
         return None;
     }
+    // A row of a frame whose first bar was taken for the mark of a quotation.
+    if let Some(cell) = rest.trim().strip_prefix("| ").and_then(|cell| cell.strip_suffix('|')) {
+        return (!cell.contains(" | ")).then(|| (name, vec![cell.trim()]));
+    }
     match rest.strip_prefix('\t') {
         Some(value) => Some((name, vec![value])),
         None => {
-            let values: Vec<&str> = rest.split_whitespace().collect();
+            /// Values in one line, readings of one pt-summary.
+            const MOST_VALUES: usize = 40;
+            let values: Vec<&str> = rest.split_whitespace().take(MOST_VALUES + 1).collect();
             // A sentence begins with a word, too.
             let is_value = |value: &&str| value.len() <= 80 && !value.ends_with([',', '.', ':']);
-            (values.len() <= 40 && values.iter().all(is_value)).then_some((name, values))
+            (values.len() <= MOST_VALUES && values.iter().all(is_value)).then_some((name, values))
         }
     }
 }
@@ -359,6 +384,22 @@ mod tests {
             ["2147483648", "16384", "2147483648", "", "G", "16 M", "512M\u{fffd}", "\u{fffd}", "7\u{20ac}"]
                 .map(str::to_owned)
         );
+    }
+
+    #[test]
+    fn long_waits_for_row_locks_are_said_of_a_status_in_every_form() {
+        let pairs =
+            "Innodb_row_lock_time_avg\t33106\nInnodb_row_lock_time_max\t50240\nInnodb_row_lock_waits\t17\n";
+        let rows = pairs.lines().map(|line| format!("| {} |\n", line.replace('\t', " | ")));
+        let framed = format!("| Variable_name | Value |\n{}", rows.collect::<String>());
+        let wanted =
+            "17 waits for row locks since the server's start took 33.1 s on average, the longest 50.2 s";
+        for text in [pairs, framed.as_str()] {
+            let parts = crate::recognise("x", text);
+            assert!(parts[0].says.contains(&wanted.to_owned()), "{text}: {parts:?}");
+        }
+        let short = pairs.replace("33106", "12");
+        assert_eq!(row_lock_sentence(&of_pairs(&short)[0]), None);
     }
 
     #[test]

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use spindoctor_collect::mysql::option_file::Line;
 use spindoctor_model::ServerVersion;
+use spindoctor_model::number::bytes;
 
+use crate::amounts::amount;
 use crate::named::{is_of_server, option_lines, sized, variable};
 
 /// Remarks that are made of one file.
@@ -154,6 +156,7 @@ pub(crate) fn read(text: &str, first_line: usize, version: Option<ServerVersion>
     }));
     says.extend(set_twice(&of_server));
     says.extend(durability(&of_server));
+    says.extend(session_memory(&of_server));
     says.truncate(MOST);
     says
 }
@@ -332,6 +335,36 @@ fn durability(of_server: &[&Setting]) -> Option<String> {
     ))
 }
 
+/// What all connections together may take for sorts, joins and reads, where few hosts have so much.
+fn session_memory(of_server: &[&Setting]) -> Option<String> {
+    /// What a statement may take of each. A server takes their names without `_size`, too.
+    const BUFFERS: [&str; 4] =
+        ["sort_buffer_size", "join_buffer_size", "read_buffer_size", "read_rnd_buffer_size"];
+    const DEFAULT_CONNECTIONS: f64 = 151.0;
+    /// By judgement.
+    const MOST_BYTES: f64 = 128.0 * 1_073_741_824.0;
+    let number = |name: &str| {
+        let is_of = |setting: &&&Setting| {
+            setting.name == name || name.strip_suffix("_size") == Some(setting.name.as_str())
+        };
+        amount(&sized(of_server.iter().rfind(is_of)?.value.as_deref()?))
+    };
+    let buffers: Vec<(&str, f64)> =
+        BUFFERS.into_iter().filter_map(|name| Some((name, number(name)?))).collect();
+    let each: f64 = buffers.iter().map(|(_, bytes)| bytes).sum();
+    let connections = number("max_connections").unwrap_or(DEFAULT_CONNECTIONS);
+    let names: Vec<&str> = buffers.iter().map(|(name, _)| *name).collect();
+    (each * connections >= MOST_BYTES).then(|| {
+        format!(
+            "{connections:.0} connections (max_connections) may take {} each by {}, {} together: a server that all of them use at once is killed \
+             for memory. Large buffers are for single sessions (SET SESSION); the defaults do for the others",
+            bytes(each),
+            names.join(", "),
+            bytes(each * connections)
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use crate::{Kind, recognise};
@@ -343,6 +376,19 @@ mod tests {
             parts.iter().map(|part| part.kind).filter(|kind| *kind != Kind::Unknown).collect();
         assert_eq!(kinds, [Kind::OptionFile], "{text}: {parts:#?}");
         parts.into_iter().flat_map(|part| part.says).collect()
+    }
+
+    #[test]
+    fn buffers_that_all_connections_together_have_no_memory_for_are_said() {
+        let file = |sort: &str| {
+            format!("[mysqld]\nmax_connections = 2000\nsort_buffer = {sort}\njoin_buffer_size = 64M\n")
+        };
+        let said = says(&file("64M"));
+        let begins = "2000 connections (max_connections) may take 128 MiB each by sort_buffer_size, join_buffer_size, 250 GiB together";
+        assert!(said.len() == 1 && said[0].starts_with(begins), "{said:?}");
+        assert_eq!(says(&file("256K")), Vec::<String>::new());
+        let large = "[mysqld]\nsort_buffer_size = 1G\n";
+        assert!(says(large)[0].starts_with("151 connections"), "{:?}", says(large));
     }
 
     #[test]

@@ -80,18 +80,25 @@ fn program(lines: &[&str], at: usize) -> Option<Program> {
         () if is_of_heidi(line) => Some(Program::HeidiSql),
         () if is_group(line) => of_group(line, &lines[at + 1..]),
         () if is_of_php(line) => Some(Program::Php),
-        () if is_of_environment(line) => {
-            let near = lines[at..].iter().map(|line| line.trim()).take(NEAR);
-            let near =
-                near.take_while(|line| line.is_empty() || line.starts_with('#') || is_of_environment(line));
-            (near.filter(|line| says_where(line)).take(FEW).count() == FEW).then_some(Program::Environment)
-        }
+        () if is_of_environment(line) => begins_environment(lines, at).then_some(Program::Environment),
         () if line.starts_with("<?php") || is_of_wordpress(line) => {
             let is_near = lines[at..].iter().take(2 * NEAR).any(|line| is_of_wordpress(line.trim()));
             is_near.then_some(Program::WordPress)
         }
         () => None,
     }
+}
+
+/// True where an environment begins in which a server is named. Below its first line it is not looked for, so that each line is read once.
+fn begins_environment(lines: &[&str], at: usize) -> bool {
+    let is_remark = |line: &str| line.is_empty() || line.starts_with('#');
+    let above = lines[..at].iter().rev().map(|line| line.trim()).find(|line| !is_remark(line));
+    if above.is_some_and(is_of_environment) {
+        return false;
+    }
+    let all = lines[at..].iter().map(|line| line.trim());
+    let all = all.take_while(|line| is_remark(line) || is_of_environment(line));
+    all.filter(|line| says_where(line)).take(FEW).count() == FEW
 }
 
 /// `[MySQLi]`
@@ -238,6 +245,19 @@ mod tests {
                 assert!(!format!("{parts:?}").contains("secret"), "{parts:?}");
             }
         }
+    }
+
+    #[test]
+    fn an_environment_is_one_however_far_below_its_beginning_it_names_a_server() {
+        let above: String = (0..3 * NEAR).map(|at| format!("APP_{at}=secret\n")).collect();
+        for between in ["", "\n# The database\n"] {
+            let parts = recognise("x", &format!("{above}{between}DB_HOST=db1\nDB_PASSWORD=secret\n"));
+            assert_eq!(described(&parts), [(Kind::OtherProgram, 0)], "{parts:#?}");
+            assert!(!format!("{parts:?}").contains("secret"), "{parts:?}");
+        }
+        let lines = ["APP_A=1", "", "DB_HOST=db1", "DB_PORT=1", "a", "DB_HOST=db1", "DB_PORT=1"];
+        let begins: Vec<usize> = (0..lines.len()).filter(|at| begins(&lines, *at)).collect();
+        assert_eq!(begins, [0, 5]);
     }
 
     #[test]

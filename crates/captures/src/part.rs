@@ -52,6 +52,8 @@ pub enum Kind {
     OpenTables,
     /// What EXPLAIN and ANALYZE print of a statement, as text, in JSON or as a table.
     Plan,
+    /// `SHOW PROFILE`
+    StatementProfile,
     /// What performance_schema and `sys` keep since the server's start.
     Summary,
     /// What mysqltuner prints.
@@ -99,6 +101,7 @@ impl Kind {
             Self::PreparedXa => "list of prepared transactions",
             Self::OpenTables => "list of open tables",
             Self::Plan => "plan of a statement",
+            Self::StatementProfile => "profile of a statement",
             Self::Summary => "summary of performance_schema",
             Self::Tuner => "report of mysqltuner",
             Self::GroupMembers => "members of the group",

@@ -662,3 +662,38 @@ fn commits_behind_one_sync_are_named_by_stacks() {
     }
     assert_eq!(found(&text)[0].0, "commit-sync-bound");
 }
+
+#[test]
+fn options_and_a_frame_without_borders_below_lines_of_a_log_are_read() {
+    let kinds = |text: &str| parts(text).iter().map(|part| part.kind).collect::<Vec<_>>();
+    let options = "[2006013.230723] mysqld invoked oom-killer: gfp_mask=0x201da, order=0, oom_adj=0\n\nThe server has these:\n\n\
+                   innodb_buffer_pool_size        = 48G\ninnodb_additional_mem_pool_size = 512M\ninnodb_log_buffer_size = 64M\n\n\
+                   Nothing else runs there.\n";
+    assert_eq!(kinds(options), [Kind::ErrorLog, Kind::OptionFile]);
+    let frame = "160723 18:36:02  InnoDB: ERROR: the age of the last checkpoint is 9433856,\nInnoDB: which exceeds the log group capacity 9433498.\n\n\
+                 We have\n\n| Variable_name | Value |\n\n| innodb_log_file_size | 50331648 |\n\n| innodb_log_files_in_group | 2 |\n";
+    assert_eq!(kinds(frame), [Kind::ErrorLog, Kind::GlobalVariables]);
+    // What a server prints of itself when it crashes is no option file.
+    let crash = "240304 10:11:12 [ERROR] mysqld got signal 11 ;\nkey_buffer_size=8388608\nread_buffer_size=131072\n\
+                 max_used_connections=2\nmax_threads=151\nthread_count=1\nIt is possible that mysqld could use up to\n";
+    assert_eq!(kinds(crash), [Kind::ErrorLog]);
+}
+
+#[test]
+fn the_error_of_a_replica_without_the_rest_of_its_status_says_what_has_stopped() {
+    let headline = |text: &str| {
+        let findings = spindoctor_rules::diagnose(&window(&parts(text))).findings;
+        findings.into_iter().find(|finding| finding.cause == "replica-lag").map(|finding| finding.headline)
+    };
+    let applier = "Last_SQL_Error: Could not execute Write_rows event on table shop.stock; Duplicate entry '7' for key 'PRIMARY', Error_code: 1062; handler \
+                   error HA_ERR_FOUND_DUPP_KEY\n";
+    let stopped = "The applier has stopped with error 1062 (table shop.stock, key PRIMARY): the replica of its source applies nothing";
+    assert_eq!(headline(applier).as_deref(), Some(stopped));
+    let both = format!("It says\n\n     Last_Errno: 1062\n     {}\nWhat now?\n", applier.replace("_SQL", ""));
+    assert_eq!(headline(&both).as_deref(), Some(stopped), "{both}");
+    let receiver = "I cannot go on with the replica:\n\n   Last_IO_Errno: 1236\n   Last_IO_Error: Got fatal error 1236 from master when reading data from \
+                    binary log: 'Could not find first log file name in binary log index file'\n";
+    let said = headline(receiver).unwrap_or_default();
+    assert!(said.starts_with("The receiver does not run because of error 1236"), "{said}");
+    assert_eq!(headline("Last_SQL_Errno: 0\nLast_SQL_Error:\n"), None);
+}

@@ -7,12 +7,13 @@
 use std::borrow::Cow;
 
 use crate::{
-    boxes, collectors, exporter, heads, heartbeat, intervals, kernel_log, log_lines, markup, one_line,
-    printed, python, reshaped, screens, slow_marks, summary, terminal, tuner, xml,
+    aliases, boxes, clock, collectors, exporter, group_members, heads, heartbeat, indented, intervals,
+    kernel_log, log_lines, markup, memory_limits, one_line, plan_rows, printed, profile_rows, prose, python,
+    replica_messages, reshaped, screens, slow_marks, summary, terminal, tuner, wrapped_lines, xml,
 };
 
 /// Beginnings of lines, as servers and their tools write them, that stand nowhere within a line of an error log.
-const ANCHORS: [&str; 16] = [
+const ANCHORS: [&str; 20] = [
     "--Thread ",
     "---TRANSACTION ",
     "=====================",
@@ -20,6 +21,7 @@ const ANCHORS: [&str; 16] = [
     "***************************",
     "OS WAIT ARRAY INFO: ",
     "MySQL thread id ",
+    "MariaDB thread id ",
     "Trx id counter ",
     "RW-shared spins ",
     "Per second averages calculated ",
@@ -29,6 +31,9 @@ const ANCHORS: [&str; 16] = [
     "Stack trace of thread ",
     "Variable_name",
     "[mysqld]",
+    "# Time: ",
+    "# User@Host: ",
+    "# Query_time: ",
 ];
 
 /// Lines looked at, for what a text has in common.
@@ -39,7 +44,11 @@ pub(crate) fn undamaged(text: &str) -> String {
     let text = terminal::plain(text);
     let text = boxes::in_ascii(&text);
     let text = unquoted(&text);
+    let text = indented::without_indent(&text);
     let text = without_diff(&text);
+    let text = without_code_marks(&text);
+    let text = without_comment_marks(&text);
+    let text = without_bullets(&text);
     let text = printed::as_python(&text);
     let text = python::with_tables(&text);
     let text = unescaped(&text);
@@ -48,16 +57,19 @@ pub(crate) fn undamaged(text: &str) -> String {
     let text = without_markdown(&text);
     let text = one_line::in_lines(&text);
     let text = summary::as_lists(&text);
+    let text = without_counts(&text);
     let text = without_numbers(&text);
     let text = collectors::without_prefixes(&text);
     let text = without_prefix(&text);
     let text = without_container(&text);
     let lines: Vec<Cow<'_, str>> = text.lines().map(|line| plain_line(line)).collect();
-    let lines = kernel_log::whole_lines(closed_up(lines));
+    let lines = memory_limits::with_limits(kernel_log::whole_lines(closed_up(lines)));
     let lines: Vec<Cow<'_, str>> = lines.into_iter().map(without_what_collected_it).collect();
-    let lines = screens::as_lists(exporter::as_lists(intervals::with_lists(joined(&lines))));
-    let lines = slow_marks::with_marks(lines);
-    let lines = heads::with_heads(reshaped::reshaped(lines));
+    let lines = intervals::with_lists(wrapped_lines::joined(&lines));
+    let lines = screens::as_lists(exporter::as_lists(tuner::as_lists(lines)));
+    let lines = aliases::with_names(slow_marks::with_marks(lines));
+    let lines = group_members::with_heads(heads::with_heads(reshaped::reshaped(lines)));
+    let lines = replica_messages::with_names(plan_rows::with_head(profile_rows::with_tabs(lines)));
     let mut text = heads::with_row_numbers(lines).join("\n");
     if !text.is_empty() {
         text.push('\n');
@@ -110,12 +122,61 @@ fn without_diff(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// A text of which an editor of Markdown made code of each line, in a list or not: "- `| Id | User |`".
+fn without_code_marks(text: &str) -> Cow<'_, str> {
+    /// Fewer may be names in a sentence.
+    const FEW: usize = 3;
+    fn inside(line: &str) -> Option<&str> {
+        let line = line.trim();
+        let line = ["- ", "* "].iter().find_map(|mark| line.strip_prefix(*mark)).unwrap_or(line).trim_start();
+        let inside = line.strip_prefix('`')?.strip_suffix('`')?;
+        (!inside.is_empty() && !inside.starts_with('`')).then_some(inside)
+    }
+    let is_of_server = |line: &str| ANCHORS.iter().any(|anchor| line.starts_with(anchor));
+    let code = || text.lines().take(LOOKED_AT).filter_map(inside);
+    if code().take(FEW).count() < FEW || !code().any(is_of_server) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(text.lines().map(|line| format!("{}\n", inside(line).unwrap_or(line))).collect())
+}
+
+/// A text of which each line that is not empty is a comment of SQL: what a file of statements quotes.
+fn without_comment_marks(text: &str) -> Cow<'_, str> {
+    /// Fewer lines may be what somebody wrote.
+    const FEW: usize = 3;
+    fn bare(line: &str) -> Option<&str> {
+        line.strip_prefix("--").filter(|rest| rest.is_empty() || rest.starts_with(' '))
+    }
+    let lines = || text.lines().filter(|line| !line.trim().is_empty());
+    if lines().take(FEW).count() < FEW || !lines().all(|line| bare(line).is_some()) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(text.lines().map(|line| format!("{}\n", bare(line).unwrap_or(line))).collect())
+}
+
+/// A text of which an editor made each line that is not empty an item of a list.
+fn without_bullets(text: &str) -> Cow<'_, str> {
+    /// Fewer lines may be a list.
+    const FEW: usize = 5;
+    let lines = || text.lines().filter(|line| !line.trim().is_empty());
+    let is_marked = |mark: &&str| lines().all(|line| line.trim_start().starts_with(*mark));
+    match ["* ", "\u{2022} "].into_iter().find(is_marked).filter(|_| lines().take(FEW).count() == FEW) {
+        Some(mark) => Cow::Owned(
+            text.lines()
+                .map(|line| format!("{}\n", line.trim_start().strip_prefix(mark).unwrap_or_default()))
+                .collect(),
+        ),
+        None => Cow::Borrowed(text),
+    }
+}
+
 /// Lines that a client, a driver or a JSON string wrote as one, with `\n` for their ends.
 fn unescaped(text: &str) -> Cow<'_, str> {
     // Below one of these pairs of characters stands a line of a server's own; statements in a tab-separated list have `\n` too.
-    const BEGINS: [&str; 13] = [
+    const BEGINS: [&str; 14] = [
         // Plans in JSON.
         r#"{\n  "query_block": "#,
+        r#"{\n  "r_query_time_in_progress_ms": "#,
         r#"{\n  "query_optimization": "#,
         r#"{\n  "query": "/* select#"#,
         r"\n====",
@@ -180,6 +241,8 @@ fn without_escapes(line: &str, plain: &mut String) {
 /// their own.
 fn without_markdown(text: &str) -> Cow<'_, str> {
     const BEGINS: [&str; 5] = [r"\---", r"\***", r"\*\*\*", r"\+--", r"\=="];
+    // What stands before the functions of perf's reports.
+    const WITHIN: [&str; 2] = [r"\[.\] ", r"\[k\] "];
     let is_bold = |line: &str| {
         let line = line.trim();
         line.len() > 4
@@ -188,7 +251,8 @@ fn without_markdown(text: &str) -> Cow<'_, str> {
             })
     };
     let is_escaped =
-        text.lines().any(|line| BEGINS.iter().any(|begins| line.trim_start().starts_with(begins)));
+        text.lines().any(|line| BEGINS.iter().any(|begins| line.trim_start().starts_with(begins)))
+            || WITHIN.iter().any(|mark| text.contains(mark));
     if !is_escaped && !text.lines().any(is_bold) {
         return Cow::Borrowed(text);
     }
@@ -206,6 +270,32 @@ fn without_markdown(text: &str) -> Cow<'_, str> {
         plain.push('\n');
     }
     Cow::Owned(plain)
+}
+
+/// Lines that a pager or a page counts from the first on, each of them, with blanks or a tab behind the number: `cat -n`.
+fn without_counts(text: &str) -> Cow<'_, str> {
+    /// Fewer lines may be the rows of a list.
+    const FEW: usize = 8;
+    fn counted(line: &str) -> Option<(usize, &str)> {
+        let line = line.trim_start();
+        let digits = line.bytes().take_while(u8::is_ascii_digit).count();
+        let rest = &line[digits..];
+        // Threads have numbers of their own.
+        let is_own = ["Thread 0x", "LWP "].iter().any(|begins| rest.trim_start().starts_with(begins));
+        let is_count = !is_own && (rest.is_empty() || rest.starts_with([' ', '\t']));
+        Some((line[..digits].parse().ok().filter(|_| is_count)?, rest))
+    }
+    let lines = || text.lines().filter(|line| !line.trim().is_empty());
+    let is_next = |(at, line): (usize, &str)| counted(line).is_some_and(|(number, _)| number == at + 1);
+    if lines().take(FEW).count() < FEW || !lines().enumerate().all(is_next) {
+        return Cow::Borrowed(text);
+    }
+    let full = || lines().filter_map(counted).filter(|(_, rest)| !rest.trim().is_empty());
+    let blanks = |rest: &str| rest.bytes().take_while(|byte| *byte == b' ').count();
+    let width = full().map(|(_, rest)| blanks(rest)).min().unwrap_or(0);
+    let bare = |line| counted(line).map_or("", |(_, rest)| rest.get(width..).unwrap_or_default());
+    let bare = |line| str::strip_prefix(bare(line), '\t').unwrap_or(bare(line));
+    Cow::Owned(text.lines().map(|line| format!("{}\n", bare(line))).collect())
 }
 
 /// Lines that a page numbers, `12. `, `12: ` and the like, whatever the width of the number.
@@ -233,11 +323,14 @@ fn without_numbers(text: &str) -> Cow<'_, str> {
     Cow::Owned(plain.map(|line| line + "\n").collect())
 }
 
-/// A page where each line is a paragraph has an empty line behind each: where nearly no line follows another, all empty ones go.
+/// A page where each line is a paragraph has an empty line behind each: where nearly no line follows another, all empty ones go; else
+/// those between lines of a server of which none follows another. The one above what somebody wrote stays.
 fn closed_up(lines: Vec<Cow<'_, str>>) -> Vec<Cow<'_, str>> {
     /// Fewer lines may be anything.
     const FEW: usize = 8;
     let is_full = |line: &&Cow<'_, str>| !line.is_empty();
+    let is_of_server = |line: &Cow<'_, str>| ANCHORS.iter().any(|anchor| line.starts_with(anchor));
+    let has_number = |line: &&Cow<'_, str>| line.split_whitespace().any(|word| word.parse::<f64>().is_ok());
     let full = lines.iter().take(LOOKED_AT).filter(is_full).count();
     let follow = lines
         .iter()
@@ -245,18 +338,76 @@ fn closed_up(lines: Vec<Cow<'_, str>>) -> Vec<Cow<'_, str>> {
         .zip(lines.iter().skip(1))
         .filter(|(one, next)| is_full(one) && is_full(next))
         .count();
-    match full >= FEW && follow * 20 <= full {
-        true => lines.into_iter().filter(|line| !line.is_empty()).collect(),
-        false => lines,
+    let is_above_prose = |at: usize| lines.get(at + 1).is_some_and(|next| prose::is_prose(next));
+    let mut goes = vec![full >= FEW && follow * 20 <= full; lines.len()];
+    let mut from = 0;
+    while from < lines.len() {
+        let mut to = from;
+        while to + 2 < lines.len()
+            && !lines[to].is_empty()
+            && lines[to + 1].is_empty()
+            && !lines[to + 2].is_empty()
+        {
+            to += 2;
+        }
+        let run = &lines[from..=to];
+        let is_of_tool = || run.iter().filter(has_number).count() >= FEW;
+        if (to - from) / 2 + 1 >= FEW && (run.iter().any(is_of_server) || is_of_tool()) {
+            goes[from..=to].fill(true);
+        }
+        from = to + 1;
     }
+    let keeps: Vec<bool> = lines
+        .iter()
+        .enumerate()
+        .map(|(at, line)| !line.is_empty() || !goes[at] || is_above_prose(at))
+        .collect();
+    lines.into_iter().zip(keeps).filter_map(|(line, is_kept)| is_kept.then_some(line)).collect()
 }
 
 /// A line of a server's log without what collected it: `db-1  | `, `Feb 12 09:52:22 db1 mysqld[4711]: `, `2018-02-12T09:52:22Z stdout F `.
 fn without_what_collected_it(line: Cow<'_, str>) -> Cow<'_, str> {
     match log_lines::begins(&line) {
         Some(at) if at > 0 => Cow::Owned(line[at..].to_owned()),
-        _ => line,
+        Some(_) => line,
+        None => match of_log_within(&line).map(str::to_owned) {
+            Some(inside) => Cow::Owned(inside),
+            None => line,
+        },
     }
+}
+
+/// How lines of a log begin that have no level behind a time: there may be many indented lines of other kinds.
+const OF_LOG: [&str; 16] = [
+    "InnoDB: ",
+    "[",
+    "mysql",
+    "mariadb",
+    "xtrabackup: ",
+    "mariabackup: ",
+    "WSREP_SST: ",
+    "ERROR ",
+    "Error ",
+    "error ",
+    "warning ",
+    "Fatal error: ",
+    "Attempting backtrace",
+    "stack_bottom = ",
+    "Version: '",
+    "Can't ",
+];
+
+/// The line of a log without a level that a letter quotes, or a page indents, alone among others, or that a container's name stands before;
+/// None where the line is one as it stands.
+fn of_log_within(line: &str) -> Option<&str> {
+    let inside = line.trim_start_matches([' ', '\t', '>']);
+    let inside = collectors::container(inside).map_or(inside, str::trim_start);
+    let begins = || {
+        let has_time = || inside.starts_with(|c: char| c.is_ascii_digit()) && clock::time(inside).is_some();
+        OF_LOG.iter().any(|begin| inside.starts_with(begin)) || has_time()
+    };
+    let is_damaged = inside.len() < line.len() && begins() && !log_lines::is_of_log(line);
+    (is_damaged && log_lines::is_of_log(inside)).then_some(inside)
 }
 
 /// Where the lines of a text begin behind something that was put before each: a quote mark, a log's time, an indentation.
@@ -266,6 +417,8 @@ fn without_prefix(text: &str) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     let mut at = [0_usize; 160];
+    // A prefix of some places has letters or digits in it: a name, a time.
+    let mut has_letters = [false; 160];
     for line in text.lines().take(LOOKED_AT) {
         let line = typographic(line);
         let first = ANCHORS.iter().filter_map(|anchor| Some((line.find(anchor)?, anchor))).min();
@@ -273,8 +426,11 @@ fn without_prefix(text: &str) -> Cow<'_, str> {
             // Of a rule, the first of its characters counts.
             let rule = line[bytes..].chars().next().unwrap_or_default();
             let before = line[..bytes].trim_end_matches(rule).chars().count();
-            if let Some(count) = at.get_mut(before) {
+            // What escapes a `#` is no prefix of the other lines.
+            let is_escape = line[..bytes] == *"\\";
+            if let Some(count) = at.get_mut(before).filter(|_| !is_escape) {
                 *count += 1;
+                has_letters[before] |= line[..bytes].chars().any(char::is_alphanumeric);
             }
         }
     }
@@ -286,6 +442,10 @@ fn without_prefix(text: &str) -> Cow<'_, str> {
     let mut plain = String::with_capacity(text.len());
     for line in text.lines() {
         match line.char_indices().nth(most) {
+            // It has no prefix: what somebody wrote beside the others.
+            Some((cut, _)) if !has_letters[most] && line[..cut].chars().any(char::is_alphanumeric) => {
+                plain.push_str(line);
+            }
             Some((cut, _)) => plain.push_str(&line[cut..]),
             // An empty line of the text: its prefix may have lost the blanks at its end.
             None if line.trim().chars().all(|c| !c.is_alphanumeric()) => {}
@@ -297,13 +457,14 @@ fn without_prefix(text: &str) -> Cow<'_, str> {
     Cow::Owned(plain)
 }
 
-/// The lines without the name that docker-compose puts before each (`db_1  | `), where most have the same one.
+/// The lines without the name that docker-compose puts before each (`db_1  | `), where half of them have the same one; a page may have
+/// indented them.
 fn without_container(text: &str) -> Cow<'_, str> {
     const LONGEST_NAME: usize = 60;
     fn name(line: &str) -> Option<&str> {
         let (name, _) = line.split_once(" | ")?;
         let is_name = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
-        let plain = name.trim_end();
+        let plain = name.trim();
         (!plain.is_empty() && name.len() <= LONGEST_NAME && plain.chars().all(is_name)).then_some(name)
     }
     let lines = || text.lines().filter(|line| !line.trim().is_empty()).take(LOOKED_AT);
@@ -312,7 +473,7 @@ fn without_container(text: &str) -> Cow<'_, str> {
         lines().fold((0, 0), |(all, same), line| (all + 1, same + usize::from(name(line) == Some(first))));
     let bare = |line| str::strip_prefix(line, first).and_then(|rest: &str| rest.strip_prefix(" | "));
     let is_log = || lines().filter_map(bare).any(log_lines::is_of_log);
-    if same < 2 || same * 2 <= all || !is_log() {
+    if same < 2 || same * 2 < all || !is_log() {
         return Cow::Borrowed(text);
     }
     let mut plain = String::with_capacity(text.len());
@@ -362,174 +523,5 @@ fn plain_line(line: &str) -> Cow<'_, str> {
     }
 }
 
-/// Beginnings of lines of which it is known how they end.
-const ENDS: [(&str, &str); 4] = [
-    ("--Thread ", "the semaphore:"),
-    ("------- TRX HAS BEEN WAITING ", "TO BE GRANTED:"),
-    ("a writer (thread id ", "exclusive"),
-    ("number of readers ", "lock_word: "),
-];
-
-/// True where behind the number of its statement a connection's line has nothing: its host, user and state were wrapped.
-fn ends_with_query_id(line: &str) -> bool {
-    line.rsplit_once(" query id ").is_some_and(|(_, id)| heads::is_number(id.trim()))
-}
-
-/// True for what a connection's line ends with: `localhost 127.0.0.1 app update`, and no statement.
-fn is_tail(line: &str) -> bool {
-    /// Words with which statements begin that no list of transactions shows often.
-    const MORE_STATEMENTS: [&str; 8] =
-        ["EXPLAIN", "DESCRIBE", "DESC", "USE", "XA", "PREPARE", "EXECUTE", "DO"];
-    /// What a status prints below a connection.
-    const OTHERS: [&str; 5] = ["Trx ", "TABLE LOCK", "RECORD LOCKS", "---", "***"];
-    /// A host, an address, a user and a state are shorter, bytes. By judgement.
-    const LONGEST: usize = 200;
-    let line = line.trim();
-    let first = line.split(' ').next().unwrap_or_default();
-    let is_statement = heads::STATEMENTS
-        .iter()
-        .chain(&MORE_STATEMENTS)
-        .any(|statement| first.eq_ignore_ascii_case(statement));
-    line.len() <= LONGEST
-        && line.split_whitespace().count() >= 2
-        && !is_statement
-        && !OTHERS.iter().any(|other| line.starts_with(other))
-        && line.chars().all(|c| c.is_alphanumeric() || " .-_:@%".contains(c))
-}
-
-/// How many lines stand between a connection and its statement where somebody wrote `SQL:` above it.
-fn labels(lines: &[Cow<'_, str>]) -> usize {
-    let empty = lines.iter().take_while(|line| line.trim().is_empty()).count();
-    match lines.get(empty) {
-        Some(label) if label.trim() == "SQL:" => empty + 1,
-        _ => 0,
-    }
-}
-
-/// Lines that were wrapped, in one again: those of which it is known how they end.
-fn joined(lines: &[Cow<'_, str>]) -> Vec<String> {
-    let mut whole = Vec::with_capacity(lines.len());
-    let mut at = 0;
-    while let Some(line) = lines.get(at) {
-        let mut line = line.to_string();
-        at += 1;
-        if ["MySQL thread id ", "MariaDB thread id "].iter().any(|begins| line.starts_with(begins)) {
-            if let Some(tail) = lines.get(at).filter(|next| ends_with_query_id(&line) && is_tail(next)) {
-                line = format!("{line} {}", tail.trim());
-                at += 1;
-            }
-            at += labels(&lines[at..]);
-        }
-        let end = ENDS.iter().find(|(begins, _)| line.starts_with(begins)).map(|(_, end)| *end);
-        if let Some(end) = end.filter(|end| !line.contains(end)) {
-            // Wrapped at a blank, or within a word.
-            let next: String =
-                lines[at..].iter().take(2).map(|next| next.trim()).collect::<Vec<_>>().join(" ");
-            for (taken, separator) in [(1, " "), (1, ""), (2, " ")] {
-                let Some(more) = lines.get(at..at + taken) else { continue };
-                let more = more.iter().map(|line| line.trim()).collect::<Vec<_>>().join(separator);
-                let candidate = format!("{line}{separator}{more}");
-                if candidate.contains(end) && !next.is_empty() && candidate.len() < 400 {
-                    line = candidate;
-                    at += taken;
-                    break;
-                }
-            }
-        }
-        whole.push(line);
-    }
-    whole
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const PLAIN: &str = "--Thread 140406675191552 has waited at row0purge.cc line 862 for 18.00 seconds the semaphore:\n\
-                         S-lock on RW-latch at 0x3ca8738 created in file dict0dict.cc line 1183\n\
-                         a writer (thread id 140406373218048) has reserved it in mode  exclusive\n\
-                         number of readers 0, waiters flag 1, lock_word: 0\n\
-                         ------------\nTRANSACTIONS\n------------\n\
-                         ---TRANSACTION 421, not started\n";
-
-    #[test]
-    fn what_is_in_order_stays_as_it_is() {
-        assert_eq!(undamaged(PLAIN), PLAIN);
-    }
-
-    #[test]
-    fn every_prefix_is_taken_away() {
-        for prefix in
-            ["> ", ">> ", "    ", "\t", "db-1  | ", "Feb 12 09:52:22 db1 mysqld[4711]: ", "# ", "12: "]
-        {
-            let damaged: String = PLAIN.lines().map(|line| format!("{prefix}{line}\n")).collect();
-            assert_eq!(undamaged(&damaged), PLAIN, "{prefix}");
-            let trimmed: String = damaged.lines().map(|line| format!("{}\n", line.trim_end())).collect();
-            assert_eq!(undamaged(&trimmed), PLAIN, "{prefix}");
-        }
-    }
-
-    #[test]
-    fn a_table_with_one_line_that_is_known_loses_its_prefix_too() {
-        let list = "| Id | User | Info |\n|  7 | app | DO 1 |\n";
-        for prefix in ["> ", "    ", "> > "] {
-            let damaged: String = list.lines().map(|line| format!("{prefix}{line}\n")).collect();
-            assert_eq!(undamaged(&damaged), list, "{prefix}");
-        }
-    }
-
-    #[test]
-    fn a_blog_and_a_string_give_the_text_back() {
-        let blog = PLAIN.replace("---TRANSACTION", "&#8212;TRANSACTION").replace("--Thread", "&#8211;Thread");
-        assert_eq!(undamaged(&blog), PLAIN);
-        assert_eq!(
-            undamaged(&PLAIN.replace("---TRANSACTION", "\u{2014}TRANSACTION").replace(':', "\u{ff1a}")),
-            PLAIN
-        );
-        let string = PLAIN.replace('\n', "\\n");
-        assert_eq!(undamaged(&string), PLAIN.to_owned() + "\n");
-        assert_eq!(
-            undamaged(&format!("<pre>{}</pre>", PLAIN.replace('<', "&lt;"))).trim_end(),
-            PLAIN.trim_end()
-        );
-    }
-
-    #[test]
-    fn an_answered_letter_has_several_levels() {
-        let list = "Id\tUser\tInfo\n7\tapp\tDO 1\n8\tapp\tDO 2\n";
-        let quoted: String = list.lines().map(|line| format!(">> {line}\n")).collect();
-        let letter = undamaged(&format!("> On Monday ops wrote:\n{quoted}> can you look?\nI can.\n"));
-        assert!(letter.contains(list), "{letter}");
-        assert!(letter.contains("\nI can.\n"), "{letter}");
-    }
-
-    #[test]
-    fn the_mark_of_a_diff_is_taken_off_where_each_line_has_it() {
-        let list =
-            "+----+------+\n| Id | Info |\n+----+------+\n|  7 | DO 1 |\n|  8 | DO 2 |\n+----+------+\n";
-        for mark in ["+", "-", "> "] {
-            let diff: String = list.lines().map(|line| format!("{mark}{line}\n")).collect();
-            assert_eq!(undamaged(&diff), list, "{mark}");
-        }
-        assert_eq!(undamaged(list), list);
-        let options = "--key_buffer_size=1\n--port=2\n";
-        assert_eq!(undamaged(options), options);
-    }
-
-    #[test]
-    fn a_connection_s_line_that_was_wrapped_is_whole_and_a_label_is_no_statement() {
-        let whole = "MySQL thread id 62, OS thread handle 17320, query id 51157 localhost 127.0.0.1 app update\ninsert into a values (1)\n";
-        let wrapped = whole.replace(" localhost", "\nlocalhost").replace("\ninsert", "\n\nSQL:\ninsert");
-        assert_eq!(undamaged(&wrapped), whole);
-        let bare = "MySQL thread id 62, OS thread handle 17320, query id 51157\nselect a\n";
-        assert_eq!(undamaged(bare), bare);
-    }
-
-    #[test]
-    fn wrapped_lines_are_joined() {
-        let wrapped = PLAIN
-            .replace("18.00 seconds the", "18.00 seconds\nthe")
-            .replace("mode  exclusive", "mode\nexclusive");
-        assert_eq!(undamaged(&wrapped), PLAIN.replace("mode  exclusive", "mode exclusive"));
-    }
-}
+pub(crate) mod tests;

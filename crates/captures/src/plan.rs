@@ -6,9 +6,13 @@
 //!     -> Single-row index lookup on c using PRIMARY (id=o.customer_id)  (cost=0.25 rows=1) (actual time=0.005..0.005 rows=1 loops=2000)
 //! ```
 //!
-//! Times are of one loop, and of all that stands below a step. A step's condition is not repeated: it has values of the statement.
+//! Times are of one loop, and of all that stands below a step. `-> Hash` and `-> Select #2 (subquery in condition; dependent)` have none: what
+//! stands below them is part of the step above. A subquery in the list of what is selected (`in projection`) stands beside the step above, in
+//! whose time it is not. A step's condition is not repeated: it has values of the statement.
 
 use spindoctor_model::number;
+
+use crate::amounts::amount;
 
 /// Steps of one plan.
 pub(crate) const MOST: usize = 2_000;
@@ -17,7 +21,11 @@ const NAMED: usize = 3;
 /// Steps with less of the time are named only where they are the first. By judgement.
 pub(crate) const LEAST_SHARE: f64 = 0.1;
 /// Characters of a step that are shown.
-pub(crate) const SHOWN: usize = 120;
+const SHOWN: usize = 120;
+/// Names of indexes that are listed.
+const MOST_NAMES: usize = 8;
+/// Characters of a name of a table, an index or a column, at the most (both manuals, "Identifier Length Limits").
+pub(crate) const LONGEST_NAME: usize = 64;
 /// How many times as many rows as expected, or as few, make a wrong estimate, and the fewest rows that are worth a word. By judgement:
 /// plans differ little below.
 const WRONG_BY: f64 = 100.0;
@@ -44,9 +52,8 @@ struct Line {
     column: usize,
     /// Milliseconds of all its loops, with what stands below it.
     total_ms: f64,
-    /// Those of the lines right below it.
-    below_ms: f64,
-    step: Step,
+    /// None where it has no time of its own: `-> Hash`.
+    step: Option<Step>,
 }
 
 /// What a plan says that was not measured: the optimizer's estimates.
@@ -76,6 +83,13 @@ const ESTIMATED: &str = "the statement was not run for it: what it says are the 
                          FORMAT=JSON, runs the statement and measures them)";
 
 impl Estimates {
+    /// Adds what is to be read whole; not what the server makes itself, `<temporary>` or `<derived2>`, to which nobody adds an index.
+    pub(crate) fn add_scan(&mut self, scan: Scan) {
+        if self.scans.len() < MOST && !scan.label.contains(" on <") {
+            self.scans.push(scan);
+        }
+    }
+
     /// What they say, in sentences.
     pub(crate) fn sentences(&self) -> Vec<String> {
         let mut scans: Vec<&Scan> = self.scans.iter().filter(|scan| scan.rows >= FEWEST_ROWS).collect();
@@ -110,12 +124,14 @@ fn bare(line: &str) -> &str {
     trimmed.strip_prefix("EXPLAIN: ").unwrap_or(line)
 }
 
-/// True for a step that was measured. PostgreSQL says of each how wide its rows are.
+/// True for a step that was measured.
 pub(crate) fn is_step(line: &str) -> bool {
-    let line = bare(line).trim_start();
-    line.starts_with("-> ")
-        && (line.contains("(actual time=") || line.contains("(never executed)"))
-        && !line.contains(" width=")
+    goes_on(line) && (line.contains("(actual time=") || line.contains("(never executed)"))
+}
+
+/// True for a line of a plan below its first step. PostgreSQL says of each how wide its rows are.
+pub(crate) fn goes_on(line: &str) -> bool {
+    bare(line).trim_start().starts_with("-> ") && !line.contains(" width=")
 }
 
 /// `108`, `58.1e+6`: the number behind a name.
@@ -124,7 +140,7 @@ fn number_behind(text: &str, name: &str) -> Option<f64> {
     let digits = rest.split([' ', ')']).next()?;
     // Of `time=0.25..12.3` the last: when the step had its last row.
     let digits = digits.rsplit("..").next().unwrap_or(digits);
-    digits.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0)
+    amount(digits)
 }
 
 /// What a step does: a condition stands in brackets, or behind a colon.
@@ -135,7 +151,10 @@ pub(crate) fn label(text: &str) -> String {
 
 fn line(text: &str) -> Option<Line> {
     let line = bare(text);
-    let column = line.find("-> ").filter(|_| is_step(line))?;
+    let column = line.find("-> ").filter(|_| goes_on(text))?;
+    if !is_step(text) {
+        return Some(Line { column, total_ms: 0.0, step: None });
+    }
     let text = &line[column + "-> ".len()..];
     let (estimate, actual) = text.split_once("(actual ").unwrap_or((text, ""));
     let loops = number_behind(actual, "loops=").unwrap_or(0.0);
@@ -146,31 +165,62 @@ fn line(text: &str) -> Option<Line> {
         rows: number_behind(actual, "rows=").unwrap_or(0.0),
         loops,
     };
-    Some(Line {
-        column,
-        total_ms: number_behind(actual, "time=").unwrap_or(0.0) * loops,
-        below_ms: 0.0,
-        step,
-    })
+    let total_ms = number_behind(actual, "time=").unwrap_or(0.0) * loops;
+    Some(Line { column, total_ms, step: Some(step) })
 }
 
 /// What a plan says, in sentences; none of a text without steps.
 pub(crate) fn read(text: &str) -> Vec<String> {
-    let mut lines: Vec<Line> = text.lines().filter_map(line).take(MOST).collect();
-    // The lines above the one that is looked at.
-    let mut open: Vec<usize> = Vec::new();
-    for at in 0..lines.len() {
-        open.retain(|above| lines[*above].column < lines[at].column);
-        if let Some(above) = open.last() {
-            lines[*above].below_ms += lines[at].total_ms;
+    let lines: Vec<Line> = text.lines().filter_map(line).take(MOST).collect();
+    let mut whole_ms = 0.0_f64;
+    // Of the lines right below each one.
+    let mut below_ms = vec![0.0_f64; lines.len()];
+    // The columns of the lines above the one that is looked at, each with the step in whose time it is what stands below.
+    let mut open: Vec<(usize, Option<usize>)> = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        open.retain(|(column, _)| *column < line.column);
+        let is_first_or_beside = at == 0 || !open.is_empty();
+        let above = open.last().and_then(|(_, step)| *step);
+        match above {
+            Some(above) => below_ms[above] += line.total_ms,
+            None if is_first_or_beside => whole_ms += line.total_ms,
+            // Another plan, which stands below.
+            None => {}
         }
-        open.push(at);
+        open.push((line.column, if line.step.is_some() { Some(at) } else { above }));
     }
-    let whole_ms = lines.first().map(|first| first.total_ms);
-    let own_ms = |line: &Line| (line.total_ms - line.below_ms).max(0.0);
-    let steps: Vec<Step> =
-        lines.into_iter().map(|line| Step { own_ms: own_ms(&line), ..line.step }).collect();
-    sentences(whole_ms, &steps)
+    let steps = lines.into_iter().zip(below_ms).filter_map(|(line, below_ms)| {
+        Some(Step { own_ms: (line.total_ms - below_ms).max(0.0), ..line.step? })
+    });
+    let steps: Vec<Step> = steps.collect();
+    sentences((!steps.is_empty()).then_some(whole_ms), &steps)
+}
+
+/// True for the way to read a table or an index whole.
+pub(crate) fn is_scan(access: &str) -> bool {
+    matches!(access, "ALL" | "index")
+}
+
+/// The names of indexes, with commas between them: of a hostile text no more and no longer ones than a server has.
+pub(crate) fn index_names<'n>(names: impl Iterator<Item = &'n str>) -> String {
+    let shown = names.take(MOST_NAMES).map(|name| name.trim().chars().take(LONGEST_NAME).collect::<String>());
+    shown.collect::<Vec<String>>().join(", ")
+}
+
+/// What is done with a table, in the words of `EXPLAIN ANALYZE`.
+pub(crate) fn table_label(table: &str, access: &str, key: &str) -> String {
+    let what = match access {
+        "ALL" => "Table scan on",
+        "index" => "Index scan on",
+        "range" => "Index range scan on",
+        "ref" | "ref_or_null" | "eq_ref" => "Index lookup on",
+        "const" | "system" => "Constant row of",
+        "fulltext" => "Full-text index search on",
+        "index_merge" => "Index merge on",
+        _ => "Reading of",
+    };
+    let using = if key.is_empty() { String::new() } else { format!(" using {key}") };
+    format!("{what} {table}{using}").chars().take(SHOWN).collect()
 }
 
 /// What steps say that were measured. The time of the whole statement, milliseconds, where the plan has it: else it is that of its steps.
@@ -257,6 +307,52 @@ mod tests {
                     "22 % of the time: Table scan on o, 1 time, 9,800,000 rows each time",
                     "the optimizer expected 200 rows of Table scan on o, and there were 9,800,000: ANALYZE TABLE, a histogram or another \
                      index gives it better numbers",
+                ],
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_line_without_a_time_is_part_of_the_plan_that_it_stands_in() {
+        let join = "-> Inner hash join (o.c = c.id)  (cost=9 rows=9) (actual time=1..900 rows=9 loops=1)\n    \
+                    -> Table scan on o  (cost=9 rows=9) (actual time=0.1..100 rows=9 loops=1)\n    \
+                    -> Hash\n        \
+                    -> Table scan on c  (cost=9 rows=9) (actual time=0.1..700 rows=9 loops=1)\n";
+        let framed = format!("+---+\n| EXPLAIN |\n+---+\n| {join} |\n+---+\n1 row in set (0.90 sec)\n");
+        for text in [join.to_owned(), framed] {
+            let parts = recognise("x", &text);
+            assert_eq!(parts.iter().map(|part| part.kind).collect::<Vec<_>>(), [Kind::Plan], "{parts:?}");
+            assert_eq!(
+                parts[0].says,
+                [
+                    "the statement took 900 ms",
+                    "78 % of the time: Table scan on c, 1 time, 9 rows each time",
+                    "11 % of the time: Inner hash join, 1 time, 9 rows each time",
+                    "11 % of the time: Table scan on o, 1 time, 9 rows each time",
+                ],
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_subquery_in_the_list_of_what_is_selected_runs_beside_the_first_step() {
+        let text = "-> Covering index scan on t using a  (cost=9 rows=1000) (actual time=0.1..100 rows=1000 loops=1)\n\
+                    -> Select #2 (subquery in projection; dependent)\n    \
+                    -> Aggregate: avg(s.b)  (cost=9 rows=1) (actual time=0.9..0.9 rows=1 loops=1000)\n        \
+                    -> Covering index lookup on s using a (a=t.a)  (cost=9 rows=9) (actual time=0.1..0.8 rows=9 loops=1000)\n";
+        let star = "*".repeat(27);
+        for text in [text.to_owned(), format!("{star} 1. row {star}\nEXPLAIN: {text}\n")] {
+            let parts = recognise("x", &text);
+            assert_eq!(parts.iter().map(|part| part.kind).collect::<Vec<_>>(), [Kind::Plan], "{parts:?}");
+            assert_eq!(
+                parts[0].says,
+                [
+                    "the statement took 1 s",
+                    "80 % of the time: Covering index lookup on s using a, 1000 times, 9 rows each time",
+                    "10 % of the time: Covering index scan on t using a, 1 time, 1000 rows each time",
+                    "10 % of the time: Aggregate, 1000 times, 1 row each time",
                 ],
                 "{text}"
             );

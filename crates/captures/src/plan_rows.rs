@@ -5,12 +5,16 @@
 //! |  1 | SIMPLE      | o     | ALL  | by_state      | NULL | NULL    | NULL | 181234 | Using where; Using filesort |
 //! ```
 //!
-//! `ANALYZE` has `r_rows` and `r_filtered` beside the estimates: what there was. Times it has not.
+//! `ANALYZE` has `r_rows` beside the estimate: how many there were each time. How often, and how long it took, it does not say. Where MariaDB
+//! filters rows by a second index, both stand in a cell: `ref|filter`, `by_day|by_state`, `25 (14%)`.
 
 use spindoctor_collect::mysql::Rows;
 
-use crate::plan::{self, Estimates, MOST, Scan, Step};
-use crate::plan_json::{is_scan, table_label};
+use crate::amounts::amount;
+use crate::heads::is_number;
+use crate::plan::{self, Estimates, MOST, Scan, Step, index_names, is_scan, table_label};
+use crate::rows::{framed, header_of};
+use crate::table_kind::{TableKind, kind};
 
 /// What is said of a plan of which the rows were counted.
 const COUNTED: &str = "the statement was run for it: its rows were counted, and its times were not";
@@ -21,19 +25,114 @@ pub(crate) fn is_list(columns: &[String]) -> bool {
     has("select_type") && has("table") && (has("type") || has("possible_keys"))
 }
 
+/// The lines of a text with the head of such a table, where its rows were pasted without it. A text that has one is as it was.
+pub(crate) fn with_head(lines: Vec<String>) -> Vec<String> {
+    let is_head = |line: &String| header_of(line).is_some_and(|names| kind(&names) == Some(TableKind::Plan));
+    let heads: Vec<Option<String>> = lines.iter().map(|line| head_of(line)).collect();
+    if heads.iter().all(Option::is_none) || lines.iter().any(is_head) {
+        return lines;
+    }
+    let mut whole = Vec::with_capacity(lines.len() + 1);
+    let mut is_below_row = false;
+    for (line, head) in lines.into_iter().zip(heads) {
+        let is_row = head.is_some();
+        whole.extend(head.filter(|_| !is_below_row));
+        whole.push(line);
+        is_below_row = is_row;
+    }
+    whole
+}
+
+/// The head of the table whose row this is: by the number of its cells, the kind of its statement, and how it reads a table.
+fn head_of(line: &str) -> Option<String> {
+    const NAMES: [&str; 14] = [
+        "id",
+        "select_type",
+        "table",
+        "partitions",
+        "type",
+        "possible_keys",
+        "key",
+        "key_len",
+        "ref",
+        "rows",
+        "r_rows",
+        "filtered",
+        "r_filtered",
+        "Extra",
+    ];
+    /// `select_type` (the manuals of MySQL and MariaDB, "EXPLAIN Output Format").
+    const KINDS: [&str; 13] = [
+        "SIMPLE",
+        "PRIMARY",
+        "UNION",
+        "DEPENDENT UNION",
+        "UNION RESULT",
+        "SUBQUERY",
+        "DEPENDENT SUBQUERY",
+        "DERIVED",
+        "MATERIALIZED",
+        "UPDATE",
+        "DELETE",
+        "INSERT",
+        "REPLACE",
+    ];
+    const ACCESSES: [&str; 13] = [
+        "ALL",
+        "index",
+        "range",
+        "ref",
+        "eq_ref",
+        "const",
+        "system",
+        "NULL",
+        "ref_or_null",
+        "fulltext",
+        "index_merge",
+        "unique_subquery",
+        "index_subquery",
+    ];
+    let is_framed = line.trim_start().starts_with('|');
+    let cells: Vec<&str> = if is_framed { framed(line) } else { line.split('\t').collect() };
+    // EXPLAIN without its partitions, EXTENDED, that of MySQL from 5.7 on, and MariaDB's ANALYZE.
+    let left_out: &[&str] = match cells.len() {
+        10 => &["partitions", "r_rows", "filtered", "r_filtered"],
+        11 => &["partitions", "r_rows", "r_filtered"],
+        12 => &["r_rows", "r_filtered"],
+        13 => &["partitions"],
+        _ => return None,
+    };
+    let names: Vec<&str> = NAMES.into_iter().filter(|name| !left_out.contains(name)).collect();
+    let access = names.iter().position(|name| *name == "type").and_then(|at| cells.get(at))?;
+    let is_row =
+        (is_number(cells[0]) || cells[0] == "NULL") && KINDS.contains(&cells[1]) && ACCESSES.contains(access);
+    is_row.then(|| if is_framed { format!("| {} |", names.join(" | ")) } else { names.join("\t") })
+}
+
+/// The subqueries of a plan that are run for each row of the statement around them.
+fn dependent(rows: &Rows) -> Option<String> {
+    const NAMED: usize = 3;
+    let is_dependent = |kind: &str| kind.starts_with("DEPENDENT ");
+    let of = rows.iter().take(MOST).filter(|row| row.text("select_type").is_some_and(is_dependent));
+    let tables = index_names(of.filter_map(|row| row.text("table")).take(NAMED));
+    (!tables.is_empty()).then(|| {
+        format!("its subquery on {tables} is run for each row of the statement around it (DEPENDENT)")
+    })
+}
+
 /// What its rows say.
 pub(crate) fn sentences(rows: &Rows) -> Vec<String> {
     let mut estimates = Estimates::default();
     let mut steps: Vec<Step> = Vec::new();
     for row in rows.iter().take(MOST) {
         let text = |name: &str| row.text(name).unwrap_or_default();
-        let number = |name: &str| row.number::<f64>(name).filter(|number| *number >= 0.0);
-        let label = table_label(text("table"), text("type"), text("key"));
+        let number = |name: &str| amount(text(name).split_whitespace().next()?);
+        let first = |name: &str| text(name).split('|').next().unwrap_or_default();
+        let label = table_label(text("table"), first("type"), first("key"));
         let expected_rows = number("rows");
-        if is_scan(text("type")) {
-            let possible = Some(text("possible_keys").replace(',', ", "));
-            let rows = expected_rows.unwrap_or(0.0);
-            estimates.scans.push(Scan { label: label.clone(), rows, possible });
+        if is_scan(first("type")) {
+            let possible = Some(index_names(text("possible_keys").split(',')));
+            estimates.add_scan(Scan { label: label.clone(), rows: expected_rows.unwrap_or(0.0), possible });
         }
         estimates.sorts |= text("extra").contains("Using filesort");
         estimates.has_temporary_table |= text("extra").contains("Using temporary");
@@ -41,16 +140,17 @@ pub(crate) fn sentences(rows: &Rows) -> Vec<String> {
             steps.push(Step { label, expected_rows, own_ms: 0.0, rows, loops: 1.0 });
         }
     }
-    if steps.is_empty() {
-        return estimates.sentences();
-    }
-    let mut says = vec![COUNTED.to_owned()];
-    says.extend(plan::sentences(None, &steps));
+    let mut says = match steps.is_empty() {
+        true => estimates.sentences(),
+        false => std::iter::once(COUNTED.to_owned()).chain(plan::sentences(None, &steps)).collect(),
+    };
+    says.extend(dependent(rows));
     says
 }
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::plan_json::tests::says;
 
     #[test]
@@ -100,6 +200,30 @@ mod tests {
     }
 
     #[test]
+    fn rows_without_their_head_are_a_plan_of_which_the_dependent_subquery_is_said() {
+        let cells = [
+            "1 | PRIMARY | o | index | NULL | by_day | 4 | NULL | 181234 | Using index; Using temporary",
+            "2 | DEPENDENT SUBQUERY | line | ref | by_order | by_order | 4 | shop.o.id | 3 | Using index",
+        ];
+        let framed = format!("+---+---+\n| {} |\n| {} |\n", cells[0], cells[1]);
+        let tabs = format!("{}\n", cells.join("\n").replace(" | ", "\t"));
+        let of_8_0 = framed.replace("| o |", "| o | NULL |").replace("| line |", "| line | NULL |");
+        let of_8_0 = of_8_0.replace("| Using", "| 100.00 | Using");
+        for text in [framed, tabs, of_8_0] {
+            assert_eq!(
+                says(&text)[1..],
+                [
+                    "Index scan on o using by_day: 181,234 rows expected each time; no index fits its conditions",
+                    "it makes a temporary table",
+                    "its subquery on line is run for each row of the statement around it (DEPENDENT)",
+                ],
+                "{text}"
+            );
+        }
+        assert_eq!(head_of("| 1 | a | b | ALL | c | d | e | f | g | h |"), None);
+    }
+
+    #[test]
     fn rows_that_mariadb_counted_are_held_against_the_estimate() {
         let text = "id\tselect_type\ttable\ttype\tpossible_keys\tkey\tkey_len\tref\trows\tr_rows\tfiltered\tr_filtered\tExtra\n\
                     1\tSIMPLE\to\tALL\tNULL\tNULL\tNULL\tNULL\t200\t900000.00\t100.00\t0.10\tUsing where\n";
@@ -111,5 +235,32 @@ mod tests {
                  gives it better numbers",
             ]
         );
+    }
+
+    fn row(cells: &[(&str, &str)]) -> Rows {
+        let (names, cells): (Vec<&str>, Vec<&str>) = cells.iter().copied().unzip();
+        let names = names.into_iter().map(str::to_owned).collect();
+        Rows::new(names, vec![cells.into_iter().map(|cell| Some(cell.to_owned())).collect()])
+    }
+
+    #[test]
+    fn of_two_indexes_in_a_cell_the_first_looks_the_rows_up() {
+        let says = sentences(&row(&[
+            ("table", "o"),
+            ("type", "ref|filter"),
+            ("key", "by_day|by_state"),
+            ("rows", "25 (14%)"),
+            ("r_rows", "90000.00 (14%)"),
+        ]));
+        let wanted =
+            "the optimizer expected 25 rows of Index lookup on o using by_day, and there were 90,000";
+        assert!(says[1].starts_with(wanted), "{says:?}");
+    }
+
+    #[test]
+    fn a_cell_with_more_names_than_a_table_has_indexes_is_cut() {
+        let names = "by_day,".repeat(100_000);
+        let cells = [("table", "o"), ("type", "ALL"), ("possible_keys", names.as_str()), ("rows", "1e6")];
+        assert!(sentences(&row(&cells)).concat().len() < 1_000);
     }
 }

@@ -43,14 +43,18 @@ fn is_open(line: &str, quote: char) -> bool {
 /// The row that begins in the first of these lines and ends in another, and how many lines it has.
 fn row(lines: &[String], mark: char, wanted: usize) -> Option<(String, usize)> {
     let first = lines.first()?;
-    let begins_cell = |quote: char| first.starts_with(quote) || first.contains(&format!("{mark}{quote}"));
+    let begins_cell = |quote: char| {
+        first.starts_with(quote)
+            || ["", " "].iter().any(|blank| first.contains(&format!("{mark}{blank}{quote}")))
+    };
     let quote = ['"', '\''].into_iter().find(|quote| is_open(first, *quote) && begins_cell(*quote))?;
     let mut whole = first.clone();
     for (more, line) in lines.iter().enumerate().skip(1).take(MOST_LINES) {
         whole.push(' ');
         whole.push_str(line.trim_start());
         if is_open(line, quote) {
-            let is_row = quoted_cells(&whole, mark, wanted).len() == wanted;
+            // A statement whose own quotes are not doubled has commas that look as if they parted cells.
+            let is_row = quoted_cells(&whole, mark, wanted).len() >= wanted;
             return is_row.then_some((whole, more + 1));
         }
     }
@@ -69,6 +73,18 @@ mod tests {
         let rows = in_one_line(text.lines().map(str::to_owned).collect());
         assert_eq!(rows.len(), 4, "{rows:?}");
         assert_eq!(quoted_cells(&rows[1], ',', 6)[5], "ALTER TABLE a  ADD b INT COMMENT \"x\"");
+        let plain = "Id, User, Command, Time, State, Info, Progress\n7, 'app', 'Query', 3, 'copy to tmp table', 'CREATE TABLE a (\n\
+                     b int COMMENT 'it is b',\n...\n) SELECT * FROM c', 12.500\n";
+        let rows = in_one_line(plain.lines().map(str::to_owned).collect());
+        assert_eq!(rows.len(), 2, "{rows:?}");
+        let read = crate::recognise("x", plain);
+        let Some(crate::part::Said::Threads(threads)) =
+            read.iter().flat_map(|part| &part.moments).flat_map(|moment| &moment.said).next()
+        else {
+            panic!("no sessions in {read:?}")
+        };
+        let statement = threads[0].statement.as_deref().unwrap_or_default();
+        assert!(statement.starts_with("CREATE TABLE a ("), "{threads:?}");
         let semicolons = text.replace("\",\"", "\";\"");
         assert_eq!(in_one_line(semicolons.lines().map(str::to_owned).collect()).len(), 4);
     }

@@ -1,24 +1,17 @@
 //! A text to its documents: where each begins and ends, and what it is. By content alone.
 
-use jiff::civil::DateTime;
-use spindoctor_collect::mysql::Rows;
-use spindoctor_model::{LoggedTrouble, ServerVersion, TroubleKind};
-
+use crate::documents::read;
 use crate::part::{Kind, Moment, Part, Said};
-use crate::rows::{MOST_ROWS, Tables};
-use crate::stretch::{Look, Stretch, is_title, stretches};
+use crate::stretch::{Look, Stretch, stretches};
 use crate::tables::table_parts;
 use crate::{
-    clock, cluster_status, cut_status, deadlock_rows, dump_slow, error_log, events, heartbeat, intervals,
-    json, log_lines, logged_json, named, option_remarks, other_programs, plain, plan, plan_json, sampled,
-    server_status, server_version, slow_log, stacks, statement_report, status, sysstat, system, tuner,
+    cluster_status, cut_status, intervals, json, log_lines, logged_json, option_remarks, plain,
+    server_version, statement_report, sysstat,
 };
 
 /// Documents of one text that are kept, and how many are read before those that are too many go.
 const MOST_PARTS: usize = 1_000;
 const MOST_READ: usize = 20_000;
-/// Characters of what was not recognised that are shown.
-const SHOWN: usize = 60;
 /// Lines beside a document that are no document: a prompt, an answer's foot, what a person wrote around it.
 const ASIDE: usize = 3;
 
@@ -64,14 +57,18 @@ fn documents(name: &str, text: &str) -> Vec<Part> {
             return parts;
         }
     }
-    let ends_cut = !text.ends_with('\n');
+    let ends_cut = !text.ends_with('\n') && !ends_with_connection(text);
     let log = log_lines::without_json(text);
     let mut text = plain::undamaged(log.as_deref().unwrap_or(text));
     if ends_cut && text.ends_with('\n') {
         // A last line without its end may be cut in the middle of a number.
         text.pop();
     }
-    let version = text.lines().find_map(server_version::version).or_else(|| server_version::built_in(&text));
+    let version = text
+        .lines()
+        .find_map(server_version::version)
+        .or_else(|| server_version::selected(&text))
+        .or_else(|| server_version::built_in(&text));
     let mut parts: Vec<Part> = Vec::new();
     let stretches = stretches(&text);
     let is_all_other = stretches.iter().all(|stretch| stretch.look == Look::Other);
@@ -100,6 +97,17 @@ fn documents(name: &str, text: &str) -> Vec<Part> {
         part.version = part.version.or(version);
     }
     parts
+}
+
+/// True where a text ends with a connection of a status or with its statement, and no number: what was copied without the last line end
+/// is most likely whole.
+fn ends_with_connection(text: &str) -> bool {
+    let is_connection = |line: &str| line.contains(" thread id ") && line.contains(" query id ");
+    let mut last = text.lines().rev();
+    let (line, above) = (last.next().unwrap_or_default(), last.next().unwrap_or_default());
+    let is_of_lock = ["---", "RECORD LOCKS", "TABLE LOCK"].iter().any(|begins| line.contains(begins));
+    text.ends_with(|c: char| c.is_ascii_alphabetic())
+        && (is_connection(line) || is_connection(above) && !is_of_lock)
 }
 
 /// Of too many documents the oldest statuses go: a log of days has one for each 15 seconds (`innodb_status_output`), and its end counts.
@@ -135,264 +143,12 @@ fn with_cluster(name: &str, cluster: cluster_status::ClusterStatus) -> Vec<Part>
     std::iter::once(part).chain(others.into_iter().filter(is_kept)).take(MOST_PARTS).collect()
 }
 
-/// How many of the rows that a list's foot counts are not above it, of those found: `18 rows in set (0.00 sec)` below five.
-fn missing_rows(found: usize, below: &str) -> Option<String> {
-    let foot = below.lines().find(|line| !line.trim().is_empty())?.trim();
-    let (number, rest) = foot.split_once(' ')?;
-    let is_foot = rest.starts_with("rows in set") || rest.starts_with("row in set");
-    let wanted: usize = number.parse().ok().filter(|_| is_foot)?;
-    let missing = wanted.checked_sub(found).filter(|missing| *missing > 0 && found < MOST_ROWS)?;
-    let are = if missing == 1 { "is" } else { "are" };
-    Some(format!("{missing} of the {wanted} rows {are} not in what was given"))
-}
-
-/// The documents of a stretch. What stands below a table counts its rows.
-fn read(name: &str, stretch: &Stretch, below: Option<&Stretch>, is_alone: bool) -> Vec<Part> {
-    let part = |kind: Kind| Part {
-        name: name.to_owned(),
-        kind,
-        first_line: stretch.first,
-        lines: stretch.lines,
-        time: None,
-        version: None,
-        says: Vec::new(),
-        moments: Vec::new(),
-        begins: String::new(),
-    };
-    match stretch.look {
-        Look::WholeStatus | Look::Status => {
-            let time = stretch.text.lines().find(|line| is_title(line)).and_then(clock::time);
-            match status_moment(&stretch.text, time) {
-                Some(moment) => {
-                    let says = match moment.said.first() {
-                        Some(Said::Innodb(status)) => events::sentences(status)
-                            .into_iter()
-                            .chain(events::old_transaction(status))
-                            .collect(),
-                        _ => Vec::new(),
-                    };
-                    vec![Part { time, says, moments: vec![moment], ..part(Kind::InnodbStatus) }]
-                }
-                None => unknown(part(Kind::Unknown), &stretch.text),
-            }
-        }
-        Look::Table => {
-            let mut tables = Tables::default();
-            let mut all: Vec<(Option<DateTime>, Rows)> = Vec::new();
-            let mut time = None;
-            for line in stretch.text.lines() {
-                if let Some(next) = clock::time(line).filter(|_| line.starts_with("TS ")) {
-                    all.extend(tables.finish().map(|rows| (time, rows)));
-                    time = Some(next);
-                    continue;
-                }
-                all.extend(tables.take(line).map(|rows| (time, rows)));
-            }
-            all.extend(tables.finish().map(|rows| (time, rows)));
-            let rows = all.last().map(|(_, rows)| rows.len());
-            let mut parts = table_parts(name, stretch.first, stretch.lines, all);
-            if parts.is_empty() && !stretch.text.contains("InnoDB") {
-                parts = unknown(part(Kind::Unknown), &stretch.text);
-            }
-            if let (Some(part), Some(rows), Some(below)) = (parts.last_mut(), rows, below) {
-                part.says.extend(missing_rows(rows, &below.text));
-            }
-            parts
-        }
-        Look::Pairs => named_part(part(Kind::GlobalStatus), intervals::of_pairs(&stretch.text)),
-        Look::Options if named::is_of_other_program(&stretch.text) => {
-            unknown(part(Kind::Unknown), &stretch.text)
-        }
-        Look::Options => {
-            let options = named::options(&stretch.text);
-            let mut says = Vec::new();
-            if !options.includes.is_empty() {
-                says.push(format!("it includes what was not given: {}", options.includes.join(", ")));
-            }
-            let moment = Moment { said: vec![Said::Options(options.values)], ..Moment::default() };
-            vec![Part { says, moments: vec![moment], ..part(Kind::OptionFile) }]
-        }
-        Look::Log if !log_lines::is_of_a_server(&stretch.text) => unknown(part(Kind::Unknown), &stretch.text),
-        Look::Log => {
-            let log = error_log::read(&stretch.text);
-            let mut says = log.says;
-            let printed: String = log.waits.into_iter().chain(log.deadlock).collect();
-            let waits = (!printed.is_empty()).then(|| status_moment(&printed, log.time)).flatten();
-            if let Some(Said::Innodb(status)) = waits.as_ref().and_then(|moment| moment.said.first()) {
-                says.extend(events::sentences(status));
-            }
-            let troubles = (!log.troubles.is_empty())
-                .then(|| Moment { said: vec![Said::Troubles(log.troubles)], ..Moment::default() });
-            let moments = waits.into_iter().chain(troubles).collect();
-            vec![Part { time: log.time, version: log.version, says, moments, ..part(Kind::ErrorLog) }]
-        }
-        Look::SlowLog => match slow_log::read(&stretch.text) {
-            Some(slow_log::SlowLog { says, version }) => {
-                vec![Part { version, says, ..part(Kind::SlowLog) }]
-            }
-            None => unknown(part(Kind::Unknown), &stretch.text),
-        },
-        Look::Report => match statement_report::read(&stretch.text) {
-            Some(says) => vec![Part { says, ..part(Kind::StatementReport) }],
-            None => unknown(part(Kind::Unknown), &stretch.text),
-        },
-        Look::Plan => vec![Part { says: plan::read(&stretch.text), ..part(Kind::Plan) }],
-        Look::JsonPlan => vec![Part { says: plan_json::read(&stretch.text), ..part(Kind::Plan) }],
-        Look::DumpSlow => match dump_slow::read(&stretch.text) {
-            Some(says) => vec![Part { says, ..part(Kind::DumpSlow) }],
-            None => unknown(part(Kind::Unknown), &stretch.text),
-        },
-        Look::Heartbeat => match heartbeat::read(&stretch.text) {
-            Some(heartbeat::Heartbeat { says, channels }) => {
-                let moments = (0_u32..).zip(channels).map(|(at, channel)| Moment {
-                    after_s: Some(f64::from(at)),
-                    said: vec![Said::Replication(vec![channel])],
-                    ..Moment::default()
-                });
-                vec![Part { says: vec![says], moments: moments.collect(), ..part(Kind::ReplicaLag) }]
-            }
-            None => unknown(part(Kind::Unknown), &stretch.text),
-        },
-        Look::ServerStatus => {
-            let server_status::ServerStatus { says, locks, threads } = server_status::read(&stretch.text);
-            let moment = (!locks.is_empty()).then(|| Moment {
-                said: vec![Said::MetadataLocks(locks), Said::SomeThreads(threads)],
-                ..Moment::default()
-            });
-            vec![Part { says, moments: moment.into_iter().collect(), ..part(Kind::ServerStatus) }]
-        }
-        Look::OtherProgram => {
-            vec![Part { says: vec![other_programs::read(&stretch.text)], ..part(Kind::OtherProgram) }]
-        }
-        Look::Tuner => vec![Part { says: tuner::read(&stretch.text), ..part(Kind::Tuner) }],
-        Look::Deadlocks => match deadlock_rows::read(&stretch.text) {
-            Some(deadlock_rows::Deadlocks { says, trouble }) => {
-                let moment = Moment { said: vec![Said::Troubles(vec![trouble])], ..Moment::default() };
-                vec![Part { says: vec![says], moments: vec![moment], ..part(Kind::Deadlocks) }]
-            }
-            None => unknown(part(Kind::Unknown), &stretch.text),
-        },
-        Look::System => {
-            let system::SystemText { says, troubles } = system::read(&stretch.text);
-            let moment = (!troubles.is_empty())
-                .then(|| Moment { said: vec![Said::Troubles(troubles)], ..Moment::default() });
-            vec![Part { says, moments: moment.into_iter().collect(), ..part(Kind::System) }]
-        }
-        Look::Other => {
-            if let Some(stacks) = stacks::read(&stretch.text) {
-                let mut says =
-                    vec![format!("written by {}: {}", stacks.form, several(stacks.threads as u64, "thread"))];
-                says.extend(sampled::sentence(&stacks.profile));
-                if stacks.form == "gdb backtrace"
-                    && stacks.threads > 1
-                    && stacks.profile.stacks.iter().all(|stack| stack.frames.len() <= 1)
-                {
-                    says.push("it has the innermost function of each thread alone: `thread apply all bt` has them all".into());
-                }
-                if let Some(program) = stacks.other_program() {
-                    says.push(format!(
-                        "they are of {program}, not of a server: nothing is diagnosed by them"
-                    ));
-                    return vec![Part { says, ..part(Kind::Stacks) }];
-                }
-                let died = error_log::death_in(&stretch.text).filter(|_| stacks.form == "crash backtrace");
-                if let Some(sentence) = died {
-                    says.push(sentence.clone());
-                    let trouble = LoggedTrouble {
-                        kind: TroubleKind::Crashed,
-                        times: 1,
-                        line: sentence,
-                        source: "backtrace".into(),
-                        ..LoggedTrouble::default()
-                    };
-                    let said = vec![Said::Troubles(vec![trouble]), Said::Stacks(Box::new(stacks))];
-                    return vec![Part {
-                        says,
-                        moments: vec![Moment { said, ..Moment::default() }],
-                        ..part(Kind::Stacks)
-                    }];
-                }
-                let moment = Moment { said: vec![Said::Stacks(Box::new(stacks))], ..Moment::default() };
-                return vec![Part { says, moments: vec![moment], ..part(Kind::Stacks) }];
-            }
-            let is_aside = |line: &str| {
-                line.is_empty()
-                    || line.starts_with(['#', '=', ';'])
-                    || line.contains("mysql> ")
-                    || line.ends_with(" sec)")
-                    || ["Type: InnoDB", "Name:", "Status:"].contains(&line.trim())
-                    || line.contains(". row ****")
-            };
-            match !is_alone && stretch.text.lines().all(is_aside) {
-                true => Vec::new(),
-                false => unknown(part(Kind::Unknown), &stretch.text),
-            }
-        }
-    }
-}
-
-pub(crate) fn several(number: u64, one: &str) -> String {
-    format!("{number} {one}{}", if number == 1 { "" } else { "s" })
-}
-
-fn unknown(part: Part, text: &str) -> Vec<Part> {
-    let is_foot = |line: &str| line.ends_with(" sec)");
-    let mut shown = text.lines().filter(|line| !line.trim().is_empty());
-    let Some(first) = shown.clone().find(|line| !is_foot(line)).or_else(|| shown.next()) else {
-        return Vec::new();
-    };
-    let begins: String = first.trim().chars().take(SHOWN).collect();
-    let lines = text.lines().filter(|line| !line.trim().is_empty()).count();
-    vec![Part { begins, lines, ..part }]
-}
-
-fn status_moment(text: &str, time: Option<DateTime>) -> Option<Moment> {
-    let read = status::read(text)?;
-    let mut said = vec![Said::Innodb(Box::new(read.status))];
-    if !read.threads.is_empty() {
-        said.push(Said::SomeThreads(read.threads));
-    }
-    if !read.transactions.is_empty() {
-        said.push(Said::Transactions(read.transactions));
-    }
-    if !read.waits.is_empty() {
-        said.push(Said::LockWaits(read.waits));
-    }
-    Some(Moment { time, said, ..Moment::default() })
-}
-
-fn named_part(part: Part, readings: Vec<spindoctor_model::mysql::NamedValues>) -> Vec<Part> {
-    let mut version: Option<ServerVersion> = None;
-    let mut kind = Kind::GlobalStatus;
-    let moments: Vec<Moment> = readings
-        .into_iter()
-        .map(|values| {
-            version = version.or_else(|| named::version(&values));
-            let said = match named::kind(&values) {
-                named::NamedKind::Status => Said::Status(values),
-                named::NamedKind::Variables => {
-                    kind = Kind::GlobalVariables;
-                    Said::Variables(values)
-                }
-            };
-            Moment { said: vec![said], ..Moment::default() }
-        })
-        .collect();
-    match moments.is_empty() {
-        true => Vec::new(),
-        false => {
-            let says =
-                (moments.len() > 1).then(|| several(moments.len() as u64, "reading")).into_iter().collect();
-            vec![Part { kind, version, moments, says, ..part }]
-        }
-    }
-}
-
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn said(text: &str) -> Vec<Said> {
+    /// All that the documents of a text say to causes.
+    pub(crate) fn said(text: &str) -> Vec<Said> {
         recognise("a.txt", text)
             .into_iter()
             .flat_map(|part| part.moments)
@@ -417,6 +173,28 @@ mod tests {
         );
         let Some(Said::LockWaits(waits)) = said(&waits).into_iter().next() else { panic!("no lock waits") };
         assert_eq!(waits[0].blocking_transaction, "thread 80");
+    }
+
+    #[test]
+    fn a_row_without_its_number_above_another_list_is_read_and_what_was_written_behind_values_is_not() {
+        let fields = "           waiting_pid: 8            # the one that waits\n         waiting_query: UPDATE stock SET n = 1\n\
+                      \x20         blocking_pid: 7            # and who has the lock\n        blocking_query: NULL\n";
+        let list = "\nmysql> SELECT * FROM performance_schema.threads WHERE processlist_id = 7\\G\n\
+                    *************************** 1. row ***************************\n\
+                    \x20    PROCESSLIST_ID: 7\n   PROCESSLIST_USER: app\nPROCESSLIST_COMMAND: Sleep\n   PROCESSLIST_TIME: 61\n";
+        let commented: String = fields.lines().map(|line| format!("-- {line}\n")).collect();
+        for text in [format!("{fields}{list}"), commented] {
+            let waits = said(&text).into_iter().find_map(|said| match said {
+                Said::LockWaits(waits) => waits.into_iter().next(),
+                _ => None,
+            });
+            let wait = waits.unwrap_or_else(|| panic!("no lock wait in {text}"));
+            assert_eq!(
+                (wait.waiting_connection_id, wait.blocking_connection_id),
+                (Some(8), Some(7)),
+                "{text}"
+            );
+        }
     }
 
     #[test]
@@ -452,15 +230,143 @@ mod tests {
     }
 
     #[test]
+    fn the_last_connection_of_a_text_without_its_last_line_end_is_one() {
+        let first = "---TRANSACTION 9071, ACTIVE 93 sec\n2 lock struct(s), heap size 1136, 1 row lock(s), undo log entries 1\n\
+                     MySQL thread id 52, OS thread handle 140, query id 723 10.1.2.9 app\n";
+        let second = first.replace("9071, ACTIVE 93", "9070, ACTIVE 9300").replace("id 52", "id 51");
+        let connections = |text: &str| -> Vec<Option<u64>> {
+            let transactions = said(text).into_iter().find_map(|said| match said {
+                Said::Transactions(transactions) => Some(transactions),
+                _ => None,
+            });
+            transactions.iter().flatten().map(|transaction| transaction.connection_id).collect()
+        };
+        let whole = format!("{first}{second}");
+        assert_eq!(connections(&whole), [Some(52), Some(51)]);
+        assert_eq!(connections(whole.trim_end()), [Some(52), Some(51)]);
+        let statement = format!("{whole}UPDATE a SET b");
+        assert_eq!(connections(&statement), [Some(52), Some(51)]);
+        // A number may be cut.
+        assert!(!ends_with_connection("MySQL thread id 52, OS thread handle 140, query id 723 10.1.2"));
+        assert!(!ends_with_connection(&format!("{whole}TABLE LOCK table `a`.`b` trx id 9070 lock mode I")));
+    }
+
+    #[test]
+    fn the_beginning_of_a_text_that_nobody_knows_has_no_password() {
+        for (line, shown) in [
+            ("mysql -uroot -pS3cret shop -e 'show'", "mysql -uroot -p..."),
+            ("mysqldump --password=S3cret shop", "mysqldump --password..."),
+            ("CREATE USER a IDENTIFIED BY 'S3cret'", "CREATE USER a IDENTIFIED BY..."),
+            ("mysql://root:S3cret@db1/shop", "mysql://..."),
+            ("Password: S3cret", "Password..."),
+            ("mysql -u root -p", "mysql -u root -p"),
+            ("see https://example.com/a", "see https://example.com/a"),
+            ("find / -print", "find / -print"),
+        ] {
+            assert_eq!(recognise("a.txt", &format!("{line}\n"))[0].begins, shown);
+        }
+    }
+
+    #[test]
+    fn stacks_below_the_lines_of_a_log_are_no_lines_of_it() {
+        let text = "      2018-02-16  8:02:01 140326823504064 [Note] InnoDB: 128 out of 128 rollback segments are active.\n\
+                    \n      gdb shows this:\n      Thread 17 (Thread 0x7f08c2805700 (LWP 26611)):\n\
+                    \x20     #0  pthread_cond_wait () at ../sysdeps/pthread_cond_wait.S:185\n\
+                    \x20     #1  0x0000000000a6edab in buf_flush_page_cleaner_worker (arg=0x0) at /b/buf0flu.cc:3507\n\
+                    \x20     #2  0x00007f1636ce26ba in start_thread () from /lib64/libpthread.so.0\n";
+        let parts = recognise("a.txt", text);
+        let kinds: Vec<Kind> = parts.iter().map(|part| part.kind).collect();
+        assert_eq!(kinds, [Kind::ErrorLog, Kind::Stacks], "{parts:?}");
+        assert!(!said(text).iter().any(|said| matches!(said, Said::Troubles(_))), "{parts:?}");
+    }
+
+    const TOP: &str = "top - 14:02:11 up 210 days,  3:12,  2 users,  load average: 1.10, 1.33, 1.02\n\
+                       %Cpu(s): 13.1 us,  1.9 sy,  0.0 ni, 85.0 id,  0.0 wa,  0.0 hi,  0.0 si,  0.0 st\n\n  \
+                       PID USER      PR  NI    VIRT    RES    SHR S  %CPU %MEM     TIME+ COMMAND\n \
+                       2211 mysql     20   0   38.1g  28.9g   4112 S 112.0 92.5   9912:11 mysqld\n";
+    const GDB: &str = "Thread 5 (Thread 0x7f56c40df700 (LWP 4716)):\n\
+                       #0  0x0000003e90c0cbd0 in pthread_cond_wait () from /lib64/libpthread.so.0\n\
+                       #1  0x00000000008be2dd in lock_wait_suspend_thread (thr=0x2) at /b/lock0wait.cc:344\n\
+                       #2  0x00000000008be3dd in do_command (thd=0x2) at /b/sql_parse.cc:1262\n";
+    const COUNTED: &str = "     12 pthread_cond_wait,os_event_wait_low,srv_conc_enter_innodb,dispatch_command,do_command\n\
+                           \x20     3 poll,vio_io_wait,my_net_read,do_command,start_thread\n";
+    const REPORT: &str = "# Overhead  Command  Shared Object  Symbol\n\
+                          \x20   44.06%  mysqld   mysqld         [.] ut_delay\n    12.10%  mysqld   mysqld         [.] rec_get_offsets_func\n";
+    const LLDB: &str = "* thread #1, name = 'connection'\n    frame #0: 0x00007ff81b1e2d5e libc.so.6`poll + 10\n    \
+                        frame #1: 0x0000000101f01c21 mysqld`do_command(THD*) + 11\n";
+
+    #[test]
+    fn stacks_are_read_whatever_stands_above_them() {
+        let log = "2024-05-02T00:00:00.1Z 0 [Warning] [MY-010055] [Server] Too many connections\n";
+        let options = "[mysqld]\n#0 means off (the default)\nmax_connections = 100\n";
+        let tuner = " >>  MySQLTuner 1.9.9\n[!!] InnoDB buffer pool / data size: 128.0M / 46.8G\n";
+        for (first, kind) in [
+            (TOP, Kind::System),
+            (log, Kind::ErrorLog),
+            (options, Kind::OptionFile),
+            (tuner, Kind::Tuner),
+            (COUNTED, Kind::Stacks),
+            (REPORT, Kind::Stacks),
+        ] {
+            for stacks in [GDB, COUNTED, REPORT, LLDB].into_iter().filter(|stacks| *stacks != first) {
+                let text = format!("{first}\nAnd this is what it does meanwhile:\n{stacks}");
+                // A debugger's frames without the heading of gdb may be a log's own.
+                let kinds: Vec<Kind> = recognise("a.txt", &text).iter().map(|part| part.kind).collect();
+                let is_of_log = first == log && stacks == LLDB;
+                assert_eq!(kinds == [kind, Kind::Stacks], !is_of_log, "{kinds:?} of {text}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_a_tool_of_the_system_prints_is_read_whatever_stands_above_it() {
+        let log = "2024-05-02T00:00:00.1Z 0 [Warning] [MY-010055] [Server] Too many connections\n";
+        let options = "[mysqld]\nmax_connections = 100\n";
+        let tuner = " >>  MySQLTuner 1.9.9\n[!!] InnoDB buffer pool / data size: 128.0M / 46.8G\n";
+        let status = "------------\nTRANSACTIONS\n------------\nTrx id counter 8812\nHistory list length 912345\n\
+                      ---TRANSACTION 8811, ACTIVE 940 sec\nMySQL thread id 7, OS thread handle 140, query id 9 10.0.0.7 app\n";
+        let digest = "# Profile\n# Rank Query ID           Response time Calls R/Call V/M   Item\n\
+                      # ==== ================== ============= ===== ====== ===== ==========\n\
+                      #    1 0x1234567890ABCDEF 812.1 91.2%      12 67.6   0.10  SELECT stock\n\
+                      #    2 0x1234567890ABCDE0  71.1  8.2%      12  6.6   0.10  UPDATE stock\n";
+        for first in [log, options, tuner, GDB, status, digest] {
+            let kinds: Vec<Kind> =
+                recognise("a.txt", &format!("{first}\n{TOP}")).iter().map(|part| part.kind).collect();
+            assert_eq!(kinds.last(), Some(&Kind::System), "{first}");
+            assert_eq!(kinds.len(), 2, "{first}");
+        }
+        let bsd = "PID USERNAME    THR PRI NICE   SIZE    RES STATE    C   TIME    WCPU COMMAND\n\
+                   4711 mysql        41  24    0  4841M   441M select  10   5:14 299.27% mysqld\n";
+        let of_memory =
+            "root@db1:~# cat /proc/pressure/memory\nsome avg10=41.22 avg60=38.10 avg300=22.91 total=81\n";
+        for (text, says) in [(bsd, "The server uses 3.0 CPUs"), (of_memory, "waits for memory 41 %")] {
+            assert!(sentences(text).contains(says), "{}", sentences(text));
+        }
+    }
+
+    #[test]
     fn what_is_of_another_program_is_said_to_be() {
         let status = "| Variable_Name | Variable_Value |\n| ProxySQL_Uptime | 71 |\n| Questions | 5 |\n";
         assert!(said(status).is_empty());
         assert!(sentences(status).contains("it is of ProxySQL"), "{}", sentences(status));
+        let list = "mysql> show processlist;\n+----------+-----------+------+-----------+----------+---------+---------+------+\n\
+                    | ThreadID | SessionID | user | hostgroup | srv_host | command | time_ms | info |\n\
+                    +----------+-----------+------+-----------+----------+---------+---------+------+\n\
+                    | 1        | 554109    | app  | 0         | 10.0.0.4 | Sleep   | 1638575 |      |\n";
+        assert!(said(list).is_empty(), "{:?}", said(list));
+        assert!(sentences(list).contains("it is of ProxySQL"), "{}", sentences(list));
         let stacks = "Thread 2 (LWP 12):\n#0  0x01 in syscall () from /lib64/libc.so.6\n\
                       #1  0x02 in bthread::TaskGroup::wait_task () from /lib/libb.so\n#2  0x03 in clone () from /lib64/libc.so.6\n";
         assert!(said(stacks).is_empty());
         assert!(sentences(stacks).contains("not of a server"), "{}", sentences(stacks));
         let of_server = stacks.replace("bthread::TaskGroup::wait_task", "do_command");
+        assert!(
+            sentences(&of_server).contains("the thread 12 is in do_command < clone"),
+            "{}",
+            sentences(&of_server)
+        );
         assert!(!sentences(&of_server).contains("not of a server"));
+        let of_proxy = stacks.replace("bthread::TaskGroup::wait_task", "MySQL_Session::handler");
+        assert!(sentences(&of_proxy).contains("they are of ProxySQL"), "{}", sentences(&of_proxy));
     }
 }

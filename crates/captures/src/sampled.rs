@@ -1,8 +1,8 @@
-//! What CPU samples of a text come to, in words: the functions that most of them are in.
+//! What stacks of a text come to, in words: the functions that most CPU samples are in, and where each of few threads is.
 
 use std::collections::BTreeMap;
 
-use spindoctor_model::stack::Profile;
+use spindoctor_model::stack::{Profile, StackSource};
 
 /// Functions that are named.
 const NAMED: usize = 3;
@@ -36,4 +36,41 @@ pub(crate) fn sentence(profile: &Profile) -> Option<String> {
         })
         .collect();
     (!named.is_empty()).then(|| format!("of the CPU samples {}", named.join(", ")))
+}
+
+/// Where each thread is, of few: of more the findings say where most are.
+pub(crate) fn places(profile: &Profile) -> Vec<String> {
+    const FEW: usize = 3;
+    const FUNCTIONS: usize = 4;
+    if profile.source == StackSource::Cpu || profile.observations.len() > FEW {
+        return Vec::new();
+    }
+    let place = |thread: u32, stack: u32| -> Option<(u32, String)> {
+        let frames = profile.stacks.get(stack as usize)?.frames.iter();
+        let names = frames.filter_map(|&at| Some(profile.frames.get(at as usize)?.name.as_str()));
+        let names: Vec<&str> = names.skip_while(|name| is_of_a_lock(name)).take(FUNCTIONS).collect();
+        let id = profile.threads.get(thread as usize).map_or(0, |thread| thread.tid);
+        (!names.is_empty()).then(|| (id, names.join(" < ")))
+    };
+    // Threads without a number are said together.
+    let mut said: Vec<(u32, String, usize)> = Vec::new();
+    for (id, place) in profile.observations.iter().filter_map(|seen| place(seen.thread, seen.stack)) {
+        match said.iter_mut().find(|(other, same, _)| id == 0 && *other == 0 && *same == place) {
+            Some((.., count)) => *count += 1,
+            None => said.push((id, place, 1)),
+        }
+    }
+    let sentence = |(id, place, count): (u32, String, usize)| match (id, count) {
+        (0, 1) => format!("a thread is in {place}"),
+        (0, count) => format!("{count} threads are in {place}"),
+        (id, _) => format!("the thread {id} is in {place}"),
+    };
+    said.into_iter().map(sentence).collect()
+}
+
+/// True for a function of the C library in which threads wait for any lock.
+fn is_of_a_lock(name: &str) -> bool {
+    const BEGINS: [&str; 6] = ["lll_", "L_lock_", "pthread_", "GI___pthread_", "futex", "psynch_"];
+    let bare = name.trim_start_matches('_');
+    BEGINS.iter().any(|begin| bare.starts_with(begin)) || name == "syscall"
 }

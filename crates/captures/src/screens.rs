@@ -58,10 +58,12 @@ pub(crate) fn as_lists(lines: Vec<String>) -> Vec<String> {
             now = Some((view, line.split_whitespace().map(str::to_owned).collect()));
             continue;
         }
-        let mut values: Vec<(&str, String)> = match &now {
-            Some((view, head)) => row(*view, head, &line),
-            None => Vec::new(),
-        };
+        let read = now.as_ref().and_then(|(view, head)| row(*view, head, &line));
+        if read.is_none() && !line.trim().is_empty() && !is_of_groups(&line) {
+            // What stands below another line is another list.
+            now = None;
+        }
+        let mut values = read.unwrap_or_default();
         if let Some([connected, running, cached]) = threads_of_mytop(&line) {
             values.extend(uptime_s.take().map(|uptime_s: u64| ("Uptime", uptime_s.to_string())));
             values.extend([
@@ -102,21 +104,21 @@ fn has(line: &str, names: &[&str]) -> bool {
         && names.iter().all(|name| line.split_whitespace().any(|word| word == *name))
 }
 
-/// What a row of a view says; nothing of a line that has no time and as many cells as the head.
-fn row(view: View, head: &[String], line: &str) -> Vec<(&'static str, String)> {
+/// What a row of a view says; None for a line that has no time in front (`12:51:53`, of a file `5s`) and as many cells as the head.
+fn row(view: View, head: &[String], line: &str) -> Option<Vec<(&'static str, String)>> {
     if line.len() > LONGEST {
-        return Vec::new();
+        return None;
     }
     let cells: Vec<&str> = line.split_whitespace().collect();
+    let is_digit = |byte: u8| byte.is_ascii_digit();
     let is_time = |cell: &str| {
-        let cell = cell.strip_suffix('s').unwrap_or(cell);
-        !cell.is_empty() && cell.bytes().all(|byte| byte.is_ascii_digit() || byte == b':')
+        cell.bytes().all(|byte| is_digit(byte) || b":hms".contains(&byte)) && !cell.bytes().all(is_digit)
     };
     if cells.len() != head.len() || !cells.first().is_some_and(|cell| is_time(cell)) {
-        return Vec::new();
+        return None;
     }
     let names: Vec<&str> = head.iter().map(String::as_str).collect();
-    view.1(&names, &cells)
+    Some(view.1(&names, &cells))
 }
 
 /// The cell below a name: of several names the one at that place.
@@ -175,7 +177,7 @@ fn uptime_of_mytop(line: &str) -> Option<u64> {
     let (days, rest) = rest.split_once('+')?;
     let clock = rest.split_once(" [")?.0;
     let days: u64 = days.trim().parse().ok()?;
-    let parts: Vec<u64> = clock.split(':').map(|part| part.parse().ok()).collect::<Option<_>>()?;
+    let parts: Vec<u64> = clock.splitn(4, ':').map(|part| part.parse().ok()).collect::<Option<_>>()?;
     let [hours, minutes, seconds] = parts[..] else { return None };
     let of_day = hours.checked_mul(3_600)?.checked_add(minutes.checked_mul(60)?)?.checked_add(seconds)?;
     days.checked_mul(86_400)?.checked_add(of_day)
@@ -210,7 +212,7 @@ mod tests {
             Some(8_109)
         );
         for line in
-            ["up [", "the server is up 7+ [days]", " up 999999999999999999+00:00:00 [1]", "up 1+1 [1]"]
+            ["up [", "the server is up 7+ [days]", " up 999999999999999999+00:00:00 [1]", " up 1+1:1:1:1 [1]"]
         {
             assert_eq!(uptime_of_mytop(line), None, "{line}");
         }
@@ -235,6 +237,20 @@ mod tests {
             (window.status("Threads_connected"), window.status("Threads_running")),
             (Some(1_200.0), Some(64.0))
         );
+    }
+
+    #[test]
+    fn rows_of_another_list_below_a_view_are_not_its_own() {
+        let read = |text: &str| as_lists(text.lines().map(str::to_owned).collect());
+        let head = "time cons acns conn run\n";
+        for row in ["12:51:53 8 0 512 64", "5s 8 0 512 64", "1m30s 8 0 512 64"] {
+            assert!(read(&format!("{head}{row}\n")).contains(&"Threads_running\t64".to_owned()), "{row}");
+            assert!(read(&format!("{head}\n{row}\n")).contains(&"Threads_running\t64".to_owned()), "{row}");
+            let other = format!("r b in cs us\n{row}");
+            assert!(read(&format!("{head}{other}\n")).join("\n").ends_with(&other), "{row}");
+        }
+        let other = "7 app h:1 shop 64";
+        assert_eq!(read(&format!("{head}{other}\n")), [other]);
     }
 
     #[test]

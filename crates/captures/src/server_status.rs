@@ -13,7 +13,7 @@
 //! 8       shop.stock                  Waiting - write       High priority write lock
 //! ```
 //!
-//! A name is cut after 28 letters, and what stands behind it then begins right there. No other list of a server says who has such a lock
+//! A name is cut after 28 bytes (`%-28.28s`), and what stands behind it then begins right there. No other list of a server says who has such a lock
 //! (MySQL 5.7 and MariaDB; the engines of MySQL 8.0 that have them are few). The counters beside the list are sums since the server's start.
 
 use std::collections::BTreeMap;
@@ -25,6 +25,8 @@ use crate::locks::NOT_KNOWN;
 
 /// Locks that are read.
 const MOST: usize = 20_000;
+/// Bytes of a name: of one that was cut within a letter three stand for what is left of it.
+const LONGEST_NAME: usize = 28 + 3;
 /// Tables that are named, and connections of each.
 const NAMED: usize = 5;
 /// The state of a session that waits for the lock of an engine.
@@ -82,16 +84,19 @@ fn row(line: &str) -> Option<Row<'_>> {
     let digits = before.bytes().take_while(u8::is_ascii_digit).count();
     let (connection, table) = before.split_at(digits);
     let (connection, table) = (connection.parse().ok()?, table.trim_start());
-    (!table.is_empty()).then_some(Row { connection, table, is_granted, is_write, lock })
+    let is_name = (1..=LONGEST_NAME).contains(&table.len());
+    is_name.then_some(Row { connection, table, is_granted, is_write, lock })
 }
 
 /// The type of metadata lock that gets along with the others as this lock does (mysys/thr_lock.cc): readers share a table, a writer is
-/// alone, and an insert at the end of a table gets along with readers that need not know.
+/// alone, and an insert at the end of a table gets along with readers that need not know. MySQL 5.0 has a second blank in one of the names.
 fn lock_type(row: &Row<'_>) -> &'static str {
     match (row.is_write, row.lock) {
         (true, "Write lock that allows other writers" | "Concurrent insert lock") => "SHARED_WRITE",
         (true, _) => "SHARED_NO_READ_WRITE",
-        (false, "Read lock without concurrent inserts") => "SHARED_READ_ONLY",
+        (false, "Read lock without concurrent inserts" | "Read lock  without concurrent inserts") => {
+            "SHARED_READ_ONLY"
+        }
         (false, _) => "SHARED_READ",
     }
 }
@@ -270,6 +275,17 @@ mod tests {
         let none = TEXT.lines().filter(|line| row(line).is_none() && !is_head_of_list(line));
         let none: String = none.map(|line| format!("{line}\n")).collect();
         assert_eq!(recognise("x", &none)[0].says, ["17 threads", "it lists no lock on a whole table"]);
+    }
+
+    #[test]
+    fn a_name_that_no_server_prints_is_no_row() {
+        let line = |name: &str| format!("7       {name}Locked - read         Low priority read lock");
+        // 28 bytes, of which the last ones are the beginning of a letter.
+        for name in ["shop.orders_of_the_last_year", "shop.orders_of_the_last_ye\u{fffd}"] {
+            assert_eq!(row(&line(name)).map(|row| row.table), Some(name));
+        }
+        assert!(row(&line("")).is_none() && row(&line(&"x".repeat(40))).is_none());
+        assert!(row(&line("a.b").replace('7', "99999999999999999999999")).is_none());
     }
 
     #[test]

@@ -137,6 +137,8 @@ struct Reader {
     all: Numbers,
     open: Option<Numbers>,
     statement: String,
+    /// The statement has its end: what stands below it a person wrote.
+    is_whole: bool,
     /// The first and the last `# Time:`; where there is none, those of `SET timestamp`.
     times: Option<Span>,
     has_times: bool,
@@ -162,7 +164,9 @@ impl Reader {
             }
         } else if self.statement.is_empty() && is_setting(line) {
             self.set_time(line);
-        } else if self.open.is_some() && self.statement.len() < LONGEST && !line.trim().is_empty() {
+        } else if line.trim().is_empty() || line.starts_with("```") {
+            self.is_whole |= self.statement.ends_with(';');
+        } else if self.open.is_some() && !self.is_whole && self.statement.len() < LONGEST {
             if !self.statement.is_empty() {
                 self.statement.push('\n');
             }
@@ -208,6 +212,7 @@ impl Reader {
     }
 
     fn end(&mut self) {
+        self.is_whole = false;
         let statement = std::mem::take(&mut self.statement);
         let Some(numbers) = self.open.take() else { return };
         self.all.add(numbers);
@@ -317,6 +322,19 @@ mod tests {
         format!(
             "# User@Host: app[app] @ web3 [10.0.0.13]  Id:  8123\n{head}SET timestamp=1677924672;\n{statement}\n"
         )
+    }
+
+    #[test]
+    fn what_a_person_wrote_below_a_statement_is_no_part_of_it() {
+        let one =
+            entry("# Query_time: 5.2  Lock_time: 0.1 Rows_sent: 1  Rows_examined: 9\n", "SELECT a\nFROM b;");
+        let other =
+            entry("# Query_time: 1.2  Lock_time: 0.1 Rows_sent: 1  Rows_examined: 9\n", "SELECT c FROM d;");
+        for between in ["\nand on the other server\n\n", "```\n\non the other server\n```\n"] {
+            let says = read(&format!("{one}{between}{other}")).unwrap().says;
+            assert!(says[1].contains(": SELECT a FROM b, 1 time"), "{says:?}");
+            assert!(says[2].contains(": SELECT c FROM d, 1 time"), "{says:?}");
+        }
     }
 
     #[test]

@@ -4,19 +4,34 @@ use std::borrow::Cow;
 
 use spindoctor_model::TroubleKind;
 
-use crate::log_lines::behind_level;
+use crate::log_lines::{behind_level, is_warning};
+use crate::log_troubles::REDO_UNUSABLE;
 
 /// What these lines mean, each kind in a sentence.
 const OPTION: &str = "the server does not start: it does not know an option, or the value of one";
-const IN_USE: &str = "the server does not start: another server has its data files open";
+pub(crate) const IN_USE: &str = "the server does not start: another server has its data files open";
+pub(crate) const NO_LOCKS: &str = "the server does not start: the file system of its data gives no locks (error 37, as NFS whose lock service is not \
+                                   reached): NFS 4, a local disk, or the lock service of both hosts";
 const ADDRESS: &str = "the server does not start: it cannot listen on its address";
 const FILE: &str = "the server could not open a file that it needs";
 const TABLES: &str = "the server does not start: the tables with its accounts are not in its data folder";
 const VERSION: &str = "the server does not start: another version wrote its data files";
+const REDO_VERSION: &str = "the server does not start: another version wrote its redo log, and was not shut down cleanly: start that version once, \
+                            shut it down with innodb_fast_shutdown = 0, then start the new one. Without the redo log changes are lost";
+const UPGRADE: &str = "the server does not start: a step of the upgrade of its system tables failed, and the line says which. Bring back the copy \
+                       from before the upgrade and mend there what it names, or go to the next version of the series";
 const LETTERS: &str =
     "the server does not start: its data were made with another value of lower_case_table_names";
 const NOT_EMPTY: &str = "the server makes no new data: the folder for them is not empty";
+const TABLE_FILE: &str = "the server does not start: it has changes to recover of a table whose file it does not find or cannot open. Bring the \
+                          file back; where the table can be lost, innodb_force_recovery = 1 starts without it";
 const NOT_STARTED: &str = "the server ended at its start";
+const INNODB_ENDED: &str = "InnoDB ended the server because of the error above that";
+const COORDINATOR: &str = "the server does not start: transactions are prepared in InnoDB, and the log that says whether they were committed \
+                           (the last binary log, or tc.log) is gone or damaged: start it once with --tc-heuristic-recover=ROLLBACK (COMMIT \
+                           where replicas or other nodes have them), after tc.log was moved away";
+const ARIA: &str = "the server does not start: the log of its Aria tables, the accounts among them, could not be applied: copy the data \
+                    folder away, then aria_chk -r on mysql/*.MAI and move aria_log.* away";
 
 /// Stands for what a client program says of an option: no server is at fault.
 const OF_CLIENT: &str = "an option of a client program";
@@ -41,7 +56,7 @@ const OPTIONS: [&str; 7] = [
 type Start = (&'static str, &'static str, &'static str, Option<TroubleKind>);
 
 /// The messages, of sql/mysqld.cc, sql/dd, sql/bootstrap.cc and storage/innobase of MySQL and MariaDB, storage/maria of the latter.
-const STARTS: [Start; 41] = [
+const STARTS: [Start; 74] = [
     (OF_CLIENT, "", CLIENT, None),
     (OPTIONS[0], "", OPTION, Some(TroubleKind::OptionRefused)),
     (OPTIONS[1], "", OPTION, Some(TroubleKind::OptionRefused)),
@@ -50,10 +65,15 @@ const STARTS: [Start; 41] = [
     (OPTIONS[4], "", OPTION, Some(TroubleKind::OptionRefused)),
     (OPTIONS[5], "", OPTION, Some(TroubleKind::OptionRefused)),
     (OPTIONS[6], "", OPTION, Some(TroubleKind::OptionRefused)),
+    // ENOLCK
+    ("Unable to lock ./", "rror: 37", NO_LOCKS, Some(TroubleKind::FileRefused)),
+    ("Can't lock aria control file ", "rror: 37", NO_LOCKS, Some(TroubleKind::FileRefused)),
     ("Unable to lock ./", "", IN_USE, Some(TroubleKind::FilesInUse)),
     ("Unable to lock /", "rror: 11", IN_USE, Some(TroubleKind::FilesInUse)),
     ("Check that you do not already have another ", "", IN_USE, Some(TroubleKind::FilesInUse)),
     ("Can't lock aria control file ", "", IN_USE, Some(TroubleKind::FilesInUse)),
+    // Below that line, after 30 seconds.
+    ("Got error '", "in use by another process", IN_USE, Some(TroubleKind::FilesInUse)),
     ("Can't start server: can't create PID file", "", FILE, Some(TroubleKind::FileRefused)),
     ("Can't start server", "", ADDRESS, Some(TroubleKind::AddressRefused)),
     // Of the X protocol, without which a server goes on, it is a warning in other words.
@@ -68,22 +88,69 @@ const STARTS: [Start; 41] = [
     ("File '", "errno 13", FILE, Some(TroubleKind::FileRefused)),
     ("Can't create/write to file '", "rrcode: 13", FILE, Some(TroubleKind::FileRefused)),
     ("Can't create/write to file '", "errno 13", FILE, Some(TroubleKind::FileRefused)),
+    // To MySQL 5.6, and from 5.7 on.
+    (
+        "Error: could not open single-table tablespace file ",
+        "",
+        TABLE_FILE,
+        Some(TroubleKind::TableFileMissing),
+    ),
+    ("Tablespace ", " was not found at ", TABLE_FILE, Some(TroubleKind::TableFileMissing)),
     ("Can't open and lock privilege tables", "", TABLES, Some(TroubleKind::SystemTablesMissing)),
     ("Table 'mysql.", " doesn't exist", TABLES, Some(TroubleKind::SystemTablesMissing)),
     ("Could not open the mysql.plugin table", "", TABLES, Some(TroubleKind::SystemTablesMissing)),
+    // MariaDB from 10.3 on; without the table's engine it is another line's matter.
+    ("Could not open mysql.plugin table", " doesn't exist", TABLES, Some(TroubleKind::SystemTablesMissing)),
     ("Failed to find valid data directory", "", TABLES, Some(TroubleKind::SystemTablesMissing)),
-    ("Unsupported redo log format", "", VERSION, Some(TroubleKind::OtherVersion)),
+    ("Unsupported redo log format", "", REDO_VERSION, Some(TroubleKind::RedoLogOfOtherVersion)),
     ("Cannot boot server version ", "", VERSION, Some(TroubleKind::OtherVersion)),
-    ("Upgrade after a crash is not supported", "", VERSION, Some(TroubleKind::OtherVersion)),
+    ("Upgrade after a crash is not supported", "", REDO_VERSION, Some(TroubleKind::RedoLogOfOtherVersion)),
+    ("Upgrade is not supported after a crash", "", REDO_VERSION, Some(TroubleKind::RedoLogOfOtherVersion)),
+    ("Missing redo log file ", "", REDO_UNUSABLE, Some(TroubleKind::RedoLogUnusable)),
+    ("Only one log file found", "", REDO_UNUSABLE, Some(TroubleKind::RedoLogUnusable)),
+    ("No valid checkpoint found", "", REDO_UNUSABLE, Some(TroubleKind::RedoLogUnusable)),
+    ("Invalid log header checksum", "", REDO_UNUSABLE, Some(TroubleKind::RedoLogUnusable)),
+    ("Log file ", " is not a multiple of ", REDO_UNUSABLE, Some(TroubleKind::RedoLogUnusable)),
+    ("File ./ib_logfile0 was not found", "", REDO_UNUSABLE, Some(TroubleKind::RedoLogUnusable)),
+    ("############### CORRUPT LOG RECORD FOUND", "", REDO_UNUSABLE, Some(TroubleKind::RedoLogUnusable)),
     ("Invalid MySQL server ", "grade", VERSION, Some(TroubleKind::OtherVersion)),
+    ("Upgrading the data dictionary from ", " is not supported", VERSION, Some(TroubleKind::OtherVersion)),
+    ("Upgrading the server from ", " is not supported", VERSION, Some(TroubleKind::OtherVersion)),
+    ("Server upgrade started with version ", " still pending", VERSION, Some(TroubleKind::OtherVersion)),
+    (
+        "Execution of server-side SQL statement '",
+        " failed with error code",
+        UPGRADE,
+        Some(TroubleKind::OtherVersion),
+    ),
     ("Different lower_case_table_names settings", "", LETTERS, Some(TroubleKind::OtherLetterCase)),
+    (
+        "--initialize specified but the data directory",
+        "is not writable",
+        FILE,
+        Some(TroubleKind::FileRefused),
+    ),
     ("--initialize specified but the data directory", "", NOT_EMPTY, Some(TroubleKind::FolderNotEmpty)),
     ("Plugin 'InnoDB' init function returned error", "", NOT_STARTED, Some(TroubleKind::NotStarted)),
     ("Plugin 'InnoDB' registration as a STORAGE ENGINE", "", NOT_STARTED, Some(TroubleKind::NotStarted)),
+    ("Unknown/unsupported storage engine", "", NOT_STARTED, Some(TroubleKind::NotStarted)),
+    ("Failed to initialize plugins", "", NOT_STARTED, Some(TroubleKind::NotStarted)),
+    ("Failed to initialize builtin plugins", "", NOT_STARTED, Some(TroubleKind::NotStarted)),
+    ("Failed to initialize dynamic plugins", "", NOT_STARTED, Some(TroubleKind::NotStarted)),
     ("Failed to initialize DD Storage Engine", "", NOT_STARTED, Some(TroubleKind::NotStarted)),
     ("Data Dictionary initialization failed", "", NOT_STARTED, Some(TroubleKind::NotStarted)),
     ("Plugin initialization aborted", "", NOT_STARTED, Some(TroubleKind::NotStarted)),
+    ("Plugin 'Aria' init function returned error", "", NOT_STARTED, Some(TroubleKind::NotStarted)),
+    ("Plugin 'Aria' registration as a STORAGE ENGINE", "", NOT_STARTED, Some(TroubleKind::NotStarted)),
+    ("Can't init tc log", "", NOT_STARTED, Some(TroubleKind::NotStarted)),
+    ("Unable to create the shared innodb_", "", NOT_STARTED, Some(TroubleKind::NotStarted)),
+    ("The privilege system failed to initialize", "", NOT_STARTED, Some(TroubleKind::NotStarted)),
+    ("DDL_LOG: Failed to create ddl log file", "", NOT_STARTED, Some(TroubleKind::NotStarted)),
+    ("Server exits.", "", INNODB_ENDED, None),
     (ABORTING, "", NOT_STARTED, Some(TroubleKind::NotStarted)),
+    ("Aria recovery failed", "", ARIA, Some(TroubleKind::AriaDamaged)),
+    ("Crash recovery failed. Either correct ", "", COORDINATOR, Some(TroubleKind::CoordinatorUnsure)),
+    ("Found ", " prepared transactions! It means ", COORDINATOR, Some(TroubleKind::CoordinatorUnsure)),
 ];
 
 /// How many messages there are.
@@ -98,6 +165,10 @@ pub(crate) fn meanings() -> impl Iterator<Item = (&'static str, Option<TroubleKi
 pub(crate) fn entry(line: &str) -> Option<usize> {
     let words = words(line);
     let is_option = OPTIONS.iter().any(|begin| words.starts_with(begin));
+    // With loose_ before its name an option that a server does not know is a warning, and the server goes on.
+    if is_option && is_warning(line) {
+        return None;
+    }
     STARTS.iter().position(|(begin, then, ..)| match *begin {
         OF_CLIENT => is_option && program(line).is_some_and(|(name, _)| !SERVERS.contains(&name)),
         ABORTING => words == ABORTING && words.len() < line.len(),
@@ -119,7 +190,8 @@ const AROUND: [char; 7] = [' ', '\t', '`', '"', '>', '|', '*'];
 /// The program that a line names first, and what it says: `mysqld` of `/usr/sbin/mysqld: Can't change dir to '/d/'`.
 fn program(line: &str) -> Option<(&str, &str)> {
     let (path, rest) = line.trim_start_matches(AROUND).split_once(": ")?;
-    let name = path.rsplit('/').next().unwrap_or(path);
+    let name = path.rsplit(['/', '\\']).next().unwrap_or(path);
+    let name = name.strip_suffix(".exe").unwrap_or(name);
     let is_name = ["mysql", "mariadb"].iter().any(|begin| name.starts_with(begin))
         && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
     is_name.then_some((name, rest))
@@ -220,6 +292,10 @@ mod tests {
             ),
             ("Unable to lock ./ibdata1 error: 11", "another server has its data files open"),
             (
+                "Can't lock aria control file '/d/aria_log_control' for exclusive use, error: 37. Will retry for 30 seconds",
+                "the file system of its data gives no locks",
+            ),
+            (
                 "Check that you do not already have another mysqld process using the same InnoDB data or log files.",
                 "another server has its data files open",
             ),
@@ -248,7 +324,7 @@ mod tests {
             ("Table 'mysql.plugin' doesn't exist", "the tables with its accounts are not in its data folder"),
             (
                 "Unsupported redo log format (v0). The redo log was created before MySQL 5.7.9",
-                "another version wrote",
+                "another version wrote its redo log",
             ),
             (
                 "Cannot boot server version 80036 on data directory built by version 80402. Downgrade is not supported",
@@ -256,6 +332,30 @@ mod tests {
             ),
             (
                 "Upgrade after a crash is not supported. The redo log was created with MariaDB 10.4.12.",
+                "another version wrote its redo log",
+            ),
+            (
+                "Upgrade is not supported after a crash or shutdown with innodb_fast_shutdown = 2. This redo log was created with MySQL 5.7.37",
+                "another version wrote its redo log",
+            ),
+            (
+                "Upgrading the data dictionary from dictionary version '1' is not supported.",
+                "another version wrote its data files",
+            ),
+            (
+                "Upgrading the server from server version '80013' is not supported.",
+                "another version wrote its data files",
+            ),
+            (
+                "Server upgrade started with version 80038, but server upgrade of version 80038 is still pending.",
+                "another version wrote its data files",
+            ),
+            (
+                "Could not open mysql.plugin table: \"Table 'mysql.plugin' doesn't exist\". Some plugins may be not loaded",
+                "the tables with its accounts are not in its data folder",
+            ),
+            (
+                "Execution of server-side SQL statement 'ALTER TABLE a' failed with error code = 3664, error message = 'x'.",
                 "another version wrote its data files",
             ),
             (
@@ -266,6 +366,12 @@ mod tests {
                 "--initialize specified but the data directory has files in it. Aborting.",
                 "it was to make new data",
             ),
+            (
+                "--initialize specified but the data directory exists and is not writable. Aborting.",
+                "it cannot open a file",
+            ),
+            ("Unknown/unsupported storage engine: InnoDB", "it ended, and the lines"),
+            ("Failed to initialize builtin plugins.", "it ended, and the lines"),
             (
                 "Plugin 'InnoDB' init function returned error.",
                 "it ended, and the lines that were given do not say why",
@@ -322,7 +428,6 @@ mod tests {
         for line in [
             "InnoDB: Header page consists of zero bytes in datafile: ./ibdata1, Space ID:0, Flags: 0.",
             "InnoDB: Corrupted page [page id: space=0, page number=0] of datafile './ibdata1' could not be found in the doublewrite buffer.",
-            "InnoDB: Cannot create redo log files because data files are corrupt or the database was not shut down cleanly",
             "InnoDB: Plugin initialization aborted with error Data structure corruption",
         ] {
             let all = findings(&format!("2024-03-04 10:11:12 0 [ERROR] {line}\n{ended}"));
@@ -330,6 +435,26 @@ mod tests {
                 all[0].headline, "The server does not start: a page of its data files is damaged",
                 "{line}: {all:#?}"
             );
+        }
+    }
+
+    #[test]
+    fn a_redo_log_that_cannot_be_used_is_said_as_such_and_not_as_a_damaged_page() {
+        let ended = "2024-03-04 10:11:12 0 [ERROR] InnoDB: Plugin initialization aborted with error Data structure corruption\n\
+                     2024-03-04 10:11:12 0 [ERROR] Plugin 'InnoDB' init function returned error.\n";
+        for line in [
+            "Cannot create redo log files because data files are corrupt or the database was not shut down cleanly",
+            "Ignoring the redo log due to missing MLOG_CHECKPOINT between the checkpoint 1 and the end 2.",
+            "Missing FILE_CHECKPOINT(71) at 96",
+            "Missing redo log file ./#innodb_redo/#ib_redo3 (with start_lsn = 7).",
+            "Log file ./ib_logfile0 is of different size 64 bytes than other log files 128 bytes!",
+            "File ./ib_logfile0 was not found",
+            "############### CORRUPT LOG RECORD FOUND ##################",
+        ] {
+            let (severity, because) =
+                reason(&format!("2024-03-04 10:11:12 0 [ERROR] InnoDB: {line}\n{ended}"));
+            assert_eq!(severity, Severity::Critical, "{line}");
+            assert!(because.starts_with("its redo log cannot be used"), "{line}: {because}");
         }
     }
 
@@ -344,6 +469,89 @@ mod tests {
             assert_eq!(parts[0].says, [CLIENT], "{line}");
             assert_eq!(findings(&format!("{line}\n")), [], "{line}");
         }
+    }
+
+    #[test]
+    fn an_option_that_a_server_warns_of_does_not_keep_it_from_starting() {
+        for line in [
+            "2024-03-04 10:11:12 20828 [Warning] /opt/server/bin/mysqld: unknown variable 'loose_foo=1'",
+            "2024-03-04T10:11:12.1Z 0 [Warning] [MY-000067] [Server] unknown variable 'loose-foo=1'.",
+            "2024-03-04 10:11:12 0 [Warning] mariadbd: unknown option '--loose-foo'",
+        ] {
+            assert_eq!(findings(&format!("{line}\n")), [], "{line}");
+        }
+    }
+
+    #[test]
+    fn a_server_on_windows_is_one() {
+        for line in [
+            "C:\\xampp\\mysql\\bin\\mysqld.exe: unknown variable 'foo=1'",
+            "2024-03-04 10:11:12 0 [ERROR] mysqld.exe: unknown variable 'foo=1'",
+        ] {
+            let (_, reason) = reason(&format!("{line}\n"));
+            assert_eq!(reason, "it does not know foo, or cannot read its value", "{line}");
+        }
+        assert_eq!(findings("C:\\bin\\mysqldump.exe: unknown option '--foo'\n"), []);
+    }
+
+    #[test]
+    fn a_log_of_two_phases_or_of_aria_that_cannot_be_applied_says_why_the_server_ended() {
+        let log = |line: &str| {
+            format!(
+                "2024-03-04 10:11:12 0 [Note] Recovering after a crash using tc.log\n2024-03-04 10:11:12 0 [ERROR] {line}\n\
+                 2024-03-04 10:11:12 0 [ERROR] Aborting\n"
+            )
+        };
+        for (line, meaning) in [
+            (
+                "Crash recovery failed. Either correct the problem (if it's, for example, out of memory error) and restart, or delete tc log \
+                 and start mysqld with --tc-heuristic-recover={commit|rollback}",
+                COORDINATOR,
+            ),
+            (
+                "Found 1 prepared transactions! It means that mysqld was not shut down properly last time and critical recovery information \
+                 (last binlog or tc.log file) was manually deleted after a crash.",
+                COORDINATOR,
+            ),
+            ("mariadbd: Aria recovery failed. Please run aria_chk -r on all Aria tables", ARIA),
+        ] {
+            let text = log(line);
+            let says = recognise("error.log", &text)[0].says.clone();
+            assert!(says.iter().any(|said| said.starts_with(meaning)), "{line}: {says:?}");
+            assert!(!says.iter().any(|said| said.contains("times")), "{line}: {says:?}");
+            let all = findings(&text);
+            assert_eq!(all.len(), 1, "{line}: {all:#?}");
+            assert_eq!(all[0].cause, "server-stopped", "{line}");
+            assert_eq!(all[0].severity, Severity::Critical, "{line}");
+            let shown: String = line.chars().take(20).collect();
+            assert!(format!("{:?}", all[0].evidence).contains(&shown), "{line}: {all:#?}");
+        }
+    }
+
+    #[test]
+    fn a_table_whose_file_is_not_there_keeps_a_server_from_recovering() {
+        for line in [
+            "InnoDB: Error: could not open single-table tablespace file ./shop/stock.ibd",
+            "2024-03-04 10:11:12 0 [ERROR] InnoDB: Tablespace 12 was not found at ./shop/stock.ibd.",
+        ] {
+            let text = format!("{line}\n2024-03-04 10:11:12 0 [ERROR] Aborting\n");
+            let says = recognise("error.log", &text)[0].says.clone();
+            assert!(says.iter().any(|said| said.starts_with(TABLE_FILE)), "{line}: {says:?}");
+            assert_eq!(reason(&text).1, "the file of a table is not where its dictionary says", "{line}");
+        }
+    }
+
+    #[test]
+    fn lines_of_one_start_are_one_start() {
+        let log = "2024-03-04 10:11:12 0 [ERROR] Plugin 'InnoDB' init function returned error.\n\
+                   2024-03-04 10:11:12 0 [ERROR] Plugin 'InnoDB' registration as a STORAGE ENGINE failed.\n\
+                   2024-03-04 10:11:12 0 [ERROR] Aborting\n";
+        let says = |text: &str| recognise("error.log", text)[0].says.clone();
+        assert_eq!(says(log), ["the server ended at its start, last at 2024-03-04 10:11:12"]);
+        assert_eq!(
+            says(&log.repeat(2)),
+            ["the server ended at its start, 2 times, last at 2024-03-04 10:11:12"]
+        );
     }
 
     #[test]

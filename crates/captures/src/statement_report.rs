@@ -21,6 +21,7 @@
 use serde_json::Value;
 use spindoctor_model::number;
 
+use crate::amounts::{amount, amount_in_json, seconds};
 use crate::json;
 
 /// Statements that are named.
@@ -113,17 +114,21 @@ pub(crate) fn read(text: &str) -> Option<Vec<String>> {
     Some(says)
 }
 
-/// The sentences of a report in JSON; None for another text.
+/// The sentences of a report in JSON, or of one of its statements as people file them one by one; None for another text.
 pub(crate) fn from_json(text: &str) -> Option<Vec<String>> {
-    const NAMES: [&str; 3] = ["\"classes\"", "\"global\"", "\"query_count\""];
-    let text = text.trim();
-    if !text.starts_with('{') || !NAMES.iter().all(|name| text.contains(name)) || !json::has_few_values(text)
-    {
+    const OF_REPORT: [&str; 3] = ["\"classes\"", "\"global\"", "\"query_count\""];
+    const OF_STATEMENT: [&str; 3] = ["\"fingerprint\"", "\"metrics\"", "\"query_count\""];
+    let has = |names: [&str; 3]| names.iter().all(|name| text.contains(name));
+    if !(has(OF_REPORT) || has(OF_STATEMENT)) || !json::has_few_values(text) {
         return None;
     }
-    let report: Value = serde_json::from_str(text).ok()?;
-    let (classes, global) = (report.get("classes")?.as_array()?, report.get("global")?);
-    let count = |of: &Value, name: &str| number_of(of.get(name)?);
+    let report = only_object(text)?;
+    let (classes, global) = match (report.get("classes").and_then(Value::as_array), report.get("global")) {
+        (Some(classes), Some(global)) => (classes.as_slice(), global),
+        _ if report.get("fingerprint").is_some() => (std::slice::from_ref(&report), &report),
+        _ => return None,
+    };
+    let count = |of: &Value, name: &str| amount_in_json(of.get(name)?);
     let total = count(global, "query_count")?;
     let mut overall = format!("statements: {} total", number::whole(total));
     for (name, what) in [("unique_query_count", "unique"), ("queries_per_second", "QPS")] {
@@ -138,15 +143,18 @@ pub(crate) fn from_json(text: &str) -> Option<Vec<String>> {
     Some(says)
 }
 
-/// A number, which stands there as a text for most.
-fn number_of(value: &Value) -> Option<f64> {
-    let number = value.as_f64().or_else(|| value.as_str()?.parse().ok())?;
-    Some(number).filter(|number: &f64| number.is_finite() && *number >= 0.0)
+/// The object in JSON that a text has, where it is the most of the text: people write a title above it, and a page a fence around it.
+fn only_object(text: &str) -> Option<Value> {
+    let is_above = |line: &&str| !line.trim_start().starts_with('{');
+    let above: usize = text.split_inclusive('\n').take_while(is_above).map(str::len).sum();
+    let mut values = serde_json::Deserializer::from_str(&text[above..]).into_iter::<Value>();
+    let object = values.next()?.ok()?;
+    (values.byte_offset() * 2 > text.len()).then_some(object)
 }
 
 /// `of["metrics"]["Query_time"]["sum"]`
 fn metric(of: &Value, name: &str, what: &str) -> Option<f64> {
-    number_of(of.get("metrics")?.get(name)?.get(what)?)
+    amount_in_json(of.get("metrics")?.get(name)?.get(what)?)
 }
 
 /// A statement of a report in JSON, of which all took so many seconds.
@@ -163,7 +171,7 @@ fn of_class(class: &Value, whole_s: f64) -> Ranked {
     Ranked {
         time_s,
         percent: if whole_s > 0.0 { time_s / whole_s * 100.0 } else { 0.0 },
-        calls: class.get("query_count").and_then(number_of).unwrap_or(0.0) as u64,
+        calls: class.get("query_count").and_then(amount_in_json).unwrap_or(0.0) as u64,
         name,
         exec_s: time_s,
         locked_s: metric(class, "Lock_time", "sum").unwrap_or(0.0),
@@ -177,9 +185,8 @@ fn profiled(line: &str) -> Option<Ranked> {
     let mut words = line.split_whitespace();
     let rank = words.next()?.parse().ok()?;
     words.next().filter(|id| id.starts_with("0x"))?;
-    let time_s = words.next()?.parse().ok().filter(|seconds: &f64| seconds.is_finite())?;
-    let percent =
-        words.next()?.strip_suffix('%')?.parse().ok().filter(|percent: &f64| percent.is_finite())?;
+    let time_s = amount(words.next()?)?;
+    let percent = amount(words.next()?.strip_suffix('%')?)?;
     let calls = words.next()?.parse().ok()?;
     // The mean, and how far the times are apart.
     words.nth(1)?;
@@ -190,25 +197,7 @@ fn profiled(line: &str) -> Option<Ranked> {
 
 /// `99   5200s   900ms     49s ...`: a share, and the sum.
 fn total(cells: &str) -> Option<f64> {
-    seconds(cells.split_whitespace().nth(1)?)
-}
-
-/// `5200s`, `900ms`, `103us`; `0`
-fn seconds(text: &str) -> Option<f64> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let scale = match &text[digits.len()..] {
-        "us" => 1e-6,
-        "ms" => 1e-3,
-        "s" | "" => 1.0,
-        "m" => 60.0,
-        "h" => 3_600.0,
-        _ => return None,
-    };
-    digits
-        .parse()
-        .ok()
-        .filter(|number: &f64| number.is_finite() && *number >= 0.0)
-        .map(|number: f64| number * scale)
+    seconds(cells.split_whitespace().nth(1)?, 1.0)
 }
 
 impl Ranked {
@@ -331,6 +320,18 @@ UPDATE stock SET n = n - 1 WHERE id = 7\\G
    }
 }
 "#;
+
+    #[test]
+    fn one_statement_of_a_report_in_json_is_read_below_its_title() {
+        let text = "SELECT stock is slow\n\n```json\n{\n  \"attribute\": \"fingerprint\",\n  \"distillate\": \"SELECT stock\",\n  \
+                    \"fingerprint\": \"select count(id) from stock\",\n  \"metrics\": {\"Query_time\": {\"avg\": \"4\", \"sum\": \"44\"}, \
+                    \"Rows_examined\": {\"avg\": \"1948199\"}, \"Rows_sent\": {\"avg\": \"1\"}},\n  \"query_count\": 11\n}\n```\n";
+        let says = from_json(text).expect("a statement");
+        assert_eq!(says[0], "statements: 11 total");
+        assert!(says[1].contains("SELECT stock, 11 times, 4 s each"), "{says:?}");
+        // What is not the most of a text is no reason to read nothing else of it.
+        assert_eq!(from_json(&format!("{}{text}", "a line\n".repeat(100))), None);
+    }
 
     #[test]
     fn a_report_in_json_says_what_the_one_in_text_does() {

@@ -2,8 +2,9 @@
 
 use crate::rows::{header_of, is_border, row_number};
 use crate::{
-    client_errors, clock, deadlock_rows, dump_slow, heartbeat, log_lines, named, other_programs, plan,
-    plan_json, screens, server_status, slow_log, statement_report, status, sysstat, tuner,
+    client_errors, clock, cloudwatch, containers, deadlock_rows, dump_slow, heartbeat, iotop, load_tests,
+    log_lines, memory_nodes, named, other_programs, plan, plan_json, pressure, prose, screens, server_status,
+    slow_log, stacks, statement_report, status, sysstat, topology, traced_calls, tuner,
 };
 
 /// What a stretch of lines looks like.
@@ -29,6 +30,8 @@ pub(crate) enum Look {
     DumpSlow,
     /// What pt-heartbeat prints.
     Heartbeat,
+    /// What orchestrator prints of a topology.
+    Topology,
     /// What `mysqladmin debug` makes a server print.
     ServerStatus,
     /// A file of another program.
@@ -62,6 +65,8 @@ pub(crate) fn stretches(text: &str) -> Vec<Stretch> {
     let mut is_open = false;
     let mut form = None;
     let mut is_below_client = false;
+    // Who wrote the stacks that the lines are of.
+    let mut writer: Option<stacks::Writer> = None;
     // Where the plan in JSON ends that the lines are of.
     let mut plan_end = 0;
     for at in 0..lines.len() {
@@ -80,10 +85,14 @@ pub(crate) fn stretches(text: &str) -> Vec<Stretch> {
             now = Look::Log;
         }
         is_open = now == Look::Table && framed_row_is_open(plain[at], is_open);
+        let writer_of_line = (now == Look::Other).then(|| stacks::writer(plain[at])).flatten();
+        let is_of_next = writer_of_line.zip(writer).is_some_and(|(one, other)| one != other);
         let begins = now != before
             || all.is_empty()
             || plan.is_some()
+            || is_of_next
             || now == Look::WholeStatus && is_title(plain[at]);
+        writer = writer_of_line.or(writer.filter(|_| !begins));
         let of_log = match now {
             Look::Log => Some(&mut logs),
             Look::SlowLog => Some(&mut slow_logs),
@@ -131,6 +140,21 @@ struct Above {
     is_below_client: bool,
 }
 
+/// True where something begins at a place in the lines.
+type IsHead = fn(&[&str], usize) -> bool;
+
+/// What begins at its head wherever that stands, in the order in which it is looked for.
+const HEADS: [(Look, IsHead); 8] = [
+    (Look::WholeStatus, |lines, at| is_title(lines[at])),
+    (Look::SlowLog, |lines, at| slow_log::is_head(lines[at])),
+    (Look::Report, |lines, at| statement_report::is_head(lines[at])),
+    (Look::Tuner, |lines, at| tuner::is_head(lines[at])),
+    (Look::DumpSlow, |lines, at| dump_slow::is_head(lines[at])),
+    (Look::ServerStatus, server_status::is_head),
+    (Look::Deadlocks, |lines, at| deadlock_rows::is_head(lines[at])),
+    (Look::Plan, |lines, at| plan::is_step(lines[at])),
+];
+
 /// What the line at a place belongs to, where those above it belong to `now`.
 fn next_look(now: Look, lines: &[&str], at: usize, above: Above) -> Look {
     let Above { is_open, form, is_below_client } = above;
@@ -139,38 +163,24 @@ fn next_look(now: Look, lines: &[&str], at: usize, above: Above) -> Look {
         row_number(line).is_some()
             || is_border(line) && lines.get(at + 1).is_some_and(|next| header_of(next).is_some())
     };
-    if is_title(line) {
-        return Look::WholeStatus;
+    if let Some((look, _)) = HEADS.iter().find(|(_, is_head)| is_head(lines, at)) {
+        return *look;
     }
-    if slow_log::is_head(line) {
-        return Look::SlowLog;
+    let is_endless =
+        matches!(now, Look::Log | Look::Status | Look::Report | Look::DumpSlow | Look::ServerStatus);
+    if let Some(look) = is_endless.then(|| of_another_tool(line)).flatten() {
+        return look;
     }
     let is_prompt = || ["mysql> ", "MariaDB ["].iter().any(|prompt| line.starts_with(prompt));
-    if statement_report::is_head(line) {
-        return Look::Report;
-    }
-    if tuner::is_head(line) {
-        return Look::Tuner;
-    }
-    if dump_slow::is_head(line) {
-        return Look::DumpSlow;
-    }
-    if server_status::is_head(lines, at) {
-        return Look::ServerStatus;
-    }
-    if deadlock_rows::is_head(line) {
-        return Look::Deadlocks;
-    }
-    if plan::is_step(line) {
-        return Look::Plan;
-    }
     match now {
+        Look::Plan if plan::goes_on(line) => now,
         Look::Plan | Look::JsonPlan => beginning(lines, at).unwrap_or(Look::Other),
         Look::Deadlocks if deadlock_rows::is_row(line) => now,
         Look::Deadlocks => beginning(lines, at).unwrap_or(Look::Other),
         Look::Heartbeat if line.is_empty() || heartbeat::is_line(line) => now,
+        Look::Topology if topology::is_line(line) => now,
         Look::OtherProgram if other_programs::goes_on(lines, at) => now,
-        Look::Heartbeat | Look::OtherProgram => beginning(lines, at).unwrap_or(Look::Other),
+        Look::Heartbeat | Look::Topology | Look::OtherProgram => beginning(lines, at).unwrap_or(Look::Other),
         Look::SlowLog | Look::Report | Look::DumpSlow | Look::ServerStatus if begins_table() => Look::Table,
         Look::SlowLog | Look::Report | Look::DumpSlow | Look::ServerStatus
             if log_lines::is_of_log(line) && clock::time(line).is_some() =>
@@ -178,17 +188,25 @@ fn next_look(now: Look, lines: &[&str], at: usize, above: Above) -> Look {
             Look::Log
         }
         Look::SlowLog | Look::Report | Look::DumpSlow | Look::ServerStatus if is_prompt() => Look::Other,
-        Look::ServerStatus
-            if header_of(line).is_some() || is_thread_of_gdb(line) || named::is_group(line) =>
-        {
+        Look::DumpSlow | Look::ServerStatus if named::is_group(line) => {
             beginning(lines, at).unwrap_or(Look::Other)
         }
+        Look::ServerStatus if header_of(line).is_some() => Look::Table,
         Look::DumpSlow | Look::ServerStatus => now,
         Look::SlowLog if !slow_log::goes_on(lines, at) => beginning(lines, at).unwrap_or(Look::Other),
         Look::SlowLog | Look::Report => now,
-        Look::Tuner if begins_table() => Look::Table,
-        Look::Tuner if is_prompt() => Look::Other,
-        Look::Tuner => now,
+        Look::Tuner if begins_table() || line == tuner::NAMES => Look::Table,
+        Look::Tuner if is_prompt() || stacks::writer(line).is_some() => Look::Other,
+        Look::Tuner if tuner::is_tagged(line) => now,
+        Look::Tuner if named::is_group(line) => Look::Options,
+        Look::Tuner => match beginning(lines, at) {
+            Some(look @ (Look::Log | Look::Status)) => look,
+            Some(Look::System) if is_report_of_system(line) => Look::System,
+            _ => now,
+        },
+        Look::WholeStatus | Look::Status if is_below_status(lines, at) => {
+            beginning(lines, at).unwrap_or(Look::Other)
+        }
         Look::WholeStatus if begins_table() => Look::Table,
         Look::WholeStatus => now,
         Look::Table => {
@@ -200,8 +218,9 @@ fn next_look(now: Look, lines: &[&str], at: usize, above: Above) -> Look {
         }
         Look::Log => match () {
             () if begins_table() => Look::Table,
-            () if named::is_group(line) => Look::Options,
-            () if is_thread_of_gdb(line) => Look::Other,
+            // What somebody pasted below lines of a log: a frame of which the borders were lost, options without their group.
+            () if (line.starts_with('|') || line.contains('\t')) && header_of(line).is_some() => Look::Table,
+            () if named::is_group(line) || named::begin_without_group(&lines[at..]) => Look::Options,
             // A client's error is a line by itself, with the functions below it that its program prints.
             () if is_below_client && !client_errors::is_of_trace(line) => {
                 beginning(lines, at).unwrap_or(Look::Other)
@@ -211,10 +230,12 @@ fn next_look(now: Look, lines: &[&str], at: usize, above: Above) -> Look {
         Look::Status => match () {
             () if begins_table() => Look::Table,
             () if log_lines::is_of_log(line) && clock::time(line).is_some() => Look::Log,
-            () if is_prompt() || is_thread_of_gdb(line) => Look::Other,
+            () if is_prompt() => Look::Other,
             () => now,
         },
+        Look::Options | Look::System if stacks::writer(line).is_some() => Look::Other,
         Look::Options => match beginning(lines, at) {
+            Some(Look::System) if is_report_of_system(line) => Look::System,
             Some(Look::Pairs | Look::Options | Look::System) | None => now,
             Some(other) => other,
         },
@@ -228,6 +249,15 @@ fn next_look(now: Look, lines: &[&str], at: usize, above: Above) -> Look {
             None => now,
         },
     }
+}
+
+/// True where somebody wrote something below a status, of which no more lines come.
+fn is_below_status(lines: &[&str], at: usize) -> bool {
+    /// Lines that are looked at. By judgement.
+    const FARTHEST: usize = 400;
+    let is_more =
+        |line: &&str| status::is_of_status(line) || status::is_heading(line) || is_end_of_status(line);
+    prose::begins(lines, at) && !lines[at..].iter().take(FARTHEST).any(is_more)
 }
 
 /// True where lines that end with this one end with a client's error and the functions below it; `is_above` where those above it did.
@@ -264,6 +294,9 @@ fn beginning(lines: &[&str], at: usize) -> Option<Look> {
     if heartbeat::is_line(line) {
         return Some(Look::Heartbeat);
     }
+    if topology::is_line(line) {
+        return Some(Look::Topology);
+    }
     if other_programs::begins(lines, at) {
         return Some(Look::OtherProgram);
     }
@@ -274,7 +307,7 @@ fn beginning(lines: &[&str], at: usize) -> Option<Look> {
     {
         return Some(Look::Options);
     }
-    if is_of_system(line) {
+    if is_of_system(line) || pressure::is_name(line) && next.is_some_and(|next| pressure::is_line(next)) {
         return Some(Look::System);
     }
     let pairs = || lines[at..].iter().take(8).filter_map(|line| named::pair(line));
@@ -284,9 +317,9 @@ fn beginning(lines: &[&str], at: usize) -> Option<Look> {
     is_list.then_some(Look::Pairs)
 }
 
-/// `Thread 5 (Thread 0x50ad7940 (LWP 25047)):`, which no log has.
+/// `Thread 5 (Thread 0x50ad7940 (LWP 25047)):`, which no log has; a page may have indented it.
 fn is_thread_of_gdb(line: &str) -> bool {
-    line.strip_prefix("Thread ").is_some_and(|rest| {
+    line.trim_start().strip_prefix("Thread ").is_some_and(|rest| {
         rest.starts_with(|c: char| c.is_ascii_digit())
             && (rest.contains("(Thread 0x") || rest.contains("(LWP "))
             && rest.ends_with(':')
@@ -336,12 +369,40 @@ fn is_of_system(line: &str) -> bool {
         || line.starts_with("Linux ") && line.contains("_64")
         // mpstat and sar, pidstat, free
         || line.contains("%idle") && has(&["CPU", "%idle"])
-        || line.contains("%CPU") && has(&["PID", "%CPU"])
+        || line.contains("%CPU") && (has(&["PID", "%CPU"]) || has(&["TID", "%CPU"]))
+        || line.contains("WCPU") && has(&["PID", "WCPU", "COMMAND"])
         || line.trim_start().starts_with("total ") && has(&["total", "used", "free"])
         || line.contains("swpd") && has(&["r", "b", "swpd"])
         || line.contains("-usage----") && line.starts_with("--")
+        || line.contains("%util") && has(&["DEV", "tps", "%util"])
         || sysstat::is_of_dstat(line)
+        || iotop::is_head(line)
+        || containers::is_head(line)
+        || load_tests::is_report(line)
+        || cloudwatch::is_of_metric(line)
+        || memory_nodes::is_of_nodes(line)
+        || traced_calls::is_head(line)
         || screens::is_other_view(line)
+}
+
+/// What begins with a line below a document that goes on whatever follows. A debugger's frames alone may be that document's: a log has
+/// them of the server's death.
+fn of_another_tool(line: &str) -> Option<Look> {
+    let is_of_stacks = || {
+        let writer = stacks::writer(line);
+        is_thread_of_gdb(line) || writer.is_some_and(|writer| writer != stacks::Writer::Debugger)
+    };
+    match () {
+        () if is_of_stacks() => Some(Look::Other),
+        () if is_report_of_system(line) && !log_lines::is_of_log(line) => Some(Look::System),
+        () => None,
+    }
+}
+
+/// True for such a head that stands in no option file, in no log and in no other tool's report.
+fn is_report_of_system(line: &str) -> bool {
+    const ELSEWHERE: [&str; 6] = ["kernel.", "vm.", "fs.", "cpu  ", "processor\t", "Linux "];
+    is_of_system(line) && !ELSEWHERE.iter().any(|begins| line.trim_start().starts_with(begins))
 }
 
 fn framed_row_is_open(line: &str, was_open: bool) -> bool {

@@ -16,6 +16,7 @@ use spindoctor_collect::mysql::Rows;
 use spindoctor_collect::mysql::rows::Row;
 use spindoctor_model::number;
 
+use crate::amounts::bytes;
 use crate::sys_session::latency;
 
 /// Lines of a summary that are named.
@@ -66,21 +67,6 @@ pub(crate) fn summary(columns: &[String]) -> Option<Summary> {
 /// The first of these columns that the row has.
 fn first<'r>(row: &Row<'r>, names: &[&str]) -> Option<&'r str> {
     names.iter().find_map(|name| row.text(name))
-}
-
-/// `6.40 GiB`, `512 bytes`, `843`, in bytes.
-fn bytes(text: &str) -> Option<f64> {
-    let (digits, unit) = text.trim().split_once(' ').unwrap_or((text.trim(), ""));
-    let scale = match unit {
-        "" | "bytes" | "B" => 0,
-        "KiB" => 10,
-        "MiB" => 20,
-        "GiB" => 30,
-        "TiB" => 40,
-        _ => return None,
-    };
-    let number: f64 = digits.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0)?;
-    Some(number * f64::from(1_u32 << 10).powi(scale / 10))
 }
 
 /// What a summary says; none of one in which nothing was counted.

@@ -17,6 +17,7 @@
 
 use std::borrow::Cow;
 
+use crate::amounts::bytes;
 use crate::heads::is_number;
 use crate::rows::is_name;
 
@@ -414,17 +415,7 @@ impl Report {
 
 /// `128k`, `16.0M`, in bytes.
 fn sized(value: &str) -> Option<String> {
-    let digits = value.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let scale: f64 = match &value[digits.len()..] {
-        "" => 1.0,
-        "k" | "K" => 1024.0,
-        "M" => 1_048_576.0,
-        "G" => 1_073_741_824.0,
-        "T" => 1_099_511_627_776.0,
-        _ => return None,
-    };
-    let number: f64 = digits.parse().ok().filter(|number: &f64| number.is_finite())?;
-    Some(format!("{:.0}", number * scale))
+    bytes(value).map(|bytes| format!("{bytes:.0}"))
 }
 
 /// The seconds of `2012-03-28 23:33 (up 1+15:12:09)`.

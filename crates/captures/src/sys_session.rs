@@ -20,6 +20,8 @@ use spindoctor_collect::mysql::rows::Row;
 use spindoctor_model::mysql::Transaction;
 use spindoctor_model::number;
 
+use crate::amounts::seconds;
+
 /// A session that rests for as long within its transaction has forgotten it, seconds: an application's rests for milliseconds between two
 /// statements. By judgement.
 const FORGOTTEN_S: f64 = 60.0;
@@ -45,22 +47,7 @@ pub(crate) fn account(user: &str) -> (&str, &str) {
 
 /// `1.20 h`, `4.3 ms`; a number alone is one of picoseconds, as `sys.x$session` has them.
 pub(crate) fn latency(text: &str) -> Option<f64> {
-    let text = text.trim();
-    let digits = text.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b'.').count();
-    let number: f64 = text[..digits].parse().ok().filter(|number: &f64| number.is_finite())?;
-    let unit_s = match text[digits..].trim() {
-        "" | "ps" => 1e-12,
-        "ns" => 1e-9,
-        "us" => 1e-6,
-        "ms" => 1e-3,
-        "s" => 1.0,
-        "m" | "min" => 60.0,
-        "h" => 3_600.0,
-        "d" => 86_400.0,
-        "w" => 604_800.0,
-        _ => return None,
-    };
-    Some(number * unit_s)
+    seconds(text, 1e-12)
 }
 
 fn connection(row: &Row<'_>) -> Option<u64> {

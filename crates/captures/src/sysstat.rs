@@ -1,12 +1,14 @@
-//! What `mpstat`, `sar -u`, `pidstat -u` and `dstat` print, and the JSON of sysstat: the few numbers that a cause rests on.
+//! What `mpstat`, `sar -u`, `iostat`, `pidstat -u` and `dstat` print of the CPUs, and the JSON of sysstat: the few numbers that a cause rests on.
 
 use std::collections::BTreeMap;
 
 use spindoctor_model::TroubleKind;
 
+use crate::amounts::bytes;
+use crate::busy_threads::{self, Row};
 use crate::json;
 use crate::system::{
-    IDLE_PERCENT, MOST_ROWS, STEAL_PERCENT, SWAPS_IN_KIB_PER_S, SystemText, mean, number, tables,
+    IDLE_PERCENT, MOST_ROWS, MOST_WORDS, STEAL_PERCENT, SWAPS_IN_KIB_PER_S, SystemText, mean, number, tables,
 };
 
 /// Time in which CPUs wait for a disk and have nothing else to do, percent, from which on that is worth a sentence. By judgement.
@@ -18,6 +20,7 @@ const BUSY_PERCENT: f64 = 10.0;
 pub(crate) fn read(text: &str, found: &mut SystemText) {
     shares(text, found);
     processes(text, found);
+    threads(text, found);
     dstat(text, found);
 }
 
@@ -31,6 +34,12 @@ fn is_shares_of_dstat(names: &str) -> bool {
     names.split_whitespace().take(4).eq(["usr", "sys", "idl", "wai"])
 }
 
+/// The words of a line of `dstat`, group by group.
+fn groups_of_dstat(line: &str) -> Vec<Vec<&str>> {
+    let groups = line.split('|').take(MOST_WORDS);
+    groups.map(|group| group.split_whitespace().take(MOST_WORDS).collect()).collect()
+}
+
 /// A row of `dstat` by the names above it. Columns stand in groups between bars.
 ///
 /// ```text
@@ -39,7 +48,7 @@ fn is_shares_of_dstat(names: &str) -> bool {
 ///   2   1  96   0   0   0| 165k 1183k|   0     0 | 900k    0 |2665  4578
 /// ```
 fn row_of_dstat<'t>(names: &[Vec<&'t str>], line: &'t str) -> Option<BTreeMap<&'t str, &'t str>> {
-    let groups: Vec<Vec<&str>> = line.split('|').map(|group| group.split_whitespace().collect()).collect();
+    let groups = groups_of_dstat(line);
     if groups.len() != names.len() {
         return None;
     }
@@ -50,48 +59,21 @@ fn row_of_dstat<'t>(names: &[Vec<&'t str>], line: &'t str) -> Option<BTreeMap<&'
     number(&row, "idl").is_some().then_some(row)
 }
 
-/// `900k`, `12M`, `345B`: bytes.
-fn bytes_of_dstat(row: &BTreeMap<&str, &str>, name: &str) -> Option<f64> {
-    let text = row.get(name)?;
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let scale = match &text[digits.len()..] {
-        "" | "B" => 0,
-        "k" | "K" => 1,
-        "M" => 2,
-        "G" => 3,
-        _ => return None,
-    };
-    let bytes: f64 = digits.parse().ok().filter(|bytes: &f64| bytes.is_finite() && *bytes >= 0.0)?;
-    Some(bytes * 1024_f64.powi(scale))
-}
-
 /// The means of all rows but the first, which is of all the time since the start where there are several.
 fn dstat(text: &str, found: &mut SystemText) {
     let mut names: Vec<Vec<&str>> = Vec::new();
     let mut rows: Vec<BTreeMap<&str, &str>> = Vec::new();
     for line in text.lines() {
         if is_of_dstat(line) {
-            names = line.split('|').map(|group| group.split_whitespace().collect()).collect();
+            names = groups_of_dstat(line);
         } else if !names.is_empty() && rows.len() < MOST_ROWS {
             rows.extend(row_of_dstat(&names, line));
         }
     }
     let rows = if rows.len() > 1 { &rows[1..] } else { &rows[..] };
-    let of = |name| mean(rows, name).unwrap_or(0.0);
-    if of("stl") >= STEAL_PERCENT {
-        let sentence = format!("Other virtual machines have {:.0} % of this one's CPUs (steal)", of("stl"));
-        found.add("dstat", Some(TroubleKind::CpusTaken), sentence);
-    }
-    if of("wai") >= WAIT_PERCENT {
-        let sentence =
-            format!("The CPUs wait for a disk, and do nothing else, in {:.0} % of the time", of("wai"));
-        found.add("dstat", None, sentence);
-    }
-    if mean(rows, "idl").is_some_and(|idle| idle + of("wai") <= IDLE_PERCENT) {
-        found.add("dstat", None, format!("The CPUs are full: {:.1} % of their time is idle", of("idl")));
-    }
+    add_shares("dstat", [mean(rows, "stl"), mean(rows, "wai"), mean(rows, "idl")], found);
     let kib_per_s = |name: &str| {
-        let all: Vec<f64> = rows.iter().filter_map(|row| bytes_of_dstat(row, name)).collect();
+        let all: Vec<f64> = rows.iter().filter_map(|row| bytes(row.get(name)?)).collect();
         all.iter().sum::<f64>() / 1024.0 / (all.len().max(1) as f64)
     };
     let (read_in, written_out) = (kib_per_s("in"), kib_per_s("out"));
@@ -101,72 +83,90 @@ fn dstat(text: &str, found: &mut SystemText) {
     }
 }
 
+/// Adds what three shares of the CPUs' time say, percent: what hypervisors give to others, what is spent waiting for a disk, what is idle.
+fn add_shares(source: &str, [steal, wait, idle]: [Option<f64>; 3], found: &mut SystemText) {
+    let wait = wait.unwrap_or(0.0);
+    if let Some(steal) = steal.filter(|steal| *steal >= STEAL_PERCENT) {
+        let sentence = format!("Other virtual machines have {steal:.0} % of this one's CPUs (steal)");
+        found.add(source, Some(TroubleKind::CpusTaken), sentence);
+    }
+    if wait >= WAIT_PERCENT {
+        let sentence = format!("The CPUs wait for a disk, and do nothing else, in {wait:.0} % of the time");
+        found.add(source, None, sentence);
+    }
+    if let Some(idle) = idle.filter(|idle| idle + wait <= IDLE_PERCENT) {
+        found.add(source, None, format!("The CPUs are full: {idle:.1} % of their time is idle"));
+    }
+}
+
 /// `10:11:12     CPU    %usr   %nice    %sys %iowait    %irq   %soft  %steal  %guest  %gnice   %idle`, with `all` below `CPU`; sar
 /// has `%user` and `%system`, iostat neither the time nor the CPU.
 fn shares(text: &str, found: &mut SystemText) {
     let is_head = |words: &[&str]| words.contains(&"CPU") && words.contains(&"%idle");
     let mut rows: Vec<BTreeMap<&str, &str>> =
         tables(text, is_head).into_iter().flatten().filter(|row| row.get("CPU") == Some(&"all")).collect();
-    let of_iostat = of_iostat(text);
-    let source = if rows.is_empty() { "iostat" } else { "mpstat" };
+    let source = match rows.first() {
+        Some(row) if row.contains_key("%user") => "sar",
+        Some(_) => "mpstat",
+        None => "iostat",
+    };
     if rows.is_empty() {
+        rows = of_iostat(text);
         // The first report of iostat is of all the time since the start.
-        rows = of_iostat.iter().skip(usize::from(of_iostat.len() > 1)).cloned().collect();
+        rows.drain(..usize::from(rows.len() > 1));
     }
     let of = |name| mean(&rows, name).unwrap_or(0.0);
-    if of("%steal") >= STEAL_PERCENT {
-        let sentence =
-            format!("Other virtual machines have {:.0} % of this one's CPUs (steal)", of("%steal"));
-        found.add(source, Some(TroubleKind::CpusTaken), sentence);
-    }
-    if of("%iowait") >= WAIT_PERCENT {
-        let sentence =
-            format!("The CPUs wait for a disk, and do nothing else, in {:.0} % of the time", of("%iowait"));
-        found.add(source, None, sentence);
-    }
-    if mean(&rows, "%idle").is_some_and(|idle| idle + of("%iowait") <= IDLE_PERCENT) {
-        found.add(source, None, format!("The CPUs are full: {:.1} % of their time is idle", of("%idle")));
-    }
+    // sar and iostat have the longer names.
+    found.add_kernel(source, of("%sys").max(of("%system")), of("%usr").max(of("%user")));
+    add_shares(source, ["%steal", "%iowait", "%idle"].map(|name| mean(&rows, name)), found);
 }
 
 /// `avg-cpu:  %user   %nice %system %iowait  %steal   %idle`, and the numbers in the line below it.
 fn of_iostat(text: &str) -> Vec<BTreeMap<&str, &str>> {
     let mut rows = Vec::new();
     let mut lines = text.lines();
-    while let Some(line) = lines.next() {
+    while let Some(line) = lines.next().filter(|_| rows.len() < MOST_ROWS) {
         let Some(names) = line.trim_start().strip_prefix("avg-cpu:") else { continue };
         let values = lines.next().unwrap_or_default();
-        rows.push(names.split_whitespace().zip(values.split_whitespace()).collect());
+        rows.push(names.split_whitespace().zip(values.split_whitespace()).take(MOST_WORDS).collect());
     }
     rows
 }
 
 /// `10:11:12      UID       PID    %usr %system  %guest   %wait    %CPU   CPU  Command`: who uses the CPUs, in the last report, which is
-/// the mean where there is one. How many CPUs there are the first line says: `Linux 5.15.0 (db1)  03/04/23  _x86_64_  (16 CPU)`.
+/// the mean where there is one. Of chosen processes (`-p 4711`) the names stand once, above the rows of all intervals. How many CPUs there
+/// are the first line says: `Linux 5.15.0 (db1)  03/04/23  _x86_64_  (16 CPU)`.
 fn processes(text: &str, found: &mut SystemText) {
     let is_head =
         |words: &[&str]| words.contains(&"PID") && words.contains(&"%CPU") && words.contains(&"Command");
     let Some(rows) = tables(text, is_head).pop() else { return };
-    let mut used: BTreeMap<&str, f64> = BTreeMap::new();
+    // The rows of each process, and the percent of one CPU in all of them.
+    let mut used: BTreeMap<(&str, &str), (u32, f64)> = BTreeMap::new();
     for row in &rows {
-        if let (Some(name), Some(percent)) = (row.get("Command"), number(row, "%CPU")) {
-            *used.entry(name.trim_start_matches(['|', '_'])).or_default() += percent;
+        if let (Some(name), Some(pid), Some(percent)) =
+            (row.get("Command"), row.get("PID"), number(row, "%CPU"))
+        {
+            let (times, sum) = used.entry((name.trim_start_matches(['|', '_']), *pid)).or_default();
+            *times += 1;
+            *sum += percent;
         }
     }
+    let intervals = f64::from(used.values().map(|(times, _)| *times).max().unwrap_or(1));
     let is_server = |name: &str| ["mysqld", "mariadbd"].iter().any(|server| name.ends_with(server));
-    let sum = |wanted: bool| -> f64 {
-        used.iter().filter(|(name, _)| is_server(name) == wanted).map(|(_, percent)| percent).sum()
-    };
-    let (server, others) = (sum(true), sum(false));
-    let mut servers: Vec<(f64, &str)> = rows
-        .iter()
-        .filter(|row| row.get("Command").is_some_and(|name| is_server(name)))
-        .filter_map(|row| Some((number(row, "%CPU")?, *row.get("PID")?)))
-        .collect();
+    let mut servers: Vec<(f64, &str)> = Vec::new();
+    let mut programs: BTreeMap<&str, f64> = BTreeMap::new();
+    for ((name, pid), (_, sum)) in used {
+        match is_server(name) {
+            true => servers.push((sum / intervals, pid)),
+            false => *programs.entry(name).or_default() += sum / intervals,
+        }
+    }
     servers.sort_by(|one, other| other.0.total_cmp(&one.0));
-    servers.dedup_by_key(|(_, pid)| *pid);
-    let most = used.iter().filter(|(name, _)| !is_server(name)).max_by(|one, other| one.1.total_cmp(other.1));
-    let beside = most
+    let server: f64 = servers.iter().map(|(percent, _)| percent).sum();
+    let others: f64 = programs.values().sum();
+    let beside = programs
+        .iter()
+        .max_by(|one, other| one.1.total_cmp(other.1))
         .filter(|(_, percent)| **percent >= BUSY_PERCENT)
         .map_or_else(String::new, |(name, percent)| format!(", {name} {:.1}", percent / 100.0));
     if server < BUSY_PERCENT && beside.is_empty() {
@@ -189,11 +189,35 @@ fn processes(text: &str, found: &mut SystemText) {
     found.add("pidstat", kind, sentence);
 }
 
+/// `10:11:12      UID      TGID       TID    %usr %system  %guest   %wait    %CPU   CPU  Command`, of `pidstat -t`: which threads of a server
+/// fill a CPU each, in the last report. The row of a process has no thread's number, and the names of threads have `|__` in front.
+fn threads(text: &str, found: &mut SystemText) {
+    let is_head =
+        |words: &[&str]| words.contains(&"TID") && words.contains(&"%CPU") && words.contains(&"Command");
+    let Some(rows) = tables(text, is_head).pop() else { return };
+    let mut of_threads: BTreeMap<&str, (f64, f64, &Row<'_>)> = BTreeMap::new();
+    for row in &rows {
+        let id = row.get("TID").copied().filter(|id| id.bytes().all(|byte| byte.is_ascii_digit()));
+        if let (Some(id), Some(percent)) = (id, number(row, "%CPU")) {
+            let (times, sum, _) = of_threads.entry(id).or_insert((0.0, 0.0, row));
+            *times += 1.0;
+            *sum += percent;
+        }
+    }
+    let used: Vec<(&str, f64, &Row<'_>)> = of_threads
+        .into_values()
+        .filter_map(|(times, sum, row)| {
+            Some((row.get("Command")?.trim_start_matches(['|', '_']), sum / times, row))
+        })
+        .collect();
+    busy_threads::full_connections(&used, found);
+}
+
 /// `(16 CPU)` of the first line.
 fn cpus(line: &str) -> Option<f64> {
     let (_, rest) = line.split_once('(').filter(|_| line.starts_with("Linux "))?;
     let count = rest.rsplit('(').next()?.strip_suffix(" CPU)")?;
-    count.parse().ok().filter(|cpus: &f64| *cpus >= 1.0)
+    count.parse().ok().filter(|cpus: &u32| *cpus > 0).map(f64::from)
 }
 
 /// The JSON of `iostat -o JSON` and `mpstat -o JSON` as the text that they print without it.
@@ -277,6 +301,31 @@ mod tests {
 
     fn kinds(text: &str) -> Vec<TroubleKind> {
         system::read(text).troubles.iter().map(|trouble| trouble.kind).collect()
+    }
+
+    #[test]
+    fn of_the_threads_of_pidstat_those_that_fill_a_cpu_are_named() {
+        let report = |first: &str, second: &str| {
+            format!(
+                "10:11:12      UID      TGID       TID    %usr %system  %guest    %CPU   CPU  Command\n\
+                 10:11:13      112      4711         -  104.00    2.00    0.00  106.00     3  mysqld\n[...]\n\
+                 10:11:13      112         -      4790   {first}    1.00    0.00   {first}     9  |__mysqld\n\
+                 10:11:13      112         -      4791    {second}    0.00    0.00    {second}     4  |__mysqld\n"
+            )
+        };
+        let says_of = |id: u32| {
+            format!(
+                "The thread {id} fills a CPU: SELECT NAME, PROCESSLIST_ID, PROCESSLIST_INFO FROM performance_schema.threads WHERE \
+                 THREAD_OS_ID IN ({id}) says what runs there"
+            )
+        };
+        assert_eq!(says(&report("94.00", "5.00")), [says_of(4790)]);
+        assert_eq!(says(&report("44.00", "5.00")), Vec::<String>::new());
+        // The last report counts.
+        assert_eq!(
+            says(&format!("{}\n{}", report("94.00", "5.00"), report("4.00", "96.00"))),
+            [says_of(4791)]
+        );
     }
 
     #[test]
@@ -366,6 +415,41 @@ mod tests {
         assert_eq!(says(&one), ["The server uses 1.0 CPUs"]);
         let two = format!("{head}{}{}", row(4711, "104.00"), row(4712, "210.00"));
         assert_eq!(says(&two), ["2 servers use 3.1 CPUs, the process 4712 alone 2.1"]);
+    }
+
+    #[test]
+    fn a_process_that_was_chosen_has_its_names_once_above_all_its_rows() {
+        let head = "Linux 5.15.0 (db1) \t03/04/23 \t_x86_64_\t(4 CPU)\n\n\
+                    10:11:12      UID       PID    %usr %system  %guest   %wait    %CPU   CPU  Command\n";
+        let row = |second: u32, percent: u32| {
+            format!("10:11:{second}  112  4711 {percent}.00  1.00  0.00  3.00 {percent}.00  4  mysqld\n")
+        };
+        let rows: String =
+            (13..33).map(|second| row(second, if second % 2 == 0 { 90 } else { 110 })).collect();
+        assert_eq!(says(&format!("{head}{rows}")), ["The server uses 1.0 of 4 CPUs"]);
+        assert_eq!(kinds(&format!("{head}{rows}")), []);
+    }
+
+    #[test]
+    fn what_says_so_is_named() {
+        let source = |text: &str| system::read(text).troubles[0].source.clone();
+        let steal = "10:10:01     CPU     %user     %nice   %system   %iowait    %steal     %idle\n\
+                     10:11:01     all      4.11      0.00      2.10      1.20     70.00     22.59\n";
+        assert_eq!(source(steal), "sar");
+        assert_eq!(source(&steal.replace("%user  ", "%usr   ")), "mpstat");
+        let iostat = steal.replace("10:10:01     CPU", "avg-cpu:").replace("10:11:01     all", "        ");
+        assert_eq!(source(&iostat), "iostat");
+    }
+
+    #[test]
+    fn lines_without_end_are_read_at_their_beginning() {
+        let bars = "|".repeat(1_000_000);
+        let text = format!("usr sys idl wai{bars}\n 2 1 96 1{bars}\n");
+        assert_eq!(groups_of_dstat(text.lines().next().unwrap()).len(), MOST_WORDS);
+        assert_eq!(says(&text), Vec::<String>::new());
+        let words = "7 ".repeat(1_000_000);
+        assert_eq!(of_iostat(&format!("avg-cpu: {words}\n{words}\n")).len(), 1);
+        assert_eq!(of_iostat(&"avg-cpu: %idle\n7\n".repeat(MOST_ROWS + 9)).len(), MOST_ROWS);
     }
 
     #[test]

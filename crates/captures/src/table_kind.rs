@@ -3,15 +3,18 @@
 use crate::appliers;
 use crate::counted;
 use crate::group_members;
+use crate::innodb_locks;
 use crate::locks;
 use crate::open_tables;
 use crate::plan_rows;
+use crate::profile_rows;
+use crate::semaphore_rows;
 use crate::slow_rows;
 use crate::summaries::{self, Summary};
 use crate::thread_pool::{self, ThreadPoolTable};
 
 /// Columns that a replica's status has and nothing else.
-const REPLICA: [&str; 8] = [
+const REPLICA: [&str; 10] = [
     "slave_io_state",
     "replica_io_state",
     "slave_io_running",
@@ -20,7 +23,13 @@ const REPLICA: [&str; 8] = [
     "replica_sql_running",
     "seconds_behind_master",
     "seconds_behind_source",
+    "last_io_errno",
+    "last_sql_errno",
 ];
+
+/// Columns with the errors of a replica's parts, which somebody may have copied without the rest.
+pub(crate) const ERRORS_OF_REPLICA: [&str; 4] =
+    ["last_io_errno", "last_io_error", "last_sql_errno", "last_sql_error"];
 
 /// Columns of lists of row locks, beside who waits, and of no list of metadata locks.
 const OF_ROW_LOCKS: [&str; 8] = [
@@ -61,6 +70,10 @@ pub(crate) enum TableKind {
     TableLockWaits,
     /// `performance_schema.data_locks`
     DataLocks,
+    /// `information_schema.INNODB_LOCKS`
+    InnodbLocks,
+    /// MariaDB's `information_schema.INNODB_SYS_SEMAPHORE_WAITS`
+    SemaphoreWaits,
     /// MariaDB's `information_schema.THREAD_POOL_GROUPS`, `_QUEUES`, `_STATS` and `_WAITS`.
     ThreadPool(ThreadPoolTable),
     /// Numbers of `performance_schema.threads` with their connections, and no more of these.
@@ -79,6 +92,10 @@ pub(crate) enum TableKind {
     Summary(Summary),
     /// `EXPLAIN`, and MariaDB's `ANALYZE`
     Plan,
+    /// What ProxySQL lists of its sessions and servers, in words of its own: `SHOW PROCESSLIST`, `stats_mysql_connection_pool`.
+    OfProxySql,
+    /// `SHOW PROFILE`
+    StatementProfile,
     /// `SHOW BINARY LOG STATUS`, to MySQL 8.0 `SHOW MASTER STATUS`
     BinaryLog,
 }
@@ -89,19 +106,28 @@ pub(crate) fn kind(columns: &[String]) -> Option<TableKind> {
     let any = |names: &[&str]| names.iter().any(|name| has(name));
     let of_sys = locks::names_of_sys(columns);
     let has_of_sys = |name: &str| of_sys.iter().any(|column| column == name);
-    if has("argument") {
-        // The head that a server writes at the beginning of its slow and its general log: `Time  Id Command  Argument`.
+    if has("argument") || has("pid") && any(&["wcpu", "pri"]) {
+        // The head that a server writes at the beginning of its slow and its general log: `Time  Id Command  Argument`; and that of the
+        // BSDs' `top`: `PID USERNAME THR PRI NICE SIZE RES STATE C TIME WCPU COMMAND`.
         None
     } else if has("variable_name") && any(&["value", "variable_value"]) {
         Some(TableKind::Named)
+    } else if has("hostgroup") && has("srv_host") {
+        Some(TableKind::OfProxySql)
     } else if plan_rows::is_list(columns) {
         Some(TableKind::Plan)
-    } else if any(&REPLICA) {
+    } else if profile_rows::is_list(columns) {
+        Some(TableKind::StatementProfile)
+    } else if any(&REPLICA) || has_errors_of_replica(columns) {
         Some(TableKind::Replica)
     } else if appliers::is_list(columns) {
         Some(TableKind::Appliers)
     } else if open_tables::is_list(columns) {
         Some(TableKind::OpenTables)
+    } else if innodb_locks::is_list(columns) {
+        Some(TableKind::InnodbLocks)
+    } else if semaphore_rows::is_list(columns) {
+        Some(TableKind::SemaphoreWaits)
     } else if slow_rows::is_list(columns) {
         Some(TableKind::SlowLog)
     } else if let Some(summary) = summaries::summary(columns) {
@@ -116,7 +142,7 @@ pub(crate) fn kind(columns: &[String]) -> Option<TableKind> {
         Some(TableKind::GroupQueues)
     } else if has("file") && has("position") && has("binlog_do_db") {
         Some(TableKind::BinaryLog)
-    } else if has("trx_id") && has("trx_state") {
+    } else if has("trx_state") && any(&["trx_id", "trx_started", "trx_mysql_thread_id"]) {
         Some(TableKind::Transactions)
     } else if has_of_sys("waiting_pid")
         && (has("waiting_lock_type") && has("blocking_lock_type")
@@ -145,6 +171,7 @@ pub(crate) fn kind(columns: &[String]) -> Option<TableKind> {
     } else if any(&["id", "processlist_id", "conn_id"])
         && any(&["info", "state", "command", "current_statement", "processlist_command", "processlist_state"])
         || has("time") && any(&["user", "state", "info", "command"])
+        || has("state") && has("info")
     {
         Some(TableKind::ProcessList)
     } else if has("thread_id") && has("processlist_id") {
@@ -152,6 +179,14 @@ pub(crate) fn kind(columns: &[String]) -> Option<TableKind> {
     } else {
         None
     }
+}
+
+/// True for the errors of a replica's parts without the rest of its status. Each of its columns has a `_` in its name, which words of a
+/// sentence about them have not.
+fn has_errors_of_replica(columns: &[String]) -> bool {
+    let has = |name: &str| columns.iter().any(|column| column == name);
+    let has_errors = ERRORS_OF_REPLICA.iter().any(|name| has(name)) || has("last_errno") && has("last_error");
+    has_errors && columns.iter().all(|column| column.contains('_'))
 }
 
 #[cfg(test)]
@@ -180,6 +215,36 @@ mod tests {
             assert_eq!(kind_of(columns), Some(TableKind::TableLockWaits), "{columns}");
         }
         assert_eq!(kind_of("object_name,index_name,waiting_pid,blocking_pid"), Some(TableKind::LockWaits));
+    }
+
+    #[test]
+    fn errors_of_a_replica_alone_are_of_its_status_and_a_sentence_about_them_is_not() {
+        for columns in ["last_sql_errno,last_sql_error", "last_io_error", "last_errno,last_error"] {
+            assert_eq!(kind_of(columns), Some(TableKind::Replica), "{columns}");
+        }
+        assert_eq!(kind_of("what,does,last_io_error,mean"), None);
+    }
+
+    #[test]
+    fn lists_of_proxysql_are_none_of_a_server() {
+        for columns in [
+            "threadid,sessionid,user,db,cli_host,cli_port,hostgroup,l_srv_host,l_srv_port,srv_host,srv_port,command,time_ms,info",
+            "hostgroup,srv_host,srv_port,status,connused,connfree,connok,connerr,queries",
+        ] {
+            assert_eq!(kind_of(columns), Some(TableKind::OfProxySql), "{columns}");
+        }
+    }
+
+    #[test]
+    fn transactions_are_known_without_their_numbers_and_sessions_of_sys_are_none() {
+        for columns in [
+            "trx_state,trx_started,trx_mysql_thread_id,trx_query",
+            "id,user,time,state,trx_started,trx_state,trx_query",
+        ] {
+            assert_eq!(kind_of(columns), Some(TableKind::Transactions), "{columns}");
+        }
+        let of_sys = "thd_id,conn_id,user,command,state,time,current_statement,trx_latency,trx_state";
+        assert_eq!(kind_of(of_sys), Some(TableKind::ProcessList));
     }
 
     #[test]

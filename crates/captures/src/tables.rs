@@ -8,12 +8,13 @@ use spindoctor_collect::source::Answer;
 use spindoctor_model::mysql::ReplicaChannel;
 use spindoctor_model::{ServerSample, ServerVersion};
 
+use crate::documents::several;
 use crate::part::{Kind, Moment, Part, Said};
-use crate::recognise::several;
 use crate::table_kind::{TableKind, kind};
 use crate::{
-    appliers, counted, group_members, intervals, latches, locks, named, open_tables, plan_rows, sessions,
-    slow_rows, summaries, sys_session, thread_pool, threads, transactions,
+    appliers, counted, group_members, innodb_locks, intervals, latches, locks, named, open_tables, plan_rows,
+    profile_rows, semaphore_rows, sessions, slow_rows, summaries, sys_session, thread_pool, threads,
+    transactions,
 };
 
 /// What a result set says.
@@ -113,9 +114,7 @@ fn read(rows: &Rows) -> Option<Table> {
     Some(match kind(&columns)? {
         TableKind::ProcessList => process_list(rows)?,
         TableKind::SessionCounts => session_counts(rows)?,
-        TableKind::Transactions => {
-            Table::reading(Kind::Transactions, vec![Said::Transactions(transactions::transactions(rows))])
-        }
+        TableKind::Transactions => open_transactions(rows),
         kind @ (TableKind::LockWaits | TableKind::TableLockWaits) => {
             let rows = locks::as_sys(rows);
             match kind == TableKind::TableLockWaits || locks::is_of_metadata(&rows) {
@@ -127,6 +126,11 @@ fn read(rows: &Rows) -> Option<Table> {
             Table::reading(Kind::MetadataLocks, vec![Said::MetadataLocks(metadata_lock_info::listed(rows))])
         }
         TableKind::DataLocks => data_locks(rows),
+        TableKind::SemaphoreWaits => {
+            let status = Box::new(semaphore_rows::status(rows));
+            Table::apart(Kind::Latches, vec![Said::Innodb(status)])
+        }
+        TableKind::InnodbLocks => Table::in_words(Kind::LockWaits, innodb_locks::sentences(rows)),
         TableKind::MetadataLocks => metadata_locks(rows),
         TableKind::Replica => replica(rows),
         TableKind::Appliers => parts_of_replica(rows),
@@ -141,6 +145,10 @@ fn read(rows: &Rows) -> Option<Table> {
         TableKind::GroupQueues => Table::in_words(Kind::GroupMembers, group_members::queues(rows)),
         TableKind::OpenTables => Table::in_words(Kind::OpenTables, [open_tables::sentence(rows)]),
         TableKind::Plan => Table::in_words(Kind::Plan, plan_rows::sentences(rows)),
+        TableKind::OfProxySql => Table::in_words(Kind::OtherProgram, [NO_SERVER.to_owned()]),
+        TableKind::StatementProfile => {
+            Table::in_words(Kind::StatementProfile, [profile_rows::sentence(rows)?])
+        }
         TableKind::SlowLog => Table::in_words(Kind::SlowLog, slow_rows::read(rows)?.says),
         TableKind::Summary(summary) => {
             let says = summaries::sentences(summary, rows);
@@ -176,6 +184,16 @@ fn session_counts(rows: &Rows) -> Option<Table> {
     Some(table.with([counted.says]))
 }
 
+/// Transactions, and the sessions that have them where somebody joined a process list.
+fn open_transactions(rows: &Rows) -> Table {
+    let sessions = transactions::sessions(rows);
+    let open = transactions::as_old_as(&sessions, transactions::transactions(rows));
+    let says = transactions::old_sentence(rows, &open);
+    let mut said = vec![Said::Transactions(open)];
+    said.extend((!sessions.is_empty()).then_some(Said::SomeThreads(sessions)));
+    Table::reading(Kind::Transactions, said).with(says)
+}
+
 fn lock_waits(rows: &Rows) -> Table {
     let (threads, transactions) = locks::who_waits(rows);
     let mut said = vec![Said::LockWaits(locks::lock_waits(rows))];
@@ -208,13 +226,28 @@ fn replica(rows: &Rows) -> Table {
     (replica_status::SOURCE.parse)(rows, Answer::default(), &mut sample);
     let mut replication = sample.replication.value().cloned().unwrap_or_default();
     name_sources(&mut replication);
+    replication.iter_mut().for_each(stop_with_errors);
     Table::reading(Kind::ReplicaStatus, vec![Said::Replication(replication)])
 }
 
 /// Gives channels of which the source's host was left out words that stand for it.
-fn name_sources(channels: &mut [ReplicaChannel]) {
+pub(crate) fn name_sources(channels: &mut [ReplicaChannel]) {
     for channel in channels.iter_mut().filter(|channel| channel.source_host.is_empty()) {
         "its source".clone_into(&mut channel.source_host);
+    }
+}
+
+/// Where whether a part runs was left out, its error says it: a server forgets the error when the part is started again, or has connected
+/// (sql/rpl_slave.cc, handle_slave_sql: "Reset errors for a clean start").
+fn stop_with_errors(channel: &mut ReplicaChannel) {
+    let has_applier_error = !channel.applier_error.is_empty() || channel.applier_errno.is_some();
+    if channel.applier_running.is_empty() && has_applier_error {
+        "No".clone_into(&mut channel.applier_running);
+    }
+    if channel.receiver_running.is_empty() && !channel.receiver_error.is_empty() {
+        let is_trying = channel.receiver_error.contains("connecting to ");
+        let running = if is_trying { "Connecting" } else { "No" };
+        running.clone_into(&mut channel.receiver_running);
     }
 }
 
@@ -243,15 +276,18 @@ fn prepared_xa(rows: &Rows) -> Table {
         .with([several(rows.len() as u64, "prepared transaction")])
 }
 
+/// What is said of a list that ProxySQL gives.
+const NO_SERVER: &str = "it is of ProxySQL, not of a server: nothing is diagnosed by it";
+
 /// Names with values: a status, once or again and again, or variables.
 fn named_values(rows: &Rows) -> Option<Table> {
-    const NO_SERVER: &str = "it is of ProxySQL, not of a server: nothing is diagnosed by it";
     let readings = intervals::of_rows(rows);
     let last = readings.last()?;
     if last.number("proxysql_uptime").is_some() {
         return Some(Table::in_words(Kind::GlobalStatus, [NO_SERVER.to_owned()]));
     }
     let version = named::version(last);
+    let waited = named::row_lock_sentence(last);
     let (kind, readings): (Kind, Vec<Vec<Said>>) = match named::kind(last) {
         named::NamedKind::Status => {
             (Kind::GlobalStatus, readings.into_iter().map(|values| vec![Said::Status(values)]).collect())
@@ -261,5 +297,5 @@ fn named_values(rows: &Rows) -> Option<Table> {
             (Kind::GlobalVariables, last.into_iter().map(|values| vec![Said::Variables(values)]).collect())
         }
     };
-    Some(Table { version, readings, ..Table::reading(kind, Vec::new()) })
+    Some(Table { version, readings, ..Table::reading(kind, Vec::new()) }.with(waited))
 }

@@ -16,6 +16,46 @@ fn steers(letter: char) -> bool {
 
 /// The text alone.
 pub(crate) fn plain(text: &str) -> Cow<'_, str> {
+    match without_escapes(text) {
+        Cow::Borrowed(text) => without_bare_colours(text),
+        Cow::Owned(text) => Cow::Owned(without_bare_colours(&text).into_owned()),
+    }
+}
+
+/// How a page shows an ESC, where it does.
+const SHOWN_ESCAPES: [&str; 6] = ["^[", "#033", "\\033", "\\x1b", "\\e", "\u{241b}"];
+
+/// Colours of which a page dropped the ESC, or shows it: `[[0;31m!![0m] Joins performed without indexes`.
+fn without_bare_colours(text: &str) -> Cow<'_, str> {
+    /// What ends a colour stands so often in a text that has them.
+    const FEW: usize = 3;
+    if text.matches("[0m").take(FEW).count() < FEW {
+        return Cow::Borrowed(text);
+    }
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, behind)) = rest.split_once('[') {
+        plain.push_str(before);
+        let digits =
+            behind.bytes().take(LONGEST).take_while(|byte| byte.is_ascii_digit() || *byte == b';').count();
+        match behind[digits..].strip_prefix('m').filter(|_| digits > 0) {
+            Some(behind) => {
+                if let Some(shown) = SHOWN_ESCAPES.iter().find(|shown| plain.ends_with(**shown)) {
+                    plain.truncate(plain.len() - shown.len());
+                }
+                rest = behind;
+            }
+            None => {
+                plain.push('[');
+                rest = behind;
+            }
+        }
+    }
+    plain.push_str(rest);
+    Cow::Owned(plain)
+}
+
+fn without_escapes(text: &str) -> Cow<'_, str> {
     if !text.contains(steers) {
         return Cow::Borrowed(text);
     }
@@ -103,6 +143,22 @@ mod tests {
     fn what_was_typed_and_taken_back_is_gone_and_bold_letters_are_one() {
         assert_eq!(plain("mysql> show prx\x08 \x08ocesslist;\n\x08x\n"), "mysql> show processlist;\nx\n");
         assert_eq!(plain("N\x08NA\x08AM\x08ME\n"), "NAME\n");
+    }
+
+    #[test]
+    fn colours_of_which_a_page_dropped_or_shows_the_escape_are_no_text() {
+        let wanted = "[!!] Joins: 9\n[OK] fine\n[--] Up for: 3d\n";
+        for escape in ["", "^[", "#033", "\\033", "\\x1b", "\u{241b}", "\x1b"] {
+            let text = format!(
+                "[{escape}[0;31m!!{escape}[0m] Joins: 9\n[{escape}[0;32mOK{escape}[0m] fine\n[{escape}[1;34m--{escape}[0m] Up for: 3d\n"
+            );
+            assert_eq!(plain(&text), wanted, "{escape:?}");
+        }
+        for text in ["a[10m b[0m c[0m\n", "[0 m] [12] [m [0m\n", wanted] {
+            assert_eq!(plain(text), text);
+        }
+        let tuner = " >>  MySQLTuner 1.9.9\n[[0;31m!![0m] Joins: 9\n[[0;32mOK[0m] a\n[[0;32mOK[0m] b\n";
+        assert_eq!(crate::recognise("a.txt", tuner)[0].says[1..], ["Joins: 9"]);
     }
 
     #[test]

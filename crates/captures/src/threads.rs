@@ -76,8 +76,10 @@ pub(crate) fn killed_sentence(threads: &[ServerThread]) -> Option<String> {
 }
 
 /// Beginnings of states of threads that rest, in lower case, of which a list without users and commands says nothing else: the event
-/// scheduler (sql/event_queue.cc), replication (sql/rpl_replica.cc, sql/rpl_rli_pdb.cc) and who sends a binary log (sql/rpl_source.cc).
-const RESTING: [&str; 12] = [
+/// scheduler (sql/event_queue.cc), what compresses the table of GTIDs (sql/rpl_gtid_persist.cc), replication (sql/rpl_replica.cc,
+/// sql/rpl_rli_pdb.cc) and who sends a binary log (sql/rpl_source.cc).
+const RESTING: [&str; 13] = [
+    "suspending",
     "waiting on empty queue",
     "waiting for next activation",
     "waiting for master to send event",
@@ -163,6 +165,8 @@ pub fn threads(rows: &Rows) -> Vec<ServerThread> {
             let is_cut = |whole: &str| state.len() >= LEAST_OF_STATE && whole.starts_with(state.as_str());
             let rests = RESTING.iter().any(|begins| state.starts_with(begins) || is_cut(begins));
             let works = thread.statement.is_some() || !state.is_empty();
+            // Who sends a binary log has a client.
+            thread.is_connection = !rests || state.contains("sent all binlog");
             thread.command = match () {
                 () if rests => "Daemon",
                 () if works => "Query",
@@ -223,10 +227,11 @@ fn complete(state: &mut String) {
 /// A commit of an applier is over in less, seconds. By judgement.
 const APPLIED_S: f64 = 10.0;
 
-/// True for an applier that waits for a lock, or has been at one transaction for long: whatever the list calls its command (MariaDB:
-/// `Sleep`), it waits as a client's session does, and all that it would have applied waits behind it.
+/// True for an applier that waits for a lock or for the acknowledgement of its own replicas, or has been at one transaction for long:
+/// whatever the list calls its command (MariaDB: `Sleep`), it waits as a client's session does, and all that it would have applied
+/// waits behind it.
 fn is_applier_held_up(thread: &ServerThread) -> bool {
-    const LOCKS: [&str; 8] = [
+    const LOCKS: [&str; 9] = [
         "waiting for global read lock",
         "waiting for commit lock",
         "waiting for backup lock",
@@ -235,6 +240,7 @@ fn is_applier_held_up(thread: &ServerThread) -> bool {
         "waiting for table level lock",
         "waiting for toi ddl",
         "waiting to execute in isolation",
+        "waiting for semi-sync ack",
     ];
     const COMMITS: [&str; 4] = [
         "wsrep: committing write set",
@@ -252,11 +258,15 @@ fn is_own(thread: &ServerThread) -> bool {
     let statement = thread.statement.as_deref().unwrap_or_default();
     let statement = statement.trim_end_matches([';', ' ']).replace('`', "").to_ascii_lowercase();
     let of_sys = ["sys.session", "sys.processlist", "sys.x$"];
+    // `sys` shows a statement's two ends: where it names columns that nothing but a list of sessions has, its table may be lost.
+    let columns = ["thd_id", "conn_id", "current_statement", "statement_latency", "processlist_"];
+    let is_of_list = || columns.iter().filter(|column| statement.contains(**column)).count() >= 2;
     let asks = matches!(statement.as_str(), "show processlist" | "show full processlist")
         || statement.starts_with("show engine innodb status")
         || statement.starts_with("select")
             && (statement.contains("processlist") && statement.contains("_schema")
-                || of_sys.iter().any(|list| statement.contains(list)));
+                || of_sys.iter().any(|list| statement.contains(list))
+                || statement.contains(" ... ") && is_of_list());
     asks && thread.time_s < 1.0
 }
 
@@ -306,6 +316,16 @@ mod tests {
     }
 
     #[test]
+    fn who_asks_sys_is_none_of_the_sessions_though_its_table_was_cut_out_of_its_statement() {
+        let list = "thd_id\tconn_id\tstate\tcurrent_statement\n31\t9\tUser sleep\tSELECT sleep(9) FROM a\n\
+                    29\t8\tNULL\tSELECT thd_id, conn_id, state, ... ion WHERE command = 'Query'\n\
+                    28\t7\tNULL\tSELECT conn_id, ... FROM visits\n";
+        let ids: Vec<Option<u64>> =
+            others(&tables(list)[0]).iter().map(|thread| thread.connection_id).collect();
+        assert_eq!(ids, [Some(9), Some(7)]);
+    }
+
+    #[test]
     fn a_list_without_commands_has_threads_that_rest() {
         let list =
             "Id\tState\tInfo\n1\tWaiting on empty queue\tNULL\n2\tupdating\tUPDATE a SET b = 1\n3\t\tNULL\n";
@@ -341,6 +361,30 @@ mod tests {
             killed_sentence(&threads).is_some_and(|sentence| sentence.starts_with("2 sessions were killed"))
         );
         assert_eq!(killed_sentence(&threads[2..]), None);
+    }
+
+    #[test]
+    fn threads_of_the_server_in_a_list_without_users_are_no_connections() {
+        let list = "thread_id\tPROCESSLIST_ID\tPROCESSLIST_STATE\tPROCESSLIST_INFO\n46\t7\tWaiting on empty queue\tNULL\n\
+                    50\t9\tSuspending\tNULL\n65\t24\tWaiting for commit lock\tUPDATE a SET b = 1\n\
+                    66\t25\tMaster has sent all binlog to slave\tNULL\n";
+        let found: Vec<_> = threads(&tables(list)[0])
+            .into_iter()
+            .map(|thread| (thread.connection_id, thread.command, thread.is_connection))
+            .collect();
+        let wanted = [(7, "Daemon", false), (9, "Daemon", false), (24, "Query", true), (25, "Daemon", true)];
+        assert_eq!(found, wanted.map(|(id, command, is)| (Some(id), command.to_owned(), is)));
+    }
+
+    #[test]
+    fn an_applier_that_waits_for_its_own_replicas_is_held_up() {
+        let list = "Id\tUser\tHost\tdb\tCommand\tTime\tState\tInfo\n7\tsystem user\t\tNULL\tConnect\t93\tWaiting for semi-sync ACK from \
+                    slave\tNULL\n8\tsystem user\t\tNULL\tConnect\t9\tWaiting for master to send event\tNULL\n";
+        let held_up: Vec<bool> = threads(&tables(list)[0])
+            .iter()
+            .map(|thread| thread.is_connection && thread.command == "Query")
+            .collect();
+        assert_eq!(held_up, [true, false]);
     }
 
     #[test]

@@ -1,14 +1,55 @@
 //! `information_schema.INNODB_TRX` as somebody listed it: ages by its times, and who has the lock that others wait for.
 
-use spindoctor_collect::mysql::{Rows, innodb_trx};
-use spindoctor_model::mysql::{RowLockWait, Transaction};
+use std::collections::BTreeSet;
 
-use crate::clock;
+use spindoctor_collect::mysql::rows::Row;
+use spindoctor_collect::mysql::{Rows, innodb_trx};
+use spindoctor_model::mysql::{RowLockWait, ServerThread, Transaction};
+use spindoctor_model::number;
+
+use crate::events::OLD_S;
+use crate::{clock, locks, threads};
+
+/// How people's own queries call the age of a transaction: seconds, or a clock.
+const AGES: [&str; 20] = [
+    "age",
+    "age_secs",
+    "age_seconds",
+    "trx_age",
+    "trx_age_s",
+    "trx_age_sec",
+    "trx_age_seconds",
+    "dur_sec",
+    "duration",
+    "duration_s",
+    "duration_sec",
+    "duration_seconds",
+    "trx_duration",
+    "seconds",
+    "elapsed",
+    "runtime",
+    "run_time",
+    "running_time",
+    "running_seconds",
+    "hold_seconds",
+];
 
 /// The transactions of a list. Where it has times and no ages, the latest of the times stands for that of the list, so that ages are
 /// no longer than they were.
 pub(crate) fn transactions(rows: &Rows) -> Vec<Transaction> {
     let mut transactions = innodb_trx::transactions(rows);
+    for (transaction, row) in transactions.iter_mut().zip(rows.iter()) {
+        // Where a process list was joined, its id is that of the connection.
+        let id = ["id", "processlist_id", "conn_id"].iter().find_map(|name| row.number(name));
+        transaction.connection_id = transaction.connection_id.or(id);
+        if transaction.id.is_empty() {
+            transaction.id = transaction.connection_id.map_or_else(String::new, |id| id.to_string());
+        }
+        let age_s = AGES.iter().find_map(|name| row.text(name).and_then(locks::clock));
+        if transaction.age_s == 0.0 {
+            transaction.age_s = age_s.unwrap_or(0.0).max(0.0);
+        }
+    }
     let times: Vec<_> = rows
         .iter()
         .map(|row| ["trx_started", "trx_wait_started"].map(|name| row.text(name).and_then(clock::time)))
@@ -19,9 +60,68 @@ pub(crate) fn transactions(rows: &Rows) -> Vec<Transaction> {
         if transaction.age_s == 0.0 {
             transaction.age_s = since(started).unwrap_or(0.0);
         }
-        transaction.waited_s = transaction.waited_s.or_else(|| since(wait_started));
+        // Where the latest time is that at which it began to wait, nothing says for how long.
+        let waited_s = since(wait_started).filter(|waited_s| *waited_s > 0.0);
+        transaction.waited_s = transaction.waited_s.or(waited_s);
     }
     transactions
+}
+
+/// The transactions, each at least as old as what its session does, or as its rest: it was open before.
+pub(crate) fn as_old_as(sessions: &[ServerThread], mut transactions: Vec<Transaction>) -> Vec<Transaction> {
+    for transaction in &mut transactions {
+        let of = |session: &&ServerThread| {
+            session.connection_id.is_some() && session.connection_id == transaction.connection_id
+        };
+        let time_s = sessions.iter().find(of).map_or(0.0, |session| session.time_s);
+        transaction.age_s = transaction.age_s.max(time_s);
+    }
+    transactions
+}
+
+/// The oldest of the transactions of a list, where it is old.
+pub(crate) fn old_sentence(rows: &Rows, transactions: &[Transaction]) -> Option<String> {
+    let old = transactions.iter().filter(|one| one.age_s > OLD_S);
+    let oldest = old.max_by(|one, other| one.age_s.total_cmp(&other.age_s))?;
+    let has_statements = rows.names().iter().any(|name| name.eq_ignore_ascii_case("trx_query"));
+    let rests = if has_statements && oldest.statement.is_none() { ", which runs nothing" } else { "" };
+    let who = match oldest.connection_id {
+        Some(id) => format!("that of connection {id}"),
+        None => format!("transaction {}", oldest.id),
+    };
+    Some(format!(
+        "the oldest transaction has been open for {}: {who}{rests} (purge keeps the old versions of rows that it may still read)",
+        number::duration(oldest.age_s)
+    ))
+}
+
+/// The sessions of a list of transactions that somebody joined with a process list; empty where the list has no more than
+/// INNODB_TRX has.
+pub(crate) fn sessions(rows: &Rows) -> Vec<ServerThread> {
+    const OF_LIST: [&str; 4] = ["command", "state", "processlist_command", "processlist_state"];
+    let mut names: Vec<String> = rows.names().iter().map(|name| name.to_ascii_lowercase()).collect();
+    if !names.iter().any(|name| OF_LIST.contains(&name.as_str())) {
+        return Vec::new();
+    }
+    // People leave out what stands in the other table, too.
+    for (plain, same, others) in [
+        ("id", ["processlist_id", "conn_id"], ["trx_mysql_thread_id", "thread_id"]),
+        ("info", ["processlist_info", "query"], ["trx_query", "sql_text"]),
+    ] {
+        if !names.iter().any(|name| name == plain || same.contains(&name.as_str()))
+            && let Some(at) = names.iter().position(|name| others.contains(&name.as_str()))
+        {
+            plain.clone_into(&mut names[at]);
+        }
+    }
+    let cells_of = |row: Row<'_>| -> Vec<Option<String>> {
+        (0..names.len()).map(|at| row.at(at).map(str::to_owned)).collect()
+    };
+    let cells = rows.iter().map(cells_of).collect();
+    let mut sessions = threads::others(&Rows::new(names, cells));
+    let mut seen = BTreeSet::new();
+    sessions.retain(|session| session.connection_id.is_some_and(|id| seen.insert(id)));
+    sessions
 }
 
 /// Who waits for whom, where only one transaction can have what the others wait for: the only one that has locks of rows, waits for
@@ -68,11 +168,52 @@ mod tests {
     }
 
     #[test]
+    fn a_process_list_that_was_joined_gives_the_sessions_of_the_transactions() {
+        let head = "trx_id,trx_state,trx_started,trx_mysql_thread_id,trx_query";
+        let rows = tables(&format!(
+            "{head},user,command,time,state\n12,RUNNING,2024-05-02 08:01:40,34,NULL,app,Sleep,930,\n\
+             13,RUNNING,2024-05-02 08:01:41,35,UPDATE a SET b = 1,app,Query,800,Waiting for global read lock\n\
+             13,RUNNING,2024-05-02 08:01:41,35,UPDATE a SET b = 1,app,Query,800,Waiting for global read lock\n"
+        ));
+        let found: Vec<_> = sessions(&rows[0])
+            .into_iter()
+            .map(|session| (session.connection_id, session.command, session.time_s, session.statement))
+            .collect();
+        let wanted = [
+            (Some(34), "Sleep".to_owned(), 930.0, None),
+            (Some(35), "Query".to_owned(), 800.0, Some("UPDATE a SET b = 1".to_owned())),
+        ];
+        assert_eq!(found, wanted);
+        assert!(
+            sessions(&tables(&format!("{head}\n12,RUNNING,2024-05-02 08:01:40,34,NULL\n"))[0]).is_empty()
+        );
+    }
+
+    #[test]
+    fn the_oldest_transaction_is_said_by_its_own_age_or_that_of_its_session() {
+        let says = |list: &str| {
+            crate::recognise("x", list).into_iter().flat_map(|part| part.says).collect::<Vec<_>>()
+        };
+        let behind = "(purge keeps the old versions of rows that it may still read)";
+        let joined = "| ID | USER | TIME | STATE | trx_started | trx_state | trx_query |\n\
+                      | 12 | app | 1739 | | 2024-05-02 08:01:40 | RUNNING | NULL |\n\
+                      | 11 | app | 1743 | | 2024-05-02 08:01:36 | RUNNING | NULL |\n";
+        let wanted = format!(
+            "the oldest transaction has been open for 29 min 3 s: that of connection 11, which runs nothing {behind}"
+        );
+        assert_eq!(says(joined), [wanted]);
+        let own = "trx_id\ttrx_state\tdur_sec\ttrx_query\n81\tRUNNING\t1203\tUPDATE a SET b = 1\n82\tRUNNING\t61\tNULL\n";
+        let wanted = format!("the oldest transaction has been open for 20 min 3 s: transaction 81 {behind}");
+        assert_eq!(says(own), [wanted]);
+        assert!(says(&own.replace("1203", "103")).is_empty());
+    }
+
+    #[test]
     fn the_only_one_who_can_have_the_lock_has_it() {
         let holder = "11,RUNNING,2024-05-02 08:00:11,NULL,33,DELETE FROM options,900\n";
         let late = "13,LOCK WAIT,2024-05-02 08:01:59,2024-05-02 08:01:59,35,UPDATE options SET a = 1,1\n";
         let list = listed(&format!("{holder}{WAITER}{late}"));
-        assert_eq!((list[0].age_s, list[1].waited_s, list[2].waited_s), (108.0, Some(18.0), Some(0.0)));
+        assert_eq!((list[0].age_s, list[1].waited_s, list[2].waited_s), (108.0, Some(18.0), None));
         let waits = waits_inferred(&list);
         let pairs: Vec<_> =
             waits.iter().map(|wait| (wait.waiting_connection_id, wait.blocking_connection_id)).collect();

@@ -1,6 +1,8 @@
 //! What mysqltuner prints: what it finds wrong (`[!!]`), in its own words. No cause rests on it, for its numbers are of all time since the
 //! server's start and its rules of thumb are its own.
 
+use crate::rows::is_name;
+
 /// Findings that are shown.
 const SHOWN: usize = 12;
 /// Characters of one that are shown.
@@ -30,6 +32,51 @@ fn is_title(line: &str) -> bool {
     rest.len() - title.len() >= 8 && TITLES.iter().any(|word| title.contains(word))
 }
 
+/// True for a line with the mark that it puts before each of its own.
+pub(crate) fn is_tagged(line: &str) -> bool {
+    const TAGS: [&str; 6] = ["[--]", "[OK]", "[!!]", "[DG]", "[CMD]", "[[0;"];
+    TAGS.iter().any(|tag| line.trim_start().starts_with(tag))
+}
+
+/// The names above a list of values, as a client prints them in batch mode.
+pub(crate) const NAMES: &str = "Variable_name\tValue";
+
+/// The lines of a text, with what it prints with `--debug` of the variables and of the status as a client prints them in batch mode, and
+/// without its other remarks on itself:
+///
+/// ```text
+/// [DG] PERFORM: SHOW GLOBAL VARIABLES
+/// [DG] V: back_log = 151
+/// [DG] S: uptime = 4711
+/// ```
+pub(crate) fn as_lists(lines: Vec<String>) -> Vec<String> {
+    let Some(first) = lines.iter().position(|line| value(line).is_some()) else { return lines };
+    let rows = |wanted: &str| -> Vec<String> {
+        let of_list = lines.iter().filter_map(|line| value(line)).filter(|(list, ..)| *list == wanted);
+        of_list.map(|(_, name, value)| format!("{name}\t{value}")).collect()
+    };
+    let mut lists: Vec<String> = Vec::new();
+    for rows in [rows("V"), rows("S")].into_iter().filter(|rows| !rows.is_empty()) {
+        lists.push(NAMES.to_owned());
+        lists.extend(rows);
+    }
+    let others = |lines: &[String]| -> Vec<String> {
+        lines.iter().filter(|line| !line.trim_start().starts_with("[DG]")).cloned().collect()
+    };
+    [others(&lines[..first]), lists, others(&lines[first..])].concat()
+}
+
+/// The list that a line of `--debug` is of, the name and the value.
+fn value(line: &str) -> Option<(&str, &str, &str)> {
+    let rest = line.trim_start().strip_prefix("[DG] ")?;
+    if let Some(version) = rest.strip_prefix("VERSION: ") {
+        return Some(("V", "version", version.trim()));
+    }
+    let (list, rest) = rest.split_once(": ").filter(|(list, _)| ["V", "S"].contains(list))?;
+    let (name, value) = rest.split_once(" =")?;
+    is_name(name).then(|| (list, name, value.trim()))
+}
+
 /// What it finds wrong, those of InnoDB first: of the others most are habits.
 pub(crate) fn read(text: &str) -> Vec<String> {
     let mut found: Vec<String> = text
@@ -37,7 +84,7 @@ pub(crate) fn read(text: &str) -> Vec<String> {
         .filter_map(|line| line.trim_start().strip_prefix("[!!]"))
         .map(|line| line.trim().chars().take(LONGEST).collect())
         .collect();
-    found.sort_by_key(|line: &String| !line.to_ascii_lowercase().contains("innodb"));
+    found.sort_by_cached_key(|line: &String| !line.to_ascii_lowercase().contains("innodb"));
     let left_out = found.len().saturating_sub(SHOWN);
     found.truncate(SHOWN);
     let mut says = vec!["what mysqltuner finds, by its own rules of thumb; no cause rests on it:".to_owned()];
@@ -51,6 +98,7 @@ pub(crate) fn read(text: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::part::Kind;
 
     #[test]
     fn what_it_finds_wrong_is_said() {
@@ -61,6 +109,22 @@ mod tests {
             read(text)[1..],
             ["InnoDB buffer pool / data size: 128.0M / 46.8G", "name resolution is active"]
         );
+    }
+
+    #[test]
+    fn what_it_prints_of_the_variables_is_their_list() {
+        let text = "[DG] Physical Memory: 16620273664\n[OK] Logged in\n[DG] PERFORM: SHOW VARIABLES\n[DG] select_array: return code : 0\n\
+                    [DG] VERSION: 5.6.30\n[DG] V: back_log = 56\n[DG] V: init_connect =\n[DG] V: innodb_buffer_pool_size = 21474836480\n\
+                    [DG] S: uptime = 4711\n[DG] S: threads_running = 7\n[DG] S: questions = 12\n";
+        for text in [text.to_owned(), format!(" >>  MySQLTuner 1.9.9\n{text}")] {
+            let parts = crate::recognise("a.txt", &text);
+            let kinds: Vec<Kind> =
+                parts.iter().map(|part| part.kind).filter(|kind| *kind != Kind::Tuner).collect();
+            assert_eq!(kinds, [Kind::GlobalVariables, Kind::GlobalStatus], "{parts:?}");
+            let window = crate::window(&parts);
+            assert_eq!(window.variable("innodb_buffer_pool_size"), Some("21474836480"));
+            assert_eq!(window.status("Threads_running"), Some(7.0));
+        }
     }
 
     #[test]

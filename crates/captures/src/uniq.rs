@@ -6,7 +6,7 @@
 //! ```
 
 use crate::counted::{group, is_command, is_list, is_state};
-use crate::heads::is_number;
+use crate::heads::{COMMANDS, STATEMENTS, is_number};
 
 /// The lines of a text, with what `sort | uniq -c` printed of states or commands, and lists of states whose tabs a page made blanks, as a
 /// client prints them in batch mode.
@@ -61,7 +61,21 @@ fn counted_line(line: &str) -> Option<(u64, &str)> {
     if line.len() > LONGEST || digits > 7 || !(rest.is_empty() || rest.starts_with([' ', '\t'])) {
         return None;
     }
+    // With more behind it in other columns it is the row of a session: `5\tSending data\tSELECT a`.
+    if rest.trim().contains('\t') || is_of_session(rest.trim()) {
+        return None;
+    }
     Some((line[..digits].parse().ok()?, rest.trim()))
+}
+
+/// True where blanks part further columns from the first, or a command and its statement stand behind it.
+fn is_of_session(text: &str) -> bool {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let is_statement = |word: &str| {
+        word == "NULL" || STATEMENTS.iter().any(|statement| word.eq_ignore_ascii_case(statement))
+    };
+    text.contains("  ")
+        || words.windows(2).skip(1).any(|pair| COMMANDS.contains(&pair[0]) && is_statement(pair[1]))
 }
 
 /// The column that a line of `\G` is of, where such lines were counted: `State: Sending data`.
@@ -114,4 +128,23 @@ fn spaced_row(line: &str) -> Option<(u64, &str)> {
     let line = line.trim();
     let (text, count) = line.rsplit_once(' ').unwrap_or(("", line));
     Some((count.parse().ok().filter(|_| is_number(count))?, text.trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::part::Kind;
+    use crate::recognise;
+
+    #[test]
+    fn a_number_before_a_state_and_a_statement_is_a_session_s() {
+        let list = "id\tState\tinfo\n5\tSending data\tSELECT a FROM b\n7\tWaiting for table flush\tSELECT a FROM c\n";
+        let parts = recognise("x", list);
+        assert_eq!(parts[0].kind, Kind::ProcessList, "{parts:?}");
+        assert!(parts[0].says.contains(&"2 sessions".to_owned()), "{parts:?}");
+        assert_eq!(counted_line("5\tSending data"), Some((5, "Sending data")));
+        for session in ["5    Sending data    Query    SELECT a", "5 Sending data Query select a FROM b"] {
+            assert_eq!(counted_line(session), None, "{session}");
+        }
+    }
 }

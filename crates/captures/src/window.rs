@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
+use spindoctor_model::mysql::ServerThread;
 use spindoctor_model::{Reading, Sample, Unavailable, Window};
 
 use crate::part::{Kind, Part, Said};
@@ -112,9 +113,14 @@ fn readings<'p>(parts: &[&'p Part], start: Option<DateTime>) -> BTreeMap<&'stati
     let is_second = |part: &Part, said: &Said| {
         matches!(part.kind, Kind::LockWaits | Kind::MetadataLocks | Kind::ProcessList | Kind::ServerStatus)
             && matches!(said, Said::SomeThreads(_) | Said::Transactions(_))
+            || part.kind == Kind::Transactions && matches!(said, Said::SomeThreads(_))
             || part.kind == Kind::Appliers && matches!(said, Said::Replication(_))
     };
     let all = |part: &'p Part| part.moments.iter().flat_map(|moment| &moment.said);
+    // What a log says of a replica may be over where a list says how it is.
+    let is_of_replica = |said: &Said| matches!(said, Said::Replication(_));
+    let has_list = parts.iter().any(|part| part.kind != Kind::ErrorLog && all(part).any(is_of_replica));
+    let is_over = |part: &Part, said: &Said| has_list && part.kind == Kind::ErrorLog && is_of_replica(said);
     let first: BTreeSet<&str> = parts
         .iter()
         .flat_map(|part| all(part).filter(|said| !is_second(part, said)).filter_map(place))
@@ -124,9 +130,8 @@ fn readings<'p>(parts: &[&'p Part], start: Option<DateTime>) -> BTreeMap<&'stati
             let at_s = moment.time.or(part.time).zip(start).map(|(time, start)| clock::seconds(start, time));
             let at_s = at_s.or(moment.after_s);
             for said in &moment.said {
-                let Some(place) =
-                    place(said).filter(|place| !(is_second(part, said) && first.contains(place)))
-                else {
+                let is_left = |place: &&str| is_second(part, said) && first.contains(place);
+                let Some(place) = place(said).filter(|place| !is_left(place) && !is_over(part, said)) else {
                     continue;
                 };
                 // A status without a time has the server's own clock in it.
@@ -157,6 +162,7 @@ fn readings<'p>(parts: &[&'p Part], start: Option<DateTime>) -> BTreeMap<&'stati
                 if all.iter().any(|(_, said)| are_named(said)) {
                     all.retain(|(_, said)| are_named(said));
                 }
+                without_excerpts(all);
             }
             "row_lock_waits" => lock_owners::without_the_same_waits(all),
             "variables" => {
@@ -172,6 +178,25 @@ fn readings<'p>(parts: &[&'p Part], start: Option<DateTime>) -> BTreeMap<&'stati
         all.dedup_by(|one, other| one.1 == other.1 && one.0.is_some() && one.0 == other.0);
     }
     readings
+}
+
+/// Takes out lists that name sessions of another one without their users: who selected a few columns of some sessions, beside a whole
+/// list. One that has a time of its own is of another moment.
+fn without_excerpts(lists: &mut Vec<Timed<'_>>) {
+    fn sessions(said: &Said) -> &[ServerThread] {
+        match said {
+            Said::Threads(threads) => threads,
+            _ => &[],
+        }
+    }
+    let is_whole = |said: &Said| sessions(said).iter().any(|thread| !thread.user.is_empty());
+    let ids = |said: &Said| -> BTreeSet<u64> {
+        sessions(said).iter().filter_map(|thread| thread.connection_id).collect()
+    };
+    let known: BTreeSet<u64> =
+        lists.iter().filter(|(_, said)| is_whole(said)).flat_map(|(_, said)| ids(said)).collect();
+    let is_excerpt = |said: &Said| !ids(said).is_empty() && !is_whole(said) && ids(said).is_subset(&known);
+    lists.retain(|(at_s, said)| at_s.is_some() || !is_excerpt(said));
 }
 
 fn samples(readings: &BTreeMap<&'static str, Vec<Timed<'_>>>) -> Vec<Sample> {
@@ -242,5 +267,26 @@ fn fail_the_rest(window: &mut Window) {
                 reading.fail(Unavailable::because(NOT_GIVEN));
             }
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{recognise, window};
+
+    #[test]
+    fn some_columns_of_sessions_beside_the_whole_list_are_no_second_list() {
+        let list = "Id\tUser\tHost\tdb\tCommand\tTime\tState\tInfo\n7\tapp\th\tshop\tSleep\t31\t\tNULL\n\
+                    8\tapp\th\tshop\tQuery\t9\tWaiting for table metadata lock\talter table a add b int\n";
+        let some =
+            "id\tState\tcommand\tinfo\n8\tWaiting for table metadata lock\tQuery\talter table a add b int\n";
+        let lengths = |text: &str| -> Vec<usize> {
+            let window = window(&recognise("x", text));
+            let lists = window.all(|sample| &sample.server.threads);
+            lists.iter().map(|(_, threads)| threads.len()).collect()
+        };
+        assert_eq!(lengths(&format!("{list}who waits:\n{some}")), [2]);
+        // Sessions that are not in the list are of another moment.
+        assert_eq!(lengths(&format!("{list}later:\n{}", some.replace("8\t", "9\t"))), [2, 1]);
     }
 }

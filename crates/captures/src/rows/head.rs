@@ -21,10 +21,13 @@ pub enum Form {
 /// What stands on both sides of a row's number.
 pub(crate) const STARS: &str = "***************************";
 
-/// `*************************** 12. row ***************************`; a page may have put blanks between the stars.
+/// `*************************** 12. row ***************************`; a page may have put blanks between the stars,
+/// and an editor of Markdown a backslash before the full stop and the stars.
 pub(crate) fn row_number(line: &str) -> Option<u64> {
-    let inside = line.trim().strip_prefix("***")?.trim_matches(['*', ' ']);
-    inside.strip_suffix(". row")?.parse().ok()
+    let line = line.trim();
+    let stars = line.strip_prefix("***").or_else(|| line.strip_prefix(r"\*\*\*"))?;
+    let number = stars.trim_matches(['*', ' ', '\\']).strip_suffix(". row")?;
+    number.strip_suffix('\\').unwrap_or(number).parse().ok()
 }
 
 /// `+----+------+`, and in Markdown `|----|:----:|`
@@ -265,6 +268,8 @@ mod tests {
         for line in [
             "*************************** 7. row ***************************",
             "*** 7. row ******************** *******",
+            r"*** 7\. row ***",
+            r"\*\*\*\* 7\. row \*\*\*\*",
         ] {
             assert_eq!(row_number(line), Some(7), "{line}");
         }

@@ -9,8 +9,8 @@ use cells::rows_of_line;
 use head::{header, is_of_locks, is_of_locks_with_blanks, joined_name, starts};
 use spindoctor_collect::mysql::Rows;
 
-use crate::counted;
 use crate::heads::is_number;
+use crate::{counted, prose};
 
 pub(crate) use cells::{framed, quoted_cells};
 pub use head::{Form, form};
@@ -22,8 +22,47 @@ pub(crate) const MOST_ROWS: usize = 20_000;
 pub(crate) const MOST_COLUMNS: usize = 500;
 /// Bytes of a cell that are kept: a status text is 1 MiB at most.
 pub(crate) const LONGEST_CELL: usize = 1 << 20;
+/// Bytes of a line of which cells are made: each empty cell takes 24 bytes, so that one line of 64 MiB of bars would take 1.5 GiB.
+const LONGEST_LINE: usize = 4 * LONGEST_CELL;
 /// Bytes of one: 10,000 sessions with statements of 3 KiB have 30 MiB.
 const MOST_BYTES: usize = 64 << 20;
+
+/// Columns that hold statements or other long texts.
+const LONG: [&str; 9] = [
+    "info",
+    "processlist_info",
+    "value",
+    "status",
+    "query",
+    "trx_query",
+    "current_statement",
+    "waiting_query",
+    "blocking_query",
+];
+
+/// A framed row of so many cells without what somebody wrote behind it: `| a | 7 |   # as expected`.
+fn without_remark(line: &str, wanted: usize) -> &str {
+    const MARKS: [&str; 5] = ["#", "//", "<-", "<=", "\u{2190}"];
+    let Some((row, remark)) = line.rsplit_once('|') else { return line };
+    let is_remark = MARKS.iter().any(|mark| remark.trim_start().starts_with(mark));
+    match is_remark && framed(line).len() == wanted + 1 {
+        true => &line[..=row.len()],
+        false => line,
+    }
+}
+
+/// A value below its name without what somebody wrote far behind it: `3            # the one that waits`.
+fn without_far_remark(value: &str) -> &str {
+    match value.split_once("   #") {
+        Some((before, _)) if !before.trim().is_empty() => before.trim_end(),
+        _ => value,
+    }
+}
+
+/// A line without one blank at its beginning.
+fn behind_one_blank(line: &str) -> &str {
+    line.strip_prefix(' ').unwrap_or(line)
+}
 
 /// A reader of tables.
 #[derive(Debug, Default)]
@@ -32,13 +71,18 @@ pub struct Tables {
     columns: Vec<String>,
     /// Rows end with a `|`, as the head does.
     is_closed: bool,
+    /// What stands before the first name of the head, and before each row: a page indented the list.
+    indent: String,
     /// Where the names begin, of [`Form::Columns`].
     starts: Vec<usize>,
     rows: Vec<Vec<Option<String>>>,
     /// Of a vertical row: the cell that a line without a name belongs to, and where names end.
     last: Option<(usize, usize)>,
-    /// The first name of the list stands at the beginning of its line: blanks before names were lost.
+    /// The first name of the list stands at the beginning of its line, or one blank from it: the blanks before names were lost, or a
+    /// page made one of several.
     is_flush_left: bool,
+    /// Somebody wrote something below the last value, which no line goes on with any more.
+    is_over: bool,
     /// A row of which more lines come.
     open: String,
     /// Bytes of lines that were kept.
@@ -52,7 +96,7 @@ impl Tables {
         if let Some(number) = row_number(line) {
             let ended = if number == 1 || self.form != Some(Form::Vertical) { self.finish() } else { None };
             self.form = Some(Form::Vertical);
-            self.last = None;
+            (self.last, self.is_over) = (None, false);
             if self.has_room() {
                 self.rows.push(vec![None; self.columns.len()]);
             }
@@ -88,7 +132,13 @@ impl Tables {
             _ => self.columns.clone(),
         };
         rows.retain(|row| row.iter().any(Option::is_some));
-        (self.last, self.kept) = (None, 0);
+        if self.form == Some(Form::Vertical) {
+            // Empty lines below the last value.
+            for cell in rows.iter_mut().flatten().flatten() {
+                cell.truncate(cell.trim_end_matches('\n').len());
+            }
+        }
+        (self.last, self.is_over, self.kept) = (None, false, 0);
         if rows.is_empty() || columns.is_empty() {
             return None;
         }
@@ -102,8 +152,13 @@ impl Tables {
 
     fn begin(&mut self, line: &str) {
         let Some((form, columns)) = header(line) else { return };
+        self.head(line, form, columns);
+    }
+
+    fn head(&mut self, line: &str, form: Form, columns: Vec<String>) {
         self.starts = starts(line);
         self.is_closed = line.trim_end().ends_with('|');
+        line[..line.len() - line.trim_start().len()].clone_into(&mut self.indent);
         (self.form, self.columns) = (Some(form), columns);
     }
 
@@ -117,11 +172,16 @@ impl Tables {
             let is_in_place = || {
                 (value.is_empty() || value.starts_with(' '))
                     && self.last.is_none_or(|(_, colon)| {
-                        colon == place || self.is_flush_left && line.starts_with(name)
+                        colon == place || self.is_flush_left && behind_one_blank(line).starts_with(name)
                     })
             };
+            // Below a row somebody may have written such a word, too: `Time: 10:15`.
+            let is_new = || {
+                let at = self.columns.iter().position(|column| column.eq_ignore_ascii_case(name));
+                at.and_then(|at| row.get(at)).is_none_or(Option::is_none)
+            };
             match is_name(name) {
-                true => is_process_list(name) || is_of_locks(name) || is_in_place(),
+                true => (is_process_list(name) || is_of_locks(name)) && is_new() || is_in_place(),
                 false => (is_of_locks_with_blanks(name) || counted::is_aggregate(name)) && is_in_place(),
             }
         });
@@ -142,18 +202,26 @@ impl Tables {
                     row.resize(at + 1, None);
                 }
                 let value = value.strip_prefix(' ').unwrap_or(value);
+                let is_long = LONG.contains(&self.columns[at].as_str());
+                let value = if is_long { value } else { without_far_remark(value) };
                 row[at] = Some(value.to_owned()).filter(|value| value != "NULL");
                 if self.last.is_none() {
-                    self.is_flush_left = line.starts_with(|c: char| !c.is_whitespace());
+                    self.is_flush_left = behind_one_blank(line).starts_with(|c: char| !c.is_whitespace());
                 }
-                self.last = Some((at, place));
+                (self.last, self.is_over) = (Some((at, place)), false);
             }
             None => {
                 if let Some((at, _)) = self.last
                     && let Some(Some(cell)) = row.get_mut(at)
                     && cell.len() < LONGEST_CELL
                     && self.kept < MOST_BYTES
+                    && !self.is_over
                 {
+                    let is_below_number = is_number(cell.trim()) && !line.trim().is_empty();
+                    if is_below_number || prose::ends(cell, line) {
+                        self.is_over = true;
+                        return;
+                    }
                     cell.push('\n');
                     cell.push_str(line);
                 }
@@ -183,9 +251,7 @@ impl Tables {
         }
         if let Some((form, columns)) = header(line) {
             let ended = self.finish();
-            self.starts = starts(line);
-            self.is_closed = line.trim_end().ends_with('|');
-            (self.form, self.columns) = (Some(form), columns);
+            self.head(line, form, columns);
             return ended;
         }
         self.row(line, form, false);
@@ -205,6 +271,12 @@ impl Tables {
 
     /// A line of a framed row that began above.
     fn more(&mut self, line: &str) {
+        if prose::ends(&self.open, line) {
+            // The row was cut, and somebody wrote something below it.
+            let cut = std::mem::take(&mut self.open);
+            self.row(&cut, Form::Framed, true);
+            return;
+        }
         if self.open.len() < LONGEST_CELL {
             self.open.push('\n');
             self.open.push_str(line);
@@ -217,9 +289,17 @@ impl Tables {
 
     fn row(&mut self, line: &str, form: Form, is_last: bool) {
         let wanted = self.columns.len();
+        let line = &line[..line.floor_char_boundary(LONGEST_LINE)];
+        let line = match form == Form::Framed && self.is_closed {
+            true => without_remark(line, wanted),
+            false => line,
+        };
         let cells: Vec<String> = match form {
             Form::Columns => self.by_columns(line),
-            Form::Parted('\t') => line.split('\t').map(str::to_owned).collect(),
+            Form::Parted('\t') => {
+                let line = line.strip_prefix(self.indent.as_str()).unwrap_or(line);
+                line.split('\t').map(str::to_owned).collect()
+            }
             Form::Parted(mark) => quoted_cells(line, mark, wanted),
             _ => framed(line).into_iter().map(str::to_owned).collect(),
         };
@@ -255,19 +335,10 @@ impl Tables {
 
     /// A statement may hold what parts the cells: what is too much is its.
     fn keep(&mut self, mut cells: Vec<String>, parted: &str) {
-        /// Columns that hold statements or other long texts.
-        const LONG: [&str; 9] = [
-            "info",
-            "processlist_info",
-            "value",
-            "status",
-            "query",
-            "trx_query",
-            "current_statement",
-            "waiting_query",
-            "blocking_query",
-        ];
         let wanted = self.columns.len();
+        if self.is_left_out(&cells) {
+            return;
+        }
         let too_many = cells.len().saturating_sub(wanted);
         if too_many > 0 {
             let at = self.columns.iter().position(|name| LONG.contains(&name.as_str())).unwrap_or(wanted - 1);
@@ -287,6 +358,16 @@ impl Tables {
             }
             self.rows.push(cells.into_iter().map(cell).collect());
         }
+    }
+
+    /// True for a row that stands for those that somebody left out: its first cell and most others are dots, columns that were left out aside.
+    fn is_left_out(&self, cells: &[String]) -> bool {
+        let is_dots = |cell: &str| ["...", "\u{2026}", ".."].contains(&cell.trim());
+        let named = || cells.iter().zip(&self.columns).filter(|(_, name)| !name.starts_with("left_out_"));
+        let is_nothing = |cell: &str| is_dots(cell) || cell.trim().is_empty();
+        named().next().is_some_and(|(first, _)| is_dots(first))
+            && (named().all(|(cell, _)| is_nothing(cell))
+                || named().filter(|(cell, _)| is_dots(cell)).count() * 2 > named().count())
     }
 
     /// Cells below the beginnings of the names; none where a cell reaches over one.
@@ -337,6 +418,42 @@ mod tests {
     }
 
     #[test]
+    fn what_somebody_wrote_behind_a_row_is_no_part_of_it() {
+        let list = "| Id | User | Info |\n| 7 | app | SELECT a |     # the slow one\n| 8 | app | SELECT b | <- and this\n| 9 | app | SELECT c |\n";
+        let rows = cells(list);
+        let statements: Vec<&str> = rows.iter().map(|row| row[2].1.as_str()).collect();
+        assert_eq!(statements, ["SELECT a", "SELECT b", "SELECT c"]);
+        // A statement with a bar, in lines of its own.
+        let open = "| Id | User | Info |\n| 7 | app | SELECT a | b\nFROM c |\n";
+        assert_eq!(cells(open)[0][2].1, "SELECT a|b\nFROM c");
+    }
+
+    #[test]
+    fn a_word_of_a_letter_that_is_a_column_s_name_changes_no_row() {
+        let list = "*************************** 1. row ***************************\n     Id: 7\n   User: app\nCommand: Query\n\
+                    \x20  Time: 31\n  State: init\n   Info: SELECT a\n\nTime: ten to nine\nUser: who is that?\n";
+        let rows = cells(list);
+        let of =
+            |name: &str| rows[0].iter().find(|(column, _)| column == name).map(|(_, cell)| cell.as_str());
+        assert_eq!((of("Time"), of("User")), (Some("31"), Some("app")));
+    }
+
+    #[test]
+    fn rows_that_a_page_indented_by_a_tab_stand_below_their_names() {
+        let list = "\tId\tUser\tCommand\tTime\tState\tInfo\n\t7\tapp\tQuery\t3\tinit\tSELECT a\n";
+        assert_eq!(cells(list), cells(&list.replace("\tId", "Id").replace("\t7", "7")));
+    }
+
+    #[test]
+    fn a_row_of_dots_is_no_session_and_a_session_with_dots_is_one() {
+        let list = "| Id | User | Command | Time | State | Info |\n| 7 | app | Sleep | 90 | | NULL |\n\
+                    | ... | ... | Sleep | ... | | ... |\n| ... | | | | | |\n| 8 | ... | ... | ... | ... | SELECT b |\n";
+        let rows = cells(list);
+        let ids: Vec<&str> = rows.iter().map(|row| row[0].1.as_str()).collect();
+        assert_eq!(ids, ["7", "8"]);
+    }
+
+    #[test]
     fn every_form_of_a_list_gives_the_same_rows() {
         let vertical = "*************************** 1. row ***************************\n     Id: 7\n   User: app\n\
                         Command: Query\n   Time: 3\n  State: Sending data\n   Info: SELECT a\n*************************** 2. row \
@@ -370,12 +487,22 @@ mod tests {
     fn a_statement_may_hold_anything() {
         let vertical = "*************************** 1. row ***************************\n     Id: 7\n   Info: SELECT a\nFROM t\n\
                         WHERE x: 1\nfoo: bar\n\n  State: x\n";
-        assert_eq!(cells(vertical)[0][2].1, "SELECT a\nFROM t\nWHERE x: 1\nfoo: bar\n");
+        assert_eq!(cells(vertical)[0][2].1, "SELECT a\nFROM t\nWHERE x: 1\nfoo: bar");
         let framed = "| Id | Info | State |\n| 5 | SELECT 'a|b',\n 'c|d',\n 1 | x |\n| 6 | DO 1 | y |\n";
         let rows = cells(framed);
         assert_eq!(rows.len(), 2, "{rows:?}");
         assert_eq!(rows[0][1].1, "x");
         assert!(rows[0][2].1.starts_with("SELECT 'a|b',"), "{rows:?}");
+    }
+
+    #[test]
+    fn names_before_which_a_page_left_one_blank_are_names() {
+        let list = "*************************** 1. row ***************************\n thd_id: 30\n conn_id: 9\n state: User sleep\n\
+                    current_statement: SELECT a\n";
+        let sets = tables(list);
+        let row = sets[0].first().unwrap();
+        let found = ["thd_id", "conn_id", "state", "current_statement"].map(|name| row.text(name));
+        assert_eq!(found, [Some("30"), Some("9"), Some("User sleep"), Some("SELECT a")]);
     }
 
     #[test]
@@ -435,6 +562,15 @@ mod tests {
         );
         assert_eq!(rows[0][1].1, "Waiting for table metadata lock");
         assert_eq!(rows[0][2].1, "ALTER TABLE a\nADD b INT");
+    }
+
+    #[test]
+    fn of_a_line_without_end_no_more_cells_are_made_than_its_beginning_has() {
+        let head = "Id\tUser\tCommand\tTime\tState\tInfo\n";
+        let row = format!("7\tapp\tQuery\t3\tx\tDO 1{}é\n", "\t".repeat(2 * LONGEST_LINE));
+        let rows = cells(&format!("{head}{row}"));
+        assert_eq!(rows.len(), 1);
+        assert!(rows[0][5].1.len() <= LONGEST_LINE, "{}", rows[0][5].1.len());
     }
 
     #[test]

@@ -51,6 +51,23 @@ pub(super) fn read(text: &str) -> Option<CapturedStacks> {
     reading.finish()
 }
 
+/// True for the line above the frames of a thread, and for a frame that is no sentence: one with its address, or the innermost with its
+/// arguments.
+pub(super) fn begins(line: &str) -> bool {
+    let line = without_prompt(line);
+    if !line.starts_with(['#', 'T', 't', 'f', 'S']) {
+        return false;
+    }
+    let is_frame = |(number, rest): (u32, &str)| {
+        let is_called = || {
+            let has_place = ["()", "=0x", ") at ", ") from "].iter().any(|sign| rest.contains(sign));
+            has_place && rest.split_once(' ').is_some_and(|(_, behind)| behind.starts_with('('))
+        };
+        address(rest).is_some() || number == 0 && is_called()
+    };
+    thread_header(line).is_some() || frame_start(line).is_some_and(is_frame)
+}
+
 struct Reading {
     tables: Tables,
     /// Ids of the threads of this snapshot.
@@ -58,6 +75,8 @@ struct Reading {
     who: Who,
     places: Vec<Place>,
     cut: Option<String>,
+    /// The number of the first frame of this thread.
+    first: u32,
     /// The frame that is being read, which may go on in the next line.
     frame: String,
     wrapped: usize,
@@ -79,6 +98,7 @@ impl Reading {
             who: Who::default(),
             places: Vec::new(),
             cut: None,
+            first: 0,
             frame: String::new(),
             wrapped: 0,
             threads: 0,
@@ -100,6 +120,9 @@ impl Reading {
             self.end_frame();
             if number == 0 && !self.places.is_empty() {
                 self.end_thread();
+            }
+            if self.places.is_empty() {
+                self.first = number;
             }
             self.frame.push_str(&rest[..rest.floor_char_boundary(LONGEST_FRAME)]);
             self.wrapped = 0;
@@ -156,7 +179,10 @@ impl Reading {
         }
         self.seen.insert(who.tid);
         self.threads += 1;
-        self.tables.thread(&who, &self.places, cut.as_deref());
+        match self.first {
+            0 => self.tables.thread(&who, &self.places, cut.as_deref()),
+            _ => self.tables.thread_without_innermost(&who, &self.places, cut.as_deref()),
+        }
         self.places.clear();
     }
 
@@ -344,11 +370,14 @@ fn frame_start(line: &str) -> Option<(u32, &str)> {
 fn place(text: &str, depth: usize) -> Option<(Form, Place, bool)> {
     let text = text.trim();
     let Some((address, rest)) = address(text) else {
+        // A page may have left out the address alone: `in f from /lib64/libc.so.6`.
+        let text = text.strip_prefix("in ").map_or(text, str::trim_start);
         // A call that was inlined, or the innermost whose line has just begun.
         let end = name::end_of_name(text);
         let is_call = text[end..].starts_with(" (") || text.starts_with("<signal handler");
         // A name alone, as a page shows a stack.
-        let is_name = end == text.len() && !text.contains(' ');
+        let call = text.split(" from /").next().unwrap_or(text);
+        let is_name = end == text.len() && !call.contains(' ');
         if !is_call && !is_name && !text.contains(['(', '<']) {
             return None;
         }

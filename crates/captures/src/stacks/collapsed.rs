@@ -83,6 +83,19 @@ pub(super) fn read_pmp(text: &str) -> Option<CapturedStacks> {
     })
 }
 
+/// True for a line that pt-pmp prints and nothing else: a count, and functions of which some are known.
+pub(super) fn is_counted(line: &str) -> bool {
+    /// Two words with a comma between them may be anything.
+    const FEWEST: usize = 3;
+    let line = line.trim();
+    let digits = line.bytes().take_while(u8::is_ascii_digit).count();
+    let is_count = digits > 0 && line[digits..].starts_with([' ', '\t']);
+    is_count
+        && line.len() <= LONGEST_LINE
+        && line.contains(',')
+        && pmp_line(line).is_some_and(|line| line.frames.len() >= FEWEST && is_known(&line))
+}
+
 /// A line that ends with a comma goes on in the next one: a page or a letter was too narrow for it.
 fn unwrapped(text: &str) -> Cow<'_, str> {
     if !text.lines().any(|line| line.trim_end().ends_with(',')) {
@@ -163,14 +176,30 @@ fn lines<'a>(text: &'a str, parse: fn(&'a str) -> Option<Line<'a>>) -> (Vec<Line
 fn pmp_line(line: &str) -> Option<Line<'_>> {
     let (count, stack) = line.split_once([' ', '\t'])?;
     let stack = stack.trim();
-    let frames = functions(stack);
+    let mut frames = functions(stack);
+    let has_arguments = stack.contains('=');
+    if has_arguments {
+        frames.retain(|word| !is_argument(word));
+    }
     // It prints the first word of each function: no blank stands behind a comma, as one does between the arguments of others.
+    let is_apart = match has_arguments {
+        true => !stack.contains(' '),
+        false => !stack.contains(", ") || is_sure(&frames),
+    };
     let is_stack = !count.starts_with('0')
-        && !stack.contains([';', '"', '\'', '='])
-        && (!stack.contains(", ") || is_sure(&frames))
+        && !stack.contains([';', '"', '\''])
+        && is_apart
         && frames.len() > 1
         && frames.iter().all(|name| is_function(name));
-    Some(Line { count: count.parse().ok()?, frames }).filter(|_| is_stack)
+    let line = Line { count: count.parse().ok()?, frames };
+    (is_stack && (!has_arguments || is_known(&line))).then_some(line)
+}
+
+/// True for a word that awk scripts older than pt-pmp take for a function where gdb wrapped a frame: `thread_id=7)`, `out>`, `at`.
+fn is_argument(word: &str) -> bool {
+    let closes = |open: char, close: char| word.matches(close).count() > word.matches(open).count();
+    let is_value = || word.contains('=') || closes('(', ')') || closes('<', '>');
+    word == "at" || !word.contains("operator") && is_value()
 }
 
 fn folded_line(line: &str) -> Option<Line<'_>> {
@@ -326,5 +355,20 @@ mod tests {
         let found = read_pmp(text).unwrap();
         assert_eq!((found.threads, found.lines_not_understood), (15, 4));
         assert!(read_pmp("This is prose.\nAnd more.\n12 apples,main\n").is_none());
+    }
+
+    #[test]
+    fn words_of_arguments_that_were_wrapped_are_no_functions() {
+        let text = "[sudo] password for ops:\n\
+                    \x20     2 pthread_cond_wait@@GLIBC_2.3.2,wait_for_work,at,is_pool=true),handle_one_connection,start_thread,clone\n\
+                    \x20     1 checksum,pointer>,,out>,,buffer=0x7facd0,rocksdb::Get,index=<optimized,do_command,start_thread,clone\n\
+                    \x20     1 sigwait,signal_hand,start_thread,clone\n";
+        let found = read_pmp(text).unwrap();
+        assert_eq!((found.threads, found.lines_not_understood), (4, 1));
+        let names: Vec<&str> = found.profile.frames.iter().map(|frame| frame.name.as_str()).collect();
+        assert!(names.contains(&"rocksdb::Get") && names.contains(&"do_command"), "{names:?}");
+        assert!(names.iter().all(|name| !name.contains(['=', ')']) && *name != "at"), "{names:?}");
+        assert!(read_pmp("1 a=1,b=2,c\n2 d=3,e,f\n").is_none());
+        assert!(read_pmp("1 0x12 in do_command (this=0x1, at=2) at a.cc:1\n").is_none());
     }
 }

@@ -17,7 +17,7 @@ mod tables;
 use spindoctor_model::stack::Profile;
 
 pub(crate) use perf::is_server_thread;
-pub(crate) use tables::is_server as is_server_program;
+pub(crate) use tables::{WITHOUT_INNERMOST, is_server as is_server_program};
 
 /// Stacks as a text has them.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,6 +31,27 @@ pub struct CapturedStacks {
     pub threads: usize,
     /// Lines of the text that say nothing that was understood.
     pub lines_not_understood: usize,
+}
+
+/// Who wrote a line of stacks, as far as it shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Writer {
+    /// A debugger: a line a frame.
+    Debugger,
+    /// pt-pmp: a line a stack, with its count.
+    Counter,
+    /// perf and oprofile: a line a function, with its share.
+    Profiler,
+}
+
+/// Who wrote a line with which stacks may begin, and that nothing else prints.
+pub(crate) fn writer(line: &str) -> Option<Writer> {
+    match () {
+        () if backtrace::begins(line) => Some(Writer::Debugger),
+        () if collapsed::is_counted(line) => Some(Writer::Counter),
+        () if perf_report::is_of_report(line) => Some(Writer::Profiler),
+        () => None,
+    }
 }
 
 /// Functions that a server calls when it dies.
@@ -53,7 +74,17 @@ pub fn read(text: &str) -> Option<CapturedStacks> {
 
 /// How functions begin that another program has and no server of MySQL or MariaDB.
 const OTHERS: [(&str, &[&str]); 7] = [
-    ("ProxySQL", &["ProxySQL_", "MySQL_HostGroups_Manager", "MySQL_Monitor", "MySQL_Threads_Handler"]),
+    (
+        "ProxySQL",
+        &[
+            "ProxySQL_",
+            "MySQL_HostGroups_Manager",
+            "MySQL_Monitor",
+            "MySQL_Session::",
+            "MySQL_Thread::",
+            "MySQL_Threads_Handler",
+        ],
+    ),
     ("StarRocks", &["starrocks::"]),
     ("Apache Doris", &["doris::"]),
     ("a program with brpc, as StarRocks and Apache Doris are", &["bthread::", "brpc::"]),
@@ -84,6 +115,11 @@ const OF_SERVERS: [&str; 16] = [
     "buf_",
     "row_search_mvcc",
 ];
+
+/// True for a function that a server has, by how its name begins.
+pub(crate) fn is_function_of_server(name: &str) -> bool {
+    OF_SERVERS.iter().any(|begin| name.starts_with(begin))
+}
 
 impl CapturedStacks {
     /// The other program whose stacks these are, such as a proxy between clients and servers: what its threads wait for is not
@@ -127,6 +163,12 @@ pub(crate) fn died_in(text: &str) -> Vec<String> {
         DEATH.contains(&name) || SIGNAL.contains(&name) || name.starts_with("lib") && name.contains("+0x")
     };
     names.map(|frame| frame.name.clone()).skip_while(|name| is_of_death(name)).collect()
+}
+
+/// True for a line of a backtrace of a function in which a server, or the system's libraries, handle that a thread dies.
+pub(crate) fn handles_death(line: &str) -> bool {
+    let names = || DEATH.iter().chain(SIGNAL);
+    line.split_once('(').is_some_and(|(_, call)| names().any(|name| call.starts_with(name)))
 }
 
 /// A backtrace of one thread that dies is what the server wrote of it: nothing was seen at an instant.

@@ -1,5 +1,5 @@
 //! What `perf report --stdio` and `perf top --stdio` print: shares of all samples by thread, file and function, perhaps with a call
-//! graph below each.
+//! graph below each. On a screen each line that unfolds has a `+` or a `-` in front.
 //!
 //! ```text
 //! # Overhead  Command  Shared Object      Symbol
@@ -9,6 +9,13 @@
 //!                |--70.00%--dbuf_read
 //!                |          dmu_buf_hold_array_by_dnode
 //!                 --14.97%--arc_read
+//! ```
+//!
+//! And what `opreport -l` of oprofile prints, which has counts, and percents without a sign:
+//!
+//! ```text
+//! samples  %        image name               symbol name
+//! 1955062  34.3586  /usr/sbin/mysqld         mutex_spin_wait
 //! ```
 
 use spindoctor_model::stack::{Spin, StackSource};
@@ -56,6 +63,7 @@ struct Entry<'a> {
 pub(super) fn read(text: &str) -> Option<CapturedStacks> {
     let mut entries: Vec<Entry<'_>> = Vec::new();
     let mut columns = Columns::default();
+    let mut oprofile = None;
     let mut not_understood = 0;
     for line in text.lines() {
         let trimmed = line.trim();
@@ -64,7 +72,11 @@ pub(super) fn read(text: &str) -> Option<CapturedStacks> {
         }
         if let Some(found) = Columns::from_heading(trimmed) {
             columns = found;
-        } else if let Some(entry) = entry(trimmed, columns) {
+        } else if let Some(files) = files_of_oprofile(trimmed) {
+            oprofile = Some(files);
+        } else if let Some(entry) = oprofile.and_then(|files| entry_of_oprofile(trimmed, files)) {
+            entries.push(entry);
+        } else if let Some(entry) = entry(without_fold(trimmed), columns) {
             entries.push(entry);
         } else if let Some(last) = entries.last_mut().filter(|_| is_graph(line)) {
             if last.graph.len() < MOST_GRAPH_LINES {
@@ -73,14 +85,69 @@ pub(super) fn read(text: &str) -> Option<CapturedStacks> {
         } else {
             let is_heading =
                 trimmed.starts_with('#') || trimmed.starts_with("Samples: ") || trimmed.starts_with("...");
-            not_understood += usize::from(!is_heading);
+            // A branch that was unfolded on a screen.
+            let is_branch = percent(without_fold(trimmed)).is_some();
+            not_understood += usize::from(!is_heading && !is_branch);
         }
     }
     if entries.is_empty() {
         return None;
     }
     let (profile, threads) = profile(&entries);
-    Some(CapturedStacks { form: "perf report", profile, threads, lines_not_understood: not_understood })
+    let form = if oprofile.is_some() { "opreport" } else { "perf report" };
+    Some(CapturedStacks { form, profile, threads, lines_not_understood: not_understood })
+}
+
+/// True for a line that nothing else prints: the names of the columns, or a function with its share.
+pub(super) fn is_of_report(line: &str) -> bool {
+    let line = line.trim();
+    let is_heading = || line.contains("Symbol") && Columns::from_heading(line).is_some();
+    entry(without_fold(line), Columns::default()).is_some()
+        || is_heading()
+        || files_of_oprofile(line).is_some()
+}
+
+/// How many names of files stand before the function in a report of oprofile, by its heading: that of the function's, and that of the
+/// program where they are apart.
+fn files_of_oprofile(line: &str) -> Option<usize> {
+    let is_heading = line.starts_with("samples ") && line.contains(" % ") && line.ends_with("symbol name");
+    let files = || ["image name", "app name"].iter().filter(|name| line.contains(**name)).count();
+    (is_heading && !line.contains("linenr info")).then(files)
+}
+
+/// `1955062  34.3586  /usr/sbin/mysqld         mutex_spin_wait`
+fn entry_of_oprofile(line: &str, files: usize) -> Option<Entry<'_>> {
+    let mut rest = line;
+    let mut word = || {
+        let (word, behind) = rest.split_once([' ', '\t'])?;
+        rest = behind.trim_start();
+        Some(word)
+    };
+    word()?.parse::<u64>().ok()?;
+    let percent: f64 = word()?.parse().ok().filter(|percent: &f64| (0.0..=100.0).contains(percent))?;
+    let module = if files > 0 { word()? } else { "" };
+    for _ in 1..files {
+        word()?;
+    }
+    let symbol = if rest == "(no symbols)" { "[unknown]" } else { rest };
+    // Of a program that is none of a server's its name stands for its threads.
+    let program = base_name(module);
+    let is_shared = is_kernel(module) || program.contains(".so") || program.is_empty();
+    let is_of_server = ["mysqld", "mariadbd"].iter().any(|server| program.starts_with(server));
+    Some(Entry {
+        percent,
+        thread: if is_shared || is_of_server { String::new() } else { program.chars().take(64).collect() },
+        module,
+        symbol: symbol.to_owned(),
+        is_kernel: is_kernel(module),
+        graph: Vec::new(),
+    })
+}
+
+/// A line without the mark of what unfolds below it: `+   48.83%    48.57%  mysqld   mysqld   [.] ut_delay`.
+fn without_fold(line: &str) -> &str {
+    let rest = line.strip_prefix(['+', '-']).filter(|rest| rest.starts_with(' '));
+    rest.map_or(line, str::trim_start)
 }
 
 /// Which columns stand before the symbol, where a heading says it.
@@ -311,6 +378,25 @@ fn graph(lines: &[&str], percent: f64) -> Vec<(f64, Vec<String>)> {
 mod tests {
     use super::*;
 
+    #[test]
+    fn what_oprofile_counted_is_a_report_and_other_programs_are_no_server_s() {
+        let text = "CPU: AMD64 processors, speed 2400.1 MHz (estimated)\n\
+                    Counted CPU_CLK_UNHALTED events (Cycles outside of halt state) with a unit mask of 0x00 count 100000\n\
+                    samples  %        image name               symbol name\n\
+                    195506   60.1000  /usr/sbin/mysqld         Query_cache::free_old(Query_cache_block*, int)\n\
+                    19248    20.0000  no-vmlinux               (no symbols)\n\
+                    16576    10.0000  libc-2.12.so             memcpy\n\
+                    1657      5.0000  /usr/bin/php5            zend_execute\n";
+        let read = read(text).unwrap();
+        assert_eq!((read.form, read.lines_not_understood), ("opreport", 2));
+        assert_eq!(read.profile.notes, ["5.0 % of the samples are of other programs"]);
+        let said = crate::sampled::sentence(&read.profile).unwrap();
+        assert!(said.contains("63 % Query_cache::free_old (/usr/sbin/mysqld)"), "{said}");
+        let parts =
+            crate::recognise("a.txt", &format!("Hier kann man das Problem sofort erkennen:\n\n{text}"));
+        assert!(parts.iter().any(|part| part.kind == crate::part::Kind::Stacks), "{parts:?}");
+    }
+
     fn shares(text: &str) -> Vec<(String, u32)> {
         let read = read(text).unwrap();
         let profile = &read.profile;
@@ -349,6 +435,21 @@ mod tests {
         );
         assert_eq!(read.profile.notes, ["4.0 % of the samples are of other programs"]);
         assert_eq!(read.profile.samples().iter().filter(|one| one.spin == Some(Spin::Kernel)).count(), 6500);
+    }
+
+    #[test]
+    fn a_report_that_was_copied_off_a_screen_is_one() {
+        let text = "Samples: 1K of event 'cycles:ppp', Event count (approx.): 514150605\n  \
+                    Children      Self  Command  Shared Object        Symbol\n\
+                    +   95.00%     0.00%  mysqld   libpthread-2.17.so   [.] start_thread\n\
+                    -   48.83%    40.00%  mysqld   mysqld               [.] ut_delay\n\
+                    \x20  - 40.00% ut_delay\n      + 30.00% mutex_spin_wait\n\
+                    +   10.00%    10.00%  mysqld   [kernel.kallsyms]    [k] __schedule\n";
+        let wanted = [("[not listed]".into(), 5000), ("__schedule".into(), 1000), ("ut_delay".into(), 4000)];
+        assert_eq!(shares(text), wanted);
+        assert_eq!(read(text).unwrap().lines_not_understood, 0);
+        let counted = "+   60.00%          8027  mysqld   mysqld     [.] ut_crc32_sw\n+   40.00%          5000  mysqld   [kernel]   [k] schedule\n";
+        assert_eq!(shares(counted), [("schedule".into(), 4000), ("ut_crc32_sw".into(), 6000)]);
     }
 
     #[test]

@@ -126,19 +126,44 @@ const KERNEL_LOCKS: &[&str] = &[
     "__raw_spin_lock",
 ];
 
+/// Functions in which a thread sleeps until a lock or an event is its own: where one of them is the innermost in a text, somebody left out
+/// the C library's below it.
+const SLEEPERS: &[(&str, ThreadState)] = &[
+    ("inline_mysql_mutex_lock", ThreadState::Lock),
+    ("my_mutex_lock", ThreadState::Lock),
+    ("native_mutex_lock", ThreadState::Lock),
+    ("safe_mutex_lock", ThreadState::Lock),
+    ("inline_mysql_cond_wait", ThreadState::Condition),
+    ("inline_mysql_cond_timedwait", ThreadState::Condition),
+    ("native_cond_wait", ThreadState::Condition),
+    ("native_cond_timedwait", ThreadState::Condition),
+    ("safe_cond_wait", ThreadState::Condition),
+    ("os_event::wait", ThreadState::Condition),
+    ("os_event::wait_low", ThreadState::Condition),
+    ("os_event_wait_low", ThreadState::Condition),
+];
+
 /// The state of a thread by its functions, innermost first: those of the kernel, then its own. What is in no call and waits for
 /// nothing ran, or would have if it had a CPU.
 pub(super) fn of_frames(kernel: &[&str], user: &[&str]) -> ThreadState {
-    let by_functions = || state_by_frames(user, FRAME_STATES);
     if !kernel.is_empty() {
-        return in_kernel(kernel, user).or_else(by_functions).unwrap_or(ThreadState::Blocked);
+        return in_kernel(kernel, user).or_else(|| by_functions(user)).unwrap_or(ThreadState::Blocked);
     }
     if let Some(state) = user.iter().take(NEAR).find_map(|name| call(name, user)) {
         return state;
     }
+    let sleeps = |name: &&str| SLEEPERS.iter().find(|(sleeper, _)| sleeper == name);
+    if let Some((_, state)) = user.first().and_then(sleeps) {
+        return by_functions(user).unwrap_or(*state);
+    }
     let is_asleep = user.first().is_some_and(|name| is_nameless_libc(name))
         || user.iter().take(OF_LIBC).any(|name| is_wait_of_libc(name));
-    if is_asleep { by_functions().unwrap_or(ThreadState::Futex) } else { ThreadState::Running }
+    if is_asleep { by_functions(user).unwrap_or(ThreadState::Futex) } else { ThreadState::Running }
+}
+
+/// What a thread waits for by those of its functions that wait, where the call that sleeps is not known; None where none of them does.
+pub(super) fn by_functions(user: &[&str]) -> Option<ThreadState> {
+    state_by_frames(user, FRAME_STATES)
 }
 
 /// Whether a CPU sample that ends in this function spun.
@@ -263,6 +288,8 @@ mod tests {
             (&["__GI___clock_nanosleep", "__GI___nanosleep", "srv_master_sleep"], Sleep),
             (&["libc.so.6+0x6d7e9", "lock_wait_suspend_thread"], Lock),
             (&["syscall", "ssux_lock_impl::wr_wait"], Lock),
+            (&["inline_mysql_mutex_lock", "show_binlogs"], Lock),
+            (&["os_event_wait_low", "lock_wait_suspend_thread"], Lock),
             (&["syscall", "some_new_thing"], Futex),
             (&["row_search_mvcc", "ha_innobase::index_read"], Running),
             (&["__pthread_mutex_unlock_usercnt", "row_search_mvcc"], Running),

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use spindoctor_model::number;
 use spindoctor_model::stack::{
     Frame, Module, Observation, Profile, ProfiledThread, SnapshotCost, Stack, StackEnd, StackSource,
     ThreadState,
@@ -53,10 +54,16 @@ pub(super) struct Tables {
     threads: HashMap<Who, u32>,
     /// How many were left out at the bound.
     left_out: usize,
+    /// Of how many the innermost functions are not in the text, and no other says what they did.
+    without_innermost: u64,
 }
 
 /// Why a stack of a text ends before its thread's first function: `pt-pmp -l 5`, and who pastes a part of one.
 const LEFT_OUT: &str = "the outer functions were left out";
+
+/// What is said of threads whose innermost functions are not in a text, behind their number.
+pub(crate) const WITHOUT_INNERMOST: &str =
+    "without the innermost functions: what was done or waited for there is not in the text";
 
 /// Functions that a thread begins with.
 const OUTERMOST: [&str; 11] = [
@@ -100,6 +107,17 @@ impl Tables {
         let stack = self.stack(places, cut);
         let state = self.state(stack);
         self.observe(who, stack, state);
+    }
+
+    /// A thread of which the text has the outer functions alone. What it did is known where one of them waits.
+    pub(super) fn thread_without_innermost(&mut self, who: &Who, places: &[Place], cut: Option<&str>) {
+        let stack = self.stack(places, cut);
+        let frames = self.profile.stacks[stack as usize].frames.iter();
+        let names: Vec<&str> = frames.map(|&at| self.profile.frames[at as usize].name.as_str()).collect();
+        match state::by_functions(&names) {
+            None => self.without_innermost += 1,
+            Some(state) => self.observe(who, stack, state),
+        }
     }
 
     /// So many threads that have no id in the same stack.
@@ -252,6 +270,14 @@ impl Tables {
         let names = names.chain(self.profile.threads.iter().map(|thread| thread.name.as_str()));
         let server = names.into_iter().find(|name| is_server(name)).map(str::to_owned);
         self.profile.process.name = server.unwrap_or_default();
+        if self.without_innermost > 0 {
+            let threads = number::counted(self.without_innermost, "thread is", "threads are");
+            self.profile.notes.push(format!("{threads} {WITHOUT_INNERMOST}"));
+            // A snapshot that shows no thread is none.
+            if self.profile.observations.is_empty() {
+                self.profile.snapshots.clear();
+            }
+        }
         if self.left_out > 0 {
             let note = format!(
                 "{} more threads or samples are in the text: only {MOST_SEEN} are read",

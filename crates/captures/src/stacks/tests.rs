@@ -187,6 +187,7 @@ fn what_is_no_stack_is_read_as_none() {
         "",
         "hello world",
         "#1 is a duplicate of #2 (see there)\n#3 too (and so on)\n",
+        "#1 in the morning\n#2 in progress\n#3 in review\n",
         "Id\tUser\tHost\tdb\tCommand\tTime\tState\tInfo\n12\troot\tlocalhost\tNULL\tQuery\t0\tinit\tSELECT 1, 2\n",
         "[mysqld]\ninnodb_buffer_pool_size = 1G\nsql_mode = STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION\n",
         "      3 STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION\n      1 ANSI,PIPES\n",
@@ -248,6 +249,45 @@ fn the_blank_behind_a_frame_s_number_may_be_lost() {
         names(&read(&pasted).unwrap().profile, 0)[..3],
         names(&read(COREDUMP).unwrap().profile, 0)[..3]
     );
+}
+
+#[test]
+fn frames_of_which_a_page_left_the_addresses_out_have_their_names() {
+    let text = "#0  in nanosleep from /lib64/libpthread.so.0\n#1  in srv_conc_enter_innodb\n#2  in ha_innobase::index_read\n\
+                #3  in mysql_execute_command\n#4  in dispatch_command\n";
+    let read = read(text).unwrap();
+    assert_eq!((read.form, read.threads, read.lines_not_understood), ("gdb backtrace", 1, 0));
+    assert_eq!(
+        names(&read.profile, 0)[..3],
+        ["nanosleep", "srv_conc_enter_innodb", "ha_innobase::index_read"]
+    );
+}
+
+#[test]
+fn what_a_thread_did_is_not_known_by_its_outer_functions_alone() {
+    let outer = |first: u32| {
+        let names = ["sub_select", "JOIN::exec", "mysql_execute_command", "dispatch_command"];
+        let frames =
+            (first..).zip(names).map(|(at, name)| format!("#{at}  0x7f{at} in {name} () at sql/a.cc:{at}\n"));
+        format!("Thread 2 (LWP 12):\n{}", frames.collect::<String>())
+    };
+    let says = |text: &str| {
+        crate::recognise("a.txt", text).into_iter().flat_map(|part| part.says).collect::<Vec<_>>().join("; ")
+    };
+    let without = read(&outer(28)).unwrap();
+    assert_eq!(
+        (without.threads, without.profile.observations.len(), without.profile.snapshots.len()),
+        (1, 0, 0)
+    );
+    let note =
+        "1 thread is without the innermost functions: what was done or waited for there is not in the text";
+    assert_eq!(without.profile.notes, [note]);
+    assert!(says(&outer(28)).contains(note), "{}", says(&outer(28)));
+    assert_eq!(states(&read(&outer(0)).unwrap().profile), [ThreadState::Running]);
+    // One of those that are there may wait.
+    let waits = outer(28).replace("sub_select", "MDL_wait::timed_wait");
+    assert_eq!(states(&read(&waits).unwrap().profile), [ThreadState::Lock]);
+    assert!(!says(&waits).contains(note));
 }
 
 #[test]

@@ -54,10 +54,13 @@ const SECTIONS: [(&str, &[&str]); 7] = [
     ("ROW OPERATIONS", &["Number of rows inserted ", "Main thread process no."]),
 ];
 
+/// The heading of the last foreign key error.
+const FOREIGN_KEY: &str = "LATEST FOREIGN KEY ERROR";
+
 /// Other headings of the text.
 const OTHERS: [&str; 7] = [
     "BACKGROUND THREAD",
-    "LATEST FOREIGN KEY ERROR",
+    FOREIGN_KEY,
     "LATEST DETECTED DEADLOCK",
     "INSERT BUFFER AND ADAPTIVE HASH INDEX",
     "INDIVIDUAL BUFFER POOL INFO",
@@ -75,6 +78,14 @@ pub(crate) fn is_of_status(line: &str) -> bool {
             .iter()
             .any(|begins| line.starts_with(begins))
         || is_thread_line(line)
+        || is_foreign_key(line)
+}
+
+/// True for the first line of a foreign key error, with its time or without.
+fn is_foreign_key(line: &str) -> bool {
+    ["Error in foreign key constraint of table ", "Foreign key constraint fails for table "]
+        .iter()
+        .any(|begins| line.contains(begins))
 }
 
 fn is_thread_line(line: &str) -> bool {
@@ -104,7 +115,8 @@ pub(crate) fn read(text: &str) -> Option<StatusText> {
         unknown_sections: said.status.unknown_sections.clone(),
         ..InnodbStatus::default()
     };
-    (said.status != nothing).then_some(said)
+    // Of a transaction that lost its first lines, the wait alone is known.
+    (said.status != nothing || !said.waits.is_empty()).then_some(said)
 }
 
 /// The text with the headings of the sections whose lines stand in it: a part that was pasted lost them, or their rules.
@@ -135,6 +147,9 @@ fn with_headings(text: &str) -> String {
             if now == parts.len() {
                 parts.push((heading, format!("{RULE}{heading}\n{RULE}")));
             }
+        } else if parts[now].0.is_empty() && is_foreign_key(line) && !has_heading(FOREIGN_KEY) {
+            now = parts.len();
+            parts.push((FOREIGN_KEY, format!("{RULE}{FOREIGN_KEY}\n{RULE}")));
         } else if parts[now].0.is_empty() && is_thread_line(line) {
             // A list of transactions that lost its first lines.
             let is_missing = missing.iter().any(|(heading, _)| *heading == "TRANSACTIONS");
@@ -527,10 +542,24 @@ mod tests {
         assert_eq!(wait(from("MySQL thread id 7")), [(Some(7), Some(5), 9.0)]);
         assert_eq!(wait(from("------- TRX HAS")), [(None, Some(5), 9.0)]);
         assert_eq!(read(from("------- TRX HAS")).unwrap().waits[0].waiting_transaction, "7");
+        // Nothing else of the list was pasted.
+        let alone = from("MySQL thread id 7").split("------------------\n").next().unwrap();
+        assert_eq!(wait(alone), [(Some(7), None, 9.0)]);
         let deadlock = "------------------------\nLATEST DETECTED DEADLOCK\n------------------------\n*** (1) TRANSACTION:\n\
                         MySQL thread id 9, query id 4 a b\nDELETE FROM a\n*** (1) WAITING FOR THIS LOCK TO BE GRANTED:\n\
                         RECORD LOCKS space id 58 page no 3 n bits 72 index PRIMARY of table `s`.`a` trx id 9 lock_mode X waiting\n";
         assert_eq!(wait(&format!("{deadlock}------------\nTRANSACTIONS\n------------\n")), []);
+    }
+
+    #[test]
+    fn a_foreign_key_error_without_its_heading_is_one() {
+        let text = "2019-05-05 11:12:14 7f70bbeba700 Error in foreign key constraint of table shop/line:\n\
+                    FOREIGN KEY (a) REFERENCES b (id):\nCannot resolve table name close to:\n(id)\n";
+        for text in [text.to_owned(), format!("> {text}")] {
+            assert!(text.lines().next().is_some_and(is_of_status));
+            let event = read(&text).unwrap().status.latest_foreign_key_error.unwrap();
+            assert!(event.text.contains("Cannot resolve table name"), "{event:?}");
+        }
     }
 
     #[test]

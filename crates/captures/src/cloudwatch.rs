@@ -1,0 +1,124 @@
+//! What `aws cloudwatch get-metric-statistics` prints of a server's instance, in JSON: how far each metric went.
+//!
+//! ```text
+//! {
+//!     "Label": "CPUCreditBalance",
+//!     "Datapoints": [
+//!         { "Timestamp": "2024-03-04T10:00:00Z", "Average": 0.03, "Unit": "Count" }
+//! ```
+
+use spindoctor_model::number::{bytes, duration};
+
+use crate::amounts::amount;
+use crate::system::{MOST_ROWS, SystemText};
+
+/// The metrics of which something is said.
+const KNOWN: [&str; 8] = [
+    "CPUCreditBalance",
+    "BurstBalance",
+    "CPUUtilization",
+    "FreeableMemory",
+    "FreeStorageSpace",
+    "DiskQueueDepth",
+    "ReadLatency",
+    "WriteLatency",
+];
+
+const NO_CPU_CREDITS: &str = "The instance's CPU credits were used up (CPUCreditBalance): it has no more of the CPUs than its baseline";
+const NO_VOLUME_CREDITS: &str =
+    "The volume's credits were used up (BurstBalance): it has no more requests a second than its baseline";
+
+/// True for a line that such a text has, and no other.
+pub(crate) fn is_of_metric(line: &str) -> bool {
+    let is_known = || label(line).is_some_and(|label| KNOWN.contains(&label));
+    line.trim_start().starts_with("\"Datapoints\": [") || is_known()
+}
+
+/// `"Label": "CPUUtilization",`
+fn label(line: &str) -> Option<&str> {
+    let (_, rest) = line.split_once("\"Label\":")?;
+    rest.split('"').nth(1)
+}
+
+/// The numbers of a line: a whole document may stand in one.
+fn values(line: &str) -> impl Iterator<Item = f64> {
+    const STATISTICS: [&str; 3] = ["\"Average\":", "\"Minimum\":", "\"Maximum\":"];
+    let behind = STATISTICS.into_iter().flat_map(move |name| line.split(name).skip(1));
+    behind.filter_map(|rest| amount(rest.trim_start().split([',', '}', ' ', ']']).next()?))
+}
+
+/// Says what the metrics show that is wrong.
+pub(crate) fn read(text: &str, found: &mut SystemText) {
+    let mut metrics: Vec<(&str, Vec<f64>)> = Vec::new();
+    let mut metric: (&str, Vec<f64>) = ("", Vec::new());
+    for line in text.lines().take(MOST_ROWS) {
+        let begins = line.contains("\"Label\":") || line.contains("\"Datapoints\":");
+        // The name stands before or behind the numbers.
+        if begins && !metric.0.is_empty() && !metric.1.is_empty() {
+            metrics.push(std::mem::take(&mut metric));
+        }
+        metric.0 = label(line).unwrap_or(metric.0);
+        metric.1.extend(values(line));
+    }
+    metrics.push(metric);
+    for sentence in metrics.iter().filter_map(|(name, numbers)| said(name, numbers)) {
+        found.add("CloudWatch", None, sentence);
+    }
+}
+
+/// What is said of the numbers of a metric, where they show that something is wrong. By judgement.
+fn said(name: &str, numbers: &[f64]) -> Option<String> {
+    const MIB: f64 = 1_048_576.0;
+    let least = numbers.iter().copied().reduce(f64::min);
+    let most = numbers.iter().copied().reduce(f64::max);
+    let low = |limit: f64| least.filter(|least| *least < limit);
+    let high = |limit: f64| most.filter(|most| *most >= limit);
+    match name {
+        "CPUCreditBalance" => low(1.0).map(|_| NO_CPU_CREDITS.to_owned()),
+        "BurstBalance" => low(1.0).map(|_| NO_VOLUME_CREDITS.to_owned()),
+        "CPUUtilization" => high(95.0).map(|most| format!("The CPUs were in use up to {most:.0} % ({name})")),
+        "FreeableMemory" => low(128.0 * MIB).map(|least| left("memory", least, name)),
+        "FreeStorageSpace" => low(1_024.0 * MIB).map(|least| left("storage", least, name)),
+        "DiskQueueDepth" => {
+            high(10.0).map(|most| format!("Up to {most:.0} requests waited for the storage ({name})"))
+        }
+        "ReadLatency" | "WriteLatency" => high(0.02).map(|most| {
+            format!("Requests to the storage took up to {} in the mean ({name})", duration(most))
+        }),
+        _ => None,
+    }
+}
+
+fn left(what: &str, least: f64, name: &str) -> String {
+    format!("Of the instance's {what} {} were left ({name})", bytes(least))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{recognise, system};
+
+    #[test]
+    fn metrics_that_went_too_far_are_said_and_others_are_not() {
+        let metric = |name: &str, numbers: [&str; 2]| {
+            let [one, other] = numbers;
+            format!(
+                "{{\n    \"Datapoints\": [\n        {{\n            \"Timestamp\": \"2024-03-04T10:00:00Z\",\n            \"Average\": {one},\n            \
+                 \"Unit\": \"Count\"\n        }},\n        {{\n            \"Average\": {other},\n            \"Unit\": \"Count\"\n        }}\n    ],\n    \
+                 \"Label\": \"{name}\"\n}}\n"
+            )
+        };
+        let credits = metric("CPUCreditBalance", ["12.5", "0.0333"]);
+        let says = "The instance's CPU credits were used up (CPUCreditBalance): it has no more of the CPUs than its baseline";
+        assert_eq!(system::read(&credits).says, [says]);
+        assert_eq!(system::read(&metric("CPUCreditBalance", ["12.5", "9"])).says, Vec::<String>::new());
+        let both = format!("{credits}{}", metric("WriteLatency", ["0.003", "0.125"]));
+        let late = "Requests to the storage took up to 125 ms in the mean (WriteLatency)";
+        assert_eq!(system::read(&both).says, [says, late]);
+        assert_eq!(system::read(&metric("NetworkThroughput", ["0", "0"])).says, Vec::<String>::new());
+        let parts = recognise(
+            "x",
+            &format!("aws cloudwatch get-metric-statistics --metric-name CPUCreditBalance\n{credits}"),
+        );
+        assert!(parts.iter().any(|part| part.says == [says]), "{parts:?}");
+    }
+}

@@ -1,0 +1,213 @@
+//! systemd's lines about the unit of a server (src/core/service.c, src/core/job.c, src/systemctl): that it did not start, or not in time, and
+//! how its process ended.
+//!
+//! ```text
+//! Mar 02 03:11:10 db2 systemd[1]: mariadb.service: start operation timed out. Terminating.
+//! Mar 02 03:12:41 db2 systemd[1]: mariadb.service: Main process exited, code=killed, status=6/ABRT
+//! Mar 02 03:12:41 db2 systemd[1]: Failed to start MariaDB 10.6.12 database server.
+//! Job for mysql.service failed because the control process exited with error code.
+//! ```
+
+use jiff::civil::DateTime;
+
+use crate::kernel_log::{self, names_server};
+
+/// What such a line says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unit {
+    /// The server's process ended as a program does that crashes.
+    Crashed,
+    /// The server's process ended by SIGKILL.
+    Killed,
+    /// The server's process ended by a signal that the line does not name.
+    BySignal,
+    /// systemd ended the server, because it had not started in time.
+    Late,
+    /// systemd starts the server no more, or again and again.
+    Restarted,
+    /// The server did not start.
+    NotStarted,
+    /// The server has started.
+    Started,
+}
+
+/// How the lines go on behind the unit, in lower case: all of it, and what that says. The first that fits counts.
+const SIGNS: [(&[&str], Unit); 16] = [
+    (&["main process exited, code=", "status=11/segv"], Unit::Crashed),
+    (&["main process exited, code=", "status=6/abrt"], Unit::Crashed),
+    (&["main process exited, code=", "status=7/bus"], Unit::Crashed),
+    (&["main process exited, code=", "status=4/ill"], Unit::Crashed),
+    (&["failed with result 'core-dump'"], Unit::Crashed),
+    (&["main process exited, code=killed, status=9/kill"], Unit::Killed),
+    (&["failed with result 'signal'"], Unit::BySignal),
+    (&["start operation timed out"], Unit::Late),
+    (&["start-pre operation timed out"], Unit::Late),
+    (&["start-post operation timed out"], Unit::Late),
+    (&["job for ", " failed because a timeout was exceeded"], Unit::Late),
+    (&["start request repeated too quickly"], Unit::Restarted),
+    (&["scheduled restart job, restart counter is at "], Unit::Restarted),
+    (&["job for ", " failed because "], Unit::NotStarted),
+    (&["failed to start "], Unit::NotStarted),
+    (&["failed to restart "], Unit::NotStarted),
+];
+
+/// Names of units that have a server's name in theirs.
+const OTHERS: [&str; 5] = ["exporter", "router", "maxscale", "backup", "proxy"];
+
+/// What a line says of a server's unit; None for one of another program.
+pub(crate) fn unit(line: &str) -> Option<Unit> {
+    /// How a line begins that systemctl prints, and no log, before the unit.
+    const OF_SYSTEMCTL: [&str; 3] = ["Job for ", "Failed to start ", "Failed to restart "];
+    let is_of_systemctl = |line: &str| {
+        let unit = OF_SYSTEMCTL.iter().find_map(|begin| line.strip_prefix(begin));
+        unit.and_then(|unit| unit.split([' ', ':']).next()).is_some_and(|unit| unit.ends_with(".service"))
+    };
+    let words = match line.find("systemd[") {
+        Some(at) => line[at..].split_once("]: ")?.1,
+        None => Some(line.trim_start()).filter(|line| is_of_systemctl(line))?,
+    };
+    let words = words.to_ascii_lowercase();
+    if !names_server(&words) || OTHERS.iter().any(|other| words.contains(other)) {
+        return None;
+    }
+    let found = SIGNS.iter().find(|(signs, _)| signs.iter().all(|sign| words.contains(sign)));
+    found.map(|(_, unit)| *unit).or_else(|| words.starts_with("started ").then_some(Unit::Started))
+}
+
+/// The time of a line of systemd's; `near` is one of the server's log, which has the year.
+pub(crate) fn time(line: &str, near: Option<DateTime>) -> Option<DateTime> {
+    line.contains(" systemd[").then(|| kernel_log::of_syslog(line, near)).flatten()
+}
+
+/// How often systemd has started a server again, by its counter, where that is more than once.
+pub(crate) fn restarts(text: &str) -> Option<String> {
+    const COUNTER: &str = "restart counter is at ";
+    let is_of_server = |line: &&str| line.contains(COUNTER) && unit(line) == Some(Unit::Restarted);
+    let (_, rest) = text.lines().rev().find(is_of_server)?.split_once(COUNTER)?;
+    let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+    let count = digits.parse::<u64>().ok().filter(|count| *count > 1)?;
+    Some(format!(
+        "by its counter systemd has started the server again {count} times: it ends again and again"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use spindoctor_model::{Finding, Severity, TroubleKind};
+
+    use super::*;
+    use crate::{recognise, window};
+
+    fn findings(text: &str) -> Vec<Finding> {
+        spindoctor_rules::diagnose(&window(&recognise("a.txt", text))).findings
+    }
+
+    #[test]
+    fn a_line_is_of_a_server_by_its_unit_or_its_name_and_not_by_its_host() {
+        let of = |words: &str| unit(&format!("Mar 02 03:12:41 mysql-7 systemd[1]: {words}"));
+        assert_eq!(
+            of("mysqld.service: Main process exited, code=dumped, status=11/SEGV"),
+            Some(Unit::Crashed)
+        );
+        assert_eq!(of("mysqld.service: main process exited, code=killed, status=9/KILL"), Some(Unit::Killed));
+        assert_eq!(of("mariadb.service: Start operation timed out. Terminating."), Some(Unit::Late));
+        assert_eq!(
+            of("Failed to start mariadb.service - MariaDB 10.11.6 database server."),
+            Some(Unit::NotStarted)
+        );
+        assert_eq!(of("Started MySQL Community Server."), Some(Unit::Started));
+        assert_eq!(
+            of("mysql.service: Scheduled restart job, restart counter is at 7."),
+            Some(Unit::Restarted)
+        );
+        assert_eq!(of("Failed to start nginx.service."), None);
+        assert_eq!(of("Failed to start Prometheus exporter of MySQL."), None);
+        assert_eq!(of("mysql.service: Consumed 3.1s CPU time."), None);
+        let job = "Job for mysql.service failed because the control process exited with error code.";
+        assert_eq!(unit(job), Some(Unit::NotStarted));
+        let masked = "Failed to start mysql.service: Unit mysql.service is masked.";
+        assert_eq!(unit(masked), Some(Unit::NotStarted));
+        assert_eq!(unit("Failed to start MySQL in our tests"), None);
+    }
+
+    #[test]
+    fn a_server_of_which_systemd_alone_speaks_does_not_start_until_it_has_started() {
+        let failed = "Mar 02 03:12:41 db2 systemd[1]: mariadb.service: Main process exited, code=exited, status=1/FAILURE\n\
+                      Mar 02 03:12:41 db2 systemd[1]: Failed to start MariaDB 10.6.12 database server.\n";
+        let found = findings(failed);
+        assert_eq!(found.len(), 1, "{found:#?}");
+        assert_eq!((found[0].cause.as_str(), found[0].severity), ("server-stopped", Severity::Critical));
+        assert!(found[0].headline.starts_with("The server does not start"), "{}", found[0].headline);
+        let started = "Mar 02 03:20:00 db2 systemd[1]: Started MariaDB 10.6.12 database server.\n";
+        assert!(findings(&format!("{failed}{started}")).is_empty());
+    }
+
+    #[test]
+    fn a_crash_is_counted_once_where_the_server_says_it_too() {
+        let by_systemd = "Mar 02 03:12:41 db2 systemd[1]: mariadb.service: Main process exited, code=dumped, status=6/ABRT\n";
+        assert_eq!(findings(by_systemd)[0].headline, "The server crashed");
+        let both = format!("240302  3:12:40 [ERROR] mariadbd got signal 6 ;\n{by_systemd}");
+        let log = crate::error_log::read(&both);
+        let crashes: Vec<u64> = log
+            .troubles
+            .iter()
+            .filter(|trouble| trouble.kind == TroubleKind::Crashed)
+            .map(|trouble| trouble.times)
+            .collect();
+        assert_eq!(crashes, [1]);
+    }
+
+    #[test]
+    fn a_crash_that_systemd_saw_by_a_clock_of_another_time_zone_is_at_the_end() {
+        let log = "2023-03-12 11:24:55 0 [ERROR] WSREP: something\n\
+                   Mar 12 09:24:58 db2 systemd[1]: mariadb.service: main process exited, code=killed, status=11/SEGV\n";
+        let crashed = crate::error_log::read(log).troubles;
+        assert_eq!((crashed[0].kind, crashed[0].before_end_s), (TroubleKind::Crashed, Some(0.0)));
+    }
+
+    #[test]
+    fn a_server_that_systemd_starts_again_and_again_says_how_often_and_when() {
+        let line = |at: u32, clock: &str| {
+            format!(
+                "Mar 12 {clock} db2 systemd[1]: mariadb.service: Scheduled restart job, restart counter is at {at}.\n"
+            )
+        };
+        let lines = [line(811, "03:11:12"), line(812, "03:11:17")].concat();
+        let log = format!("2023-03-12  3:11:10 0 [Note] a line of the server\n{lines}");
+        let says = crate::error_log::read(&log).says;
+        assert_eq!(
+            says,
+            [
+                "systemd started the server again after it had ended, 2 times, last at 2023-03-12 03:11:17",
+                "by its counter systemd has started the server again 812 times: it ends again and again",
+            ]
+        );
+        assert_eq!(restarts(&line(1, "03:11:12")), None);
+        assert_eq!(restarts(&line(7, "03:11:12").replace("mariadb", "nginx")), None);
+    }
+
+    #[test]
+    fn a_start_that_took_too_long_says_so() {
+        let says = crate::error_log::read(
+            "Mar 02 03:11:10 db2 systemd[1]: mariadb.service: start operation timed out. Terminating.\n",
+        )
+        .says;
+        assert!(says[0].contains("TimeoutStartSec"), "{says:?}");
+        for words in [
+            "mariadb.service: start operation timed out. Terminating.",
+            "mysql.service: start-pre operation timed out. Terminating.",
+            "Job for mysqld.service failed because a timeout was exceeded.",
+        ] {
+            let log = format!(
+                "Mar 02 03:11:10 db2 systemd[1]: {words}\nMar 02 03:12:41 db2 systemd[1]: Failed to start MySQL server.\n"
+            );
+            let found = findings(&log);
+            assert_eq!(found.len(), 1, "{words}: {found:#?}");
+            let headline = "The server does not start: systemd gave up waiting for it (TimeoutStartSec)";
+            assert_eq!(found[0].headline, headline, "{words}");
+            let killed = "Mar 02 03:12:40 db2 systemd[1]: mysql.service: Main process exited, code=killed, status=9/KILL\n";
+            let says = crate::error_log::read(&format!("{log}{killed}")).says;
+            assert!(!says.iter().any(|said| said.contains("SIGKILL")), "{says:?}");
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Errors of a log that have no meaning in the catalogue: how many, and the first and the last of them.
+
+use std::borrow::Cow;
+
+/// Characters of an error that are shown.
+const SHOWN: usize = 300;
+
+/// `Plugin group_replication reported: 'The member ...'`, of which the quotes hold the message itself, without them.
+fn of_plugin(words: &str) -> Cow<'_, str> {
+    const SIGN: &str = " reported: '";
+    match words.split_once(SIGN).filter(|(before, _)| before.contains("Plugin ")) {
+        Some((before, message)) => {
+            let message = message.trim_end();
+            Cow::Owned(format!("{before} reported: {}", message.strip_suffix('\'').unwrap_or(message)))
+        }
+        None => Cow::Borrowed(words),
+    }
+}
+
+/// Errors that have no meaning in the catalogue.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Unknown<'t> {
+    count: u64,
+    /// The first of them, of which the others often follow.
+    first: &'t str,
+    last: &'t str,
+}
+
+impl<'t> Unknown<'t> {
+    /// Counts one, by its words.
+    pub(crate) fn add(&mut self, words: &'t str) {
+        self.count += 1;
+        if self.count == 1 {
+            self.first = words;
+        }
+        self.last = words;
+    }
+
+    /// In a sentence. What stands in quotes may be a customer's.
+    pub(crate) fn sentence(&self) -> Option<String> {
+        let shown = |words: &str| {
+            spindoctor_sql::sentence_without_quotes(&of_plugin(words)).chars().take(SHOWN).collect::<String>()
+        };
+        let (first, last) = (shown(self.first), shown(self.last));
+        match self.count {
+            0 => None,
+            1 => Some(format!("1 error that is not known here: {first}")),
+            count if first == last => Some(format!("{count} errors that are not known here: {first}")),
+            count => {
+                Some(format!("{count} errors that are not known here, the first: {first}; the last: {last}"))
+            }
+        }
+    }
+}
