@@ -8,6 +8,7 @@
 
 pub mod accept_time;
 mod below;
+mod captured;
 pub mod causes;
 pub mod commit_spin;
 mod commits;

@@ -41,7 +41,8 @@ impl RunQueue {
         )
     }
 
-    fn of_snapshots(window: &Window) -> Option<Self> {
+    /// By the snapshots of all threads and the server's CPU time; None where there are too few of them, or that time is not known.
+    pub(crate) fn of_snapshots(window: &Window) -> Option<Self> {
         let profile = window.profile.value().filter(|profile| profile.snapshots.len() >= ENOUGH)?;
         let running = cpus_used(window)?;
         let wants = |state| matches!(state, ThreadState::Running | ThreadState::Runnable);

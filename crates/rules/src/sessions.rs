@@ -85,25 +85,24 @@ pub(crate) fn there_before(
             && (!in_same_schema || waiters().any(|waiter| waiter.schema == thread.schema))
     };
     let all: Vec<&ServerThread> = threads.iter().filter(is_there).collect();
-    let named: Vec<String> = all
-        .iter()
-        .filter_map(|thread| {
-            let does = if thread.is_at_work() { "at work" } else { "idle" };
-            let since = number::duration(thread.time_s);
-            Some(format!("{} ({}, {does} for {since})", thread.connection_id?, thread.user))
-        })
-        .collect();
+    let named = |thread: &&ServerThread| Some(format!("{} ({})", thread.connection_id?, described(thread)));
+    let named: Vec<String> = all.iter().filter_map(named).collect();
+    // A list without times does not say who came first.
+    let is_timed = threads.iter().any(|thread| thread.time_s > 0.0);
     match named.len() {
-        1 => format!(" Connection {} was there before: it is most likely the holder.", named[0]),
+        1 if is_timed => {
+            format!(" Connection {} was there before: it is most likely the holder.", named[0])
+        }
+        1 => format!(" Connection {} is not waiting: it is most likely the holder.", named[0]),
         2..=CANDIDATES => {
-            format!(" One of these was there before, and is most likely the holder: {}.", named.join(", "))
+            let there = if is_timed { "was there before" } else { "is not waiting" };
+            format!(" One of these {there}, and is most likely the holder: {}.", named.join(", "))
         }
         0 => String::new(),
         many => {
+            let there = if is_timed { "were there before" } else { "are not waiting" };
             if let Some(same) = same_statement(&all) {
-                return format!(
-                    " The holder is most likely one of the {many} that were there before: {same}."
-                );
+                return format!(" The holder is most likely one of the {many} that {there}: {same}.");
             }
             // A tool that locks the server often has an account of its own: the rarest stands first.
             let mut users: BTreeMap<&str, usize> = BTreeMap::new();
@@ -114,14 +113,36 @@ pub(crate) fn there_before(
             users.sort_by_key(|&(_, sessions)| sessions);
             let left: usize = users.iter().skip(USERS).map(|(_, sessions)| sessions).sum();
             let rest = (left > 0).then(|| format!("{left} of others"));
-            let users = users.iter().take(USERS).map(|(user, sessions)| format!("{sessions} of {user}"));
+            let users = users.iter().take(USERS).map(|(user, sessions)| match user.is_empty() {
+                true => format!("{sessions} without a user"),
+                false => format!("{sessions} of {user}"),
+            });
             let users: Vec<String> = users.chain(rest).collect();
-            format!(
-                " The holder is most likely one of the {many} that were there before: {}.",
-                users.join(", ")
-            )
+            format!(" The holder is most likely one of the {many} that {there}: {}.", users.join(", "))
         }
     }
+}
+
+/// The only session that rests, in a sentence, where no transactions were read: it may hold the lock in one that is open, though it
+/// has run a statement since the others began to wait.
+pub(crate) fn rests_alone(server: &ServerSample) -> Option<String> {
+    let threads = server.threads.value().filter(|_| server.transactions.value().is_none())?;
+    let mut resting = threads.iter().filter(|thread| thread.is_connection && thread.command == "Sleep");
+    let one = resting.next().filter(|_| resting.next().is_none())?;
+    let id = one.connection_id?;
+    Some(format!(
+        " Connection {id} ({}) is the only one that rests, and may be the holder: what it has locked stays locked.",
+        described(one)
+    ))
+}
+
+/// `app, idle for 12 s`: a list may have no users, and no times.
+fn described(thread: &ServerThread) -> String {
+    let user = if thread.user.is_empty() { String::new() } else { format!("{}, ", thread.user) };
+    let does = if thread.is_at_work() { "at work" } else { "idle" };
+    let since =
+        if thread.time_s > 0.0 { format!(" for {}", number::duration(thread.time_s)) } else { String::new() };
+    format!("{user}{does}{since}")
 }
 
 /// Connections of one statement that are named.
@@ -145,11 +166,9 @@ fn same_statement(threads: &[&ServerThread]) -> Option<String> {
         .map(|id| id.to_string())
         .collect();
     let more = if threads.len() > ids.len() { " and more" } else { "" };
-    Some(format!(
-        "all run {first}, for up to {}: connections {}{more}",
-        number::duration(longest_s),
-        ids.join(", ")
-    ))
+    let lasts =
+        if longest_s > 0.0 { format!(", for up to {}", number::duration(longest_s)) } else { String::new() };
+    Some(format!("all run {first}{lasts}: connections {}{more}", ids.join(", ")))
 }
 
 /// What shows who holds a metadata lock that is held already: MariaDB's plugin does. performance_schema of MySQL lists the locks that are
@@ -275,6 +294,51 @@ mod tests {
         assert!(many.ends_with("1 of a, 1 of b, 1 of c, 1 of d, 2 of others."), "{many}");
         assert!(of(&["app", "backup"]).starts_with(" One of these was there before"));
         assert_eq!(of(&[]), "");
+    }
+
+    #[test]
+    fn who_alone_rests_may_hold_a_lock_where_no_transactions_were_read() {
+        let of = |resting: u64| {
+            let rests = (1..=resting).map(|id| session(id, "Sleep", "", ""));
+            let waiter = session(90, "Query", "Waiting for table metadata lock", "DROP TABLE parcels");
+            let server = ServerSample {
+                threads: answer(0.0, rests.chain([waiter]).collect()),
+                ..ServerSample::default()
+            };
+            (rests_alone(&server), server)
+        };
+        let (said, mut server) = of(1);
+        let said = said.unwrap();
+        let begin = " Connection 1 (app, idle for 3 s) is the only one that rests, and may be the holder";
+        assert!(said.starts_with(begin), "{said}");
+        assert_eq!(of(2).0, None);
+        assert_eq!(of(0).0, None);
+        // A transaction that is known is looked at for itself.
+        server.transactions = answer(0.0, Vec::new());
+        assert_eq!(rests_alone(&server), None);
+    }
+
+    #[test]
+    fn what_a_list_does_not_have_of_a_session_is_left_out() {
+        let of = |user: &str, time_s: f64| {
+            let rests = ServerThread { user: user.into(), time_s, ..session(7, "Sleep", "", "") };
+            let waiter = ServerThread {
+                time_s,
+                ..session(90, "Query", "Waiting for backup lock", "CREATE TABLE t (a INT)")
+            };
+            let server =
+                ServerSample { threads: answer(0.0, vec![rests, waiter]), ..ServerSample::default() };
+            there_before(&server, |thread| thread.state == "Waiting for backup lock", false)
+        };
+        assert_eq!(
+            of("app", 60.0),
+            " Connection 7 (app, idle for 60 s) was there before: it is most likely the holder."
+        );
+        assert_eq!(
+            of("", 60.0),
+            " Connection 7 (idle for 60 s) was there before: it is most likely the holder."
+        );
+        assert_eq!(of("", 0.0), " Connection 7 (idle) is not waiting: it is most likely the holder.");
     }
 
     #[test]

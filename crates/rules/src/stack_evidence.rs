@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use spindoctor_model::stack::{Observation, Profile};
+use spindoctor_model::stack::{Observation, Profile, StackSource};
 use spindoctor_model::{Evidence, Window};
 
 use crate::spin_samples::{self, Whose};
@@ -44,8 +44,12 @@ impl Stacks {
         let samples = || (profile.samples(), "CPU samples");
         let (reading, (looked_at, source), functions, whose): (_, _, &[&str], _) = match self {
             Self::Nothing => return Vec::new(),
-            Self::Standing(functions) => return standing(profile, functions),
-            Self::Running(functions) => ("CPU goes into", samples(), functions, None),
+            Self::Standing(functions) if profile.source != StackSource::Cpu => {
+                return standing(profile, functions);
+            }
+            Self::Standing(functions) | Self::Running(functions) => {
+                ("CPU goes into", samples(), functions, None)
+            }
             Self::Spinning(whose) => ("who spins", samples(), &[], Some(whose)),
         };
         let shown = looked_at

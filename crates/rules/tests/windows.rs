@@ -170,12 +170,21 @@ fn nothing_is_made_of_a_missing_source(label: &str, path: &Path) {
         let still = weighty(&diagnosis.findings);
         let is_left_over =
             |cause: &str| cause == "unnamed-wait" && !explaining.iter().all(|cause| still.contains(cause));
+        // Whose a queue for the CPUs is goes by the server's part of them. Its own clock counts ticks, those of its threads count
+        // nanoseconds: near a half the two do not agree, and the same queue has the other name.
+        let is_same_queue = |cause: &str| {
+            const OF_QUEUE: [&str; 2] = ["cpu-saturated", "noisy-neighbour"];
+            *source == "host.threads"
+                && OF_QUEUE.contains(&cause)
+                && OF_QUEUE.iter().any(|other| known.contains(other))
+        };
         let new = diagnosis.findings.iter().find(|finding| {
             finding.severity > Severity::Note
                 && !known.contains(&finding.cause.as_str())
                 && !is_left_over(&finding.cause)
+                && !is_same_queue(&finding.cause)
         });
-        assert!(new.is_none(), "{} without {source}: {new:?}", path.display());
+        assert!(new.is_none(), "{} without {source}, where {known:?} were known: {new:?}", path.display());
         assert!(
             !diagnosis.clear.iter().any(|clear| clear == label),
             "{} without {source} is clear",

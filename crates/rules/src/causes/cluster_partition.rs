@@ -6,7 +6,7 @@ use spindoctor_model::{
 
 use spindoctor_model::mysql::GroupMember;
 
-use super::{commit_sync_bound, galera_flow_control, statements_refused};
+use super::{commit_sync_bound, galera_flow_control, server_stopped, statements_refused};
 use crate::draft::Draft;
 use crate::logged;
 use crate::rank::{CRITICAL_FROM, WARNING_FROM};
@@ -208,6 +208,13 @@ fn of_galeras_status(window: &Window) -> Result<Option<Finding>, Unavailable> {
 
 /// What a log ends with, or a list of the group's members shows.
 fn of_capture(window: &Window) -> Option<Finding> {
+    if let Some(finding) = of_transfer(window) {
+        return Some(finding);
+    }
+    // Such a node leaves, and sees no majority therefore.
+    if let Some(finding) = of_node_that_differs(window) {
+        return Some(finding);
+    }
     let (trouble, times, is_alone) = match logged::at_the_end(window, TroubleKind::NoMajority) {
         Some((trouble, times)) => (trouble, times, true),
         None if logged::at_the_end(window, TroubleKind::Errant).is_some() => return of_errant(window),
@@ -224,6 +231,15 @@ fn of_capture(window: &Window) -> Option<Finding> {
             NO_MAJORITY_OF_GROUP,
         )
         .why(NO_MAJORITY_WAITS),
+        (true, false) if ends_its_start(trouble) => Draft::new(
+            &CAUSE,
+            CRITICAL_FROM,
+            "This node does not start: it reached no part of its cluster that has the majority",
+        )
+        .why(
+            "A node that starts looks for the others at wsrep_cluster_address and ends where it finds none that are in the primary part. Where \
+             all nodes were down, the one with the latest data has to begin a new cluster.",
+        ),
         (true, false) => Draft::new(
             &CAUSE,
             CRITICAL_FROM,
@@ -238,8 +254,145 @@ fn of_capture(window: &Window) -> Option<Finding> {
     Some(
         draft
             .evidence_all(logged::evidence(trouble, times).into_iter())
-            .remedies(if is_group { of_group() } else { of_galera() })
+            .remedies(match is_group {
+                true => of_group(),
+                false if ends_its_start(trouble) => of_galeras_start(),
+                false => of_galera(),
+            })
             .explains(EXPLAINS)
+            .finding(),
+    )
+}
+
+/// True where the node was to start, and gave up (gcomm/src/pc.cpp).
+fn ends_its_start(trouble: &LoggedTrouble) -> bool {
+    trouble.line.contains("failed to reach primary view")
+}
+
+/// A node that did not get the state of its cluster, by its own log or by that of the donor.
+fn of_transfer(window: &Window) -> Option<Finding> {
+    /// What a node says alone that was to get it (gcs_group.cpp, wsrep_sst.cc).
+    const OF_JOINER: [&str; 6] = [
+        "will never receive state",
+        "received wrong state",
+        "application state transfer failed",
+        "receiving ist failed",
+        "failed to prepare for '",
+        "'joiner'",
+    ];
+    let (trouble, times) = logged::at_the_end(window, TroubleKind::StateTransferFailed)?;
+    let mut lines = window.error_log.iter().filter(|other| other.kind == trouble.kind);
+    let is_of_joiner = |other: &LoggedTrouble| {
+        let lower = other.line.to_ascii_lowercase();
+        OF_JOINER.iter().any(|sign| lower.contains(sign))
+    };
+    let is_joiner = logged::at_the_end(window, TroubleKind::NotStarted).is_some() || lines.any(is_of_joiner);
+    // A donor that has lost the majority meanwhile has a greater trouble.
+    if !is_joiner && logged::at_the_end(window, TroubleKind::NoMajority).is_some() {
+        return None;
+    }
+    let draft = match is_joiner {
+        true => Draft::new(
+            &CAUSE,
+            CRITICAL_FROM,
+            "This node does not join its cluster: the cluster's data could not be transferred to it (SST or IST)",
+        ),
+        false => Draft::new(
+            &CAUSE,
+            WARNING_FROM,
+            "A node does not join the cluster: the cluster's data could not be transferred to it (SST or IST)",
+        ),
+    };
+    Some(
+        draft
+            .why(
+                "A node that joins gets what it missed (IST, port 4568) or all data (SST, port 4444) from another node, the donor, by a script that \
+                 runs on both. Where the script of either ends with an error, the node that joins ends itself.",
+            )
+            .evidence_all(logged::evidence(trouble, times).into_iter())
+            .remedy(Remedy {
+                statement: "On the donor and on the node that joins: the lines with WSREP_SST in the error log above that line; \
+                            innobackup.backup.log or mariabackup.backup.log in the donor's data folder, and .prepare.log and .move.log in the other's"
+                    .into(),
+                why: "The script says which command failed; most often the donor's log has the reason.".into(),
+                dynamic: true,
+                risk: "Looking is safe.".into(),
+                ..Remedy::default()
+            })
+            .remedy(Remedy {
+                statement: "Check wsrep_sst_method and wsrep_sst_auth (the same on all nodes, an account with RELOAD, PROCESS, LOCK TABLES and \
+                            REPLICATION CLIENT), that its program and socat are installed on both, that ports 4444, 4567 and 4568 are open between \
+                            the nodes, and that the disk of the node that joins has room for all data; then start it again"
+                    .into(),
+                why: "A login, a program, a port and room are what such a script needs on both sides.".into(),
+                dynamic: true,
+                risk: "An SST replaces all data of the node that joins, and loads the donor.".into(),
+                ..Remedy::default()
+            })
+            .explains(EXPLAINS)
+            .explains(&[server_stopped::CAUSE.name])
+            .finding(),
+    )
+}
+
+/// A node that has what its cluster does not have, or that could not apply what it has.
+fn of_node_that_differs(window: &Window) -> Option<Finding> {
+    let (trouble, times) = logged::at_the_end(window, TroubleKind::NodeDiffers)?;
+    let all = || window.error_log.iter().filter(|other| other.kind == trouble.kind);
+    let says = |sign: &str| all().any(|other| other.line.to_ascii_lowercase().contains(sign));
+    let is_ahead = says("reversing history");
+    let has_ended = [TroubleKind::Crashed, TroubleKind::NotStarted]
+        .iter()
+        .any(|kind| logged::at_the_end(window, *kind).is_some());
+    let score = match is_ahead || has_ended || says("node consistency ") {
+        true => CRITICAL_FROM,
+        false => WARNING_FROM,
+    };
+    let (headline, why) = match is_ahead {
+        true => (
+            "This node has changes that the primary part of its cluster does not have, and ended itself",
+            "It was written to while it was no part of that, or the others began again without what they had (a new cluster that was begun on \
+             a node that was not the last, or with an empty data folder).",
+        ),
+        false => (
+            "This node could not apply a change that the other nodes have: its data are not theirs, and it leaves its cluster",
+            "A row is missing or is there already, or a table is another one: somebody wrote here with wsrep_on = OFF or into a table that \
+             Galera does not replicate, or a defect made the data differ.",
+        ),
+    };
+    let compare = match is_ahead {
+        true => {
+            "Copy its data folder away; compare its seqno (grastate.dat, or mysqld --wsrep-recover) and its binary log (mysqlbinlog) with the \
+             other nodes"
+        }
+        false => {
+            "mysqlbinlog of the newest GRA_*.log in its data folder (in old versions without a header of its own); compare the row that it \
+             names on this node and on another"
+        }
+    };
+    Some(
+        Draft::new(&CAUSE, score, headline)
+            .why(why)
+            .evidence_all(logged::evidence(trouble, times).into_iter())
+            .remedy(Remedy {
+                statement: compare.into(),
+                why: "It shows what differs, and whose data are right.".into(),
+                dynamic: true,
+                risk: "Looking is safe.".into(),
+                ..Remedy::default()
+            })
+            .remedy(Remedy {
+                statement: "Where what only this node has can be lost: move grastate.dat away and start it, so that it takes all data from a node \
+                            of the cluster (SST). Where this node is the right one: stop the others, and begin the cluster on it \
+                            (galera_new_cluster)"
+                    .into(),
+                why: "All nodes then have the same data again.".into(),
+                dynamic: false,
+                risk: "An SST replaces all data of the node that takes it: what stands there alone is lost.".into(),
+                ..Remedy::default()
+            })
+            .explains(EXPLAINS)
+            .explains(&[server_stopped::CAUSE.name])
             .finding(),
     )
 }
@@ -329,6 +482,20 @@ fn of_galera() -> Vec<Remedy> {
         ),
         by_hand(
             "SET GLOBAL wsrep_provider_options = 'pc.bootstrap=YES' on the node with the highest wsrep_last_committed, and on no other",
+            "",
+        ),
+    ]
+}
+
+/// Of a node that cannot start: there is no server that could be asked.
+fn of_galeras_start() -> Vec<Remedy> {
+    vec![
+        look(
+            "On each node: is a server up (systemctl status), and what is seqno in DATADIR/grastate.dat, or with mysqld --wsrep-recover",
+        ),
+        by_hand(
+            "Where another node is up and Primary: correct wsrep_cluster_address and the network to it (ports 4567, 4568, 4444), and start. Where \
+             none is: galera_new_cluster on the node with the highest seqno, and on no other; then start the others",
             "",
         ),
     ]
@@ -462,6 +629,66 @@ pub(crate) mod examples {
             logged(TroubleKind::NodeLost, "WSREP: declaring node with index 1 suspected, timeout PT5S");
         assert_eq!(severity, Severity::Warning);
         assert!(statement.contains("pc.bootstrap"), "{statement}");
+        // Nobody can set a variable of a server that did not start.
+        let (severity, statement) = logged(
+            TroubleKind::NoMajority,
+            "[ERROR] WSREP: failed to open gcomm backend connection: 110: failed to reach primary view: 110 (Connection timed out)",
+        );
+        assert_eq!(severity, Severity::Critical);
+        assert!(statement.contains("galera_new_cluster"), "{statement}");
+    }
+
+    #[test]
+    fn a_state_transfer_that_failed_is_a_finding_of_the_node_that_joins_or_of_its_donor() {
+        let finding = |line: &str| {
+            let mut window = Build::busy("10.11.19-MariaDB").window();
+            window.error_log = vec![LoggedTrouble {
+                kind: TroubleKind::StateTransferFailed,
+                times: 1,
+                line: line.into(),
+                ..LoggedTrouble::default()
+            }];
+            found(&window).unwrap()
+        };
+        let joiner = finding("WSREP: Will never receive state. Need to abort.");
+        assert_eq!(joiner.severity, Severity::Critical);
+        assert!(joiner.headline.starts_with("This node does not join"), "{}", joiner.headline);
+        let donor = finding("WSREP: 0.0 (a): State transfer to 1.0 (b) failed: -32 (Broken pipe)");
+        assert_eq!(donor.severity, Severity::Warning);
+        assert!(donor.remedies[1].statement.contains("wsrep_sst_auth"), "{:?}", donor.remedies);
+    }
+
+    #[test]
+    fn a_node_that_differs_from_its_cluster_is_why_it_ended() {
+        let finding = |lines: &[(TroubleKind, &str)]| {
+            let mut window = Build::busy("10.11.19-MariaDB").window();
+            let logged = |(kind, line): &(TroubleKind, &str)| LoggedTrouble {
+                kind: *kind,
+                times: 1,
+                line: (*line).to_owned(),
+                ..LoggedTrouble::default()
+            };
+            window.error_log = lines.iter().map(logged).collect();
+            found(&window).unwrap()
+        };
+        let ahead = finding(&[
+            (TroubleKind::Crashed, "mysqld got signal 11 ;"),
+            (
+                TroubleKind::NodeDiffers,
+                "WSREP: Reversing history: 12 -> 0, this member has applied 12 more events",
+            ),
+        ]);
+        assert_eq!(ahead.severity, Severity::Critical);
+        assert!(ahead.headline.contains("does not have, and ended itself"), "{}", ahead.headline);
+        assert!(
+            ahead.explains.iter().any(|cause| cause == server_stopped::CAUSE.name),
+            "{:?}",
+            ahead.explains
+        );
+        let row = (TroubleKind::NodeDiffers, "Could not execute Write_rows event on table shop.t");
+        assert_eq!(finding(&[row]).severity, Severity::Warning);
+        let leaves = finding(&[(TroubleKind::NoMajority, "view(view_id(NON_PRIM,1))"), row]);
+        assert!(leaves.headline.contains("could not apply a change"), "{}", leaves.headline);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use spindoctor_model::mysql::ServerThread;
-use spindoctor_model::number::whole;
+use spindoctor_model::number::{self, whole};
 use spindoctor_model::{Evidence, Finding, NoSessionKind, Remedy, TroubleKind, Unavailable, Window};
 
 use crate::draft::Draft;
@@ -66,8 +66,10 @@ fn of_capture(window: &Window) -> Option<Finding> {
 /// Refused logins a second since the start from which on it was no single evening: one a minute. Chosen, not derived.
 const REFUSED_PER_S: f64 = 1.0 / 60.0;
 
+/// Logins that were refused because all connections were taken, since the server started.
+const COUNTER: &str = "Connection_errors_max_connections";
+
 fn of_status(window: &Window) -> Option<Finding> {
-    const COUNTER: &str = "Connection_errors_max_connections";
     let since = SinceStart::from_window(window)?;
     since.per_s(COUNTER).filter(|&per_s| per_s >= REFUSED_PER_S)?;
     let what =
@@ -101,7 +103,8 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         .map(|(at_s, connected)| (at_s, (connected - own).max(0.0)))
         .collect();
     let most = connected.iter().map(|&(_, connected)| connected).fold(0.0, f64::max);
-    let refused = window.status_growth("Connection_errors_max_connections").unwrap_or(0.0);
+    let growth = window.status_growth(COUNTER);
+    let refused = growth.unwrap_or(0.0);
     // Where logins are refused, so many as are connected are permitted.
     let is_known = limit.is_ok();
     let limit = limit.or_else(|missing| if refused > 0.0 { Ok(most) } else { Err(missing) })?;
@@ -145,15 +148,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             .evidence_if(
                 is_known.then(|| Evidence::new("max_connections", limit, "connections", "SHOW GLOBAL VARIABLES")),
             )
-            .evidence(
-                Evidence::new(
-                    "logins refused",
-                    refused,
-                    "",
-                    "SHOW GLOBAL STATUS Connection_errors_max_connections",
-                )
-                .expected("0"),
-            )
+            .evidence_if(logins_refused(window, growth))
             .evidence_if(asleep.map(|ratio| Evidence::new("connections asleep", ratio, "ratio", "thread list")))
             .evidence_if(
                 holders.map(|holders| Evidence::new("held by", holders.by_user, "", "thread list")),
@@ -183,19 +178,46 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     ))
 }
 
+/// How many logins were refused meanwhile; of a single reading, since the server started.
+fn logins_refused(window: &Window, growth: Option<f64>) -> Option<Evidence> {
+    let source = format!("SHOW GLOBAL STATUS {COUNTER}");
+    let (reading, refused) = match growth {
+        Some(growth) => ("logins refused", growth),
+        None => ("logins refused since the server started", window.status(COUNTER)?),
+    };
+    Some(Evidence::new(reading, refused, "", &source).expected("0"))
+}
+
 /// What an error log ends with; it does not say how many of the logins were refused.
 fn of_log(window: &Window) -> Option<Finding> {
     let (trouble, times) = logged::at_the_end(window, TroubleKind::TooManyConnections)?;
-    let draft =
-        Draft::new(&CAUSE, WARNING_FROM, "The server refused logins: every permitted connection was taken")
-            .why("Who held the connections is not in the log: a process list of that moment would say.");
+    let holders = window.latest(|s| &s.server.threads).map(|threads| holders(threads));
+    let holders = holders.filter(|holders| !holders.by_user.is_empty());
+    let why = match &holders {
+        Some(holders) => format!(
+            "Who held the connections is not in the log. In the process list beside it {} of them are asleep.",
+            number::percent(holders.asleep_ratio)
+        ),
+        None => {
+            "Who held the connections is not in the log: a process list of that moment would say.".to_owned()
+        }
+    };
     Some(
-        draft
+        Draft::new(&CAUSE, WARNING_FROM, "The server refused logins: every permitted connection was taken")
+            .why(why + &taken_now(window).unwrap_or_default())
             .evidence_all(logged::evidence(trouble, times).into_iter())
+            .evidence_if(holders.map(|holders| Evidence::new("held by", holders.by_user, "", "thread list")))
             .remedy(through_the_kept_session())
             .remedy(half_as_many_again())
             .finding(),
     )
+}
+
+/// What a status beside the log has of the connections, where they are no longer taken.
+fn taken_now(window: &Window) -> Option<String> {
+    let connected = window.status("Threads_connected")?;
+    let limit = window.variable_number("max_connections").filter(|limit| connected < limit * NEARLY_FULL)?;
+    Some(format!(" Now {} of {} are taken: see Max_used_connections.", whole(connected), whole(limit)))
 }
 
 fn own_login_refused(because: &str) -> Finding {
@@ -260,6 +282,8 @@ fn holders(threads: &[ServerThread]) -> Holders {
 
 #[cfg(test)]
 pub(crate) mod examples {
+    use spindoctor_model::Value;
+
     use super::*;
     use crate::testing::{Build, session};
 
@@ -314,6 +338,66 @@ pub(crate) mod examples {
         let nearly = |connected| Build::busy("8.0.36").gauge("Threads_connected", connected).window();
         assert_eq!(found(&nearly(137.0)).severity, spindoctor_model::Severity::Warning);
         assert_eq!(evaluate(&nearly(136.0)), Outcome::Clear);
+    }
+
+    #[test]
+    fn of_a_single_status_the_logins_refused_are_those_since_the_start_and_never_none() {
+        let of = |samples: usize| {
+            let mut window = Build::busy("8.0.36")
+                .gauge("Threads_connected", 152.0)
+                .gauge("Connection_errors_max_connections", 61_402.0)
+                .window();
+            window.samples.truncate(samples);
+            let refused = |one: &Evidence| one.reading.starts_with("logins refused");
+            found(&window).evidence.into_iter().find(refused).unwrap()
+        };
+        let single = of(1);
+        assert_eq!(single.reading, "logins refused since the server started");
+        assert_eq!(single.value, Value::from(61_402.0));
+        assert_eq!((of(9).reading.as_str(), of(9).value), ("logins refused", Value::from(0.0)));
+    }
+
+    #[test]
+    fn a_list_beside_the_log_says_who_held_the_connections() {
+        let of = |has_list: bool| {
+            let mut window = Build::busy("8.0.36")
+                .sessions(|_| (0..40).map(|id| session(id, "Sleep", "", "")).collect())
+                .window();
+            for sample in &mut window.samples {
+                sample.server.status = spindoctor_model::Reading::NotAsked;
+                if !has_list {
+                    sample.server.threads = spindoctor_model::Reading::NotAsked;
+                }
+            }
+            window.error_log = vec![spindoctor_model::LoggedTrouble {
+                kind: TroubleKind::TooManyConnections,
+                times: 1,
+                line: "[Warning] Too many connections".to_owned(),
+                ..Default::default()
+            }];
+            of_log(&window).unwrap()
+        };
+        let listed = of(true);
+        assert!(listed.why.contains("100 % of them are asleep"), "{}", listed.why);
+        let held_by = listed.evidence.iter().find(|one| one.reading == "held by").unwrap();
+        assert_eq!(held_by.value, Value::from("app 40"));
+        assert!(of(false).why.contains("would say"), "{}", of(false).why);
+    }
+
+    #[test]
+    fn a_status_beside_the_log_says_where_few_connections_are_left() {
+        let why = |connected: f64| {
+            let mut window = Build::busy("8.0.36").gauge("Threads_connected", connected).window();
+            window.error_log = vec![spindoctor_model::LoggedTrouble {
+                kind: TroubleKind::TooManyConnections,
+                times: 1,
+                line: "[Warning] Too many connections".to_owned(),
+                ..Default::default()
+            }];
+            of_log(&window).unwrap().why
+        };
+        assert!(why(6.0).ends_with(" Now 6 of 151 are taken: see Max_used_connections."), "{}", why(6.0));
+        assert!(!why(150.0).contains("are taken"), "{}", why(150.0));
     }
 
     #[test]

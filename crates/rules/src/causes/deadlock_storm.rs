@@ -91,9 +91,13 @@ fn of_log(window: &Window) -> Option<Finding> {
                   log does not say how many others ended well: one now and then is normal.")
             .evidence_all(logged::evidence(trouble, times).into_iter())
             .evidence_all(evidence(&latest, "error log").into_iter())
-            .remedy(same_order(
-                latest.way().map_or("The log has the two statements, their tables and indexes", Way::cure),
-            ))
+            .remedy(same_order(latest.way().map_or(
+                match trouble.source.is_empty() {
+                    true => "The log has the two statements, their tables and indexes",
+                    false => "SHOW ENGINE INNODB STATUS has the two statements of the latest, their tables and indexes",
+                },
+                Way::cure,
+            )))
             .remedy(besides(&latest))
             .finding(),
     )

@@ -9,7 +9,7 @@ use spindoctor_model::{
     Evidence, Finding, KnownBy, Remedy, SessionTime, TimeClass, TroubleKind, Unavailable, Window,
 };
 
-use super::{commit_sync_bound, storage_stalled};
+use super::{commit_sync_bound, server_stopped, storage_stalled};
 use crate::draft::Draft;
 use crate::logged;
 use crate::rank::{CRITICAL_FROM, WARNING_FROM};
@@ -168,7 +168,14 @@ fn of_log(window: &Window) -> Option<Finding> {
         return Some(of_temporary_table(path, waits.is_some(), logged::evidence(trouble, times)));
     }
     let of = path.map_or_else(String::new, |path| format!(" of {path}"));
+    let ends_its_start = logged::at_the_end(window, TroubleKind::NotStarted).is_some();
     let (score, headline, why, then) = match waits {
+        None if ends_its_start => (
+            CRITICAL_FROM,
+            format!("The server does not start: the file system{of} is full"),
+            "At its start a server writes its temporary tablespace, logs and files of its own, and ends where one of them has no room.",
+            "The server then finds space for what it writes at its start: start it again.",
+        ),
         Some(_) => (
             CRITICAL_FROM,
             format!("The file system{of} is full: the server waits until space is freed"),
@@ -184,6 +191,10 @@ fn of_log(window: &Window) -> Option<Finding> {
     };
     let draft = Draft::new(&CAUSE, score, headline).why(why);
     let draft = draft.evidence_all(logged::evidence(trouble, times).into_iter());
+    let draft = match ends_its_start {
+        true => draft.explains(&[server_stopped::CAUSE.name]),
+        false => draft,
+    };
     Some(draft.remedy(free_space(then)).finding())
 }
 
@@ -310,7 +321,7 @@ impl Room {
 #[cfg(test)]
 pub(crate) mod examples {
     use spindoctor_model::stack::ThreadState::{Condition, Sleep};
-    use spindoctor_model::{LoggedTrouble, Reading};
+    use spindoctor_model::{LoggedTrouble, Reading, Severity};
 
     use super::*;
     use crate::testing::{Build, answer};
@@ -393,6 +404,25 @@ pub(crate) mod examples {
         assert!(logged(TroubleKind::DiskFull, None).unwrap().contains("writes failed"));
         assert_eq!(logged(TroubleKind::WaitsForSpace, Some(7_200.0)), None, "that is over");
         assert_eq!(logged(TroubleKind::TooManyConnections, Some(0.0)), None);
+    }
+
+    #[test]
+    fn a_full_disk_beside_a_start_that_failed_is_critical_and_explains_it() {
+        let logged = |kind, line: &str| LoggedTrouble {
+            kind,
+            times: 1,
+            line: line.to_owned(),
+            ..LoggedTrouble::default()
+        };
+        let full =
+            logged(TroubleKind::DiskFull, "Write to file ./ibtmp1 failed. Operating system error number 28.");
+        let ended = logged(TroubleKind::NotStarted, "[ERROR] Aborting");
+        let found = |error_log| of_log(&Window { error_log, ..Window::default() }).unwrap();
+        let finding = found(vec![full.clone(), ended]);
+        assert_eq!(finding.severity, Severity::Critical);
+        assert!(finding.headline.starts_with("The server does not start: "), "{}", finding.headline);
+        assert_eq!(finding.explains, [server_stopped::CAUSE.name]);
+        assert_eq!(found(vec![full]).severity, Severity::Warning);
     }
 
     #[test]

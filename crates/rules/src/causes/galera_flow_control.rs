@@ -27,7 +27,7 @@ pub const CAUSE: Cause = Cause {
                on a server with wsrep_on, from 5 % of the session time and half a session on. wsrep_flow_control_paused_ns says for \
                which part of the window the cluster paused; wsrep_flow_control_sent whether this node asked for it, \
                wsrep_local_recv_queue how much it has to apply. Of a captured list without variables: it names wsrep, and a session has \
-               been in its commit for ten seconds. A DDL that has been at work for ten seconds in total order isolation is named. Of a \
+               been in its commit for ten seconds. A DDL that has been at work for ten seconds in total order isolation is named; where sessions wait for one, the oldest. Of a \
                single status, wsrep_flow_control_paused: a mean since the last FLUSH STATUS. \
                Group Replication: as many sessions in Flow_control_module::do_wait by their stacks. Where only the list or a plugin \
                without names is seen, in their commit, while a queue of replication_group_member_stats is longer than its threshold \
@@ -89,33 +89,78 @@ fn is_node_by_its_list(window: &Window) -> bool {
         && threads.iter().filter(is_in_commit).any(|thread| thread.time_s >= LONG_COMMIT_S)
 }
 
-/// The DDL that is executed on all nodes at once (TOI), as a list shows it: at work for long, by a client of this node or by an applier.
-fn in_isolation(window: &Window) -> Option<&ServerThread> {
-    let is_ddl = |thread: &&ServerThread| {
-        let statement = thread.statement.as_deref().unwrap_or_default();
-        // These lock tables of this node alone.
-        let is_local = ["LOCK", "FLUSH"].contains(&spindoctor_sql::kind(statement).as_str());
-        spindoctor_sql::wants_a_table(statement) && !is_local
-    };
-    // The list of MariaDB says of appliers that they sleep.
-    let is_there = |thread: &&ServerThread| thread.is_at_work() || thread.user == "system user";
-    let threads = window.latest(|sample| &sample.server.threads)?.iter().filter(is_ddl).filter(is_there);
-    threads
-        .filter(|thread| wait_class(&thread.state, &[]).is_none() && thread.time_s >= LONG_COMMIT_S)
-        .max_by(|one, other| one.time_s.total_cmp(&other.time_s))
+/// Words of the states in which a session waits for a DDL that is executed on all nodes at once (TOI), in lower case, or for its turn
+/// to execute one.
+const ISOLATION: [&str; 5] =
+    ["toi ddl", "in isolation", "initiating toi", "total order isolation", "to isolation"];
+
+/// The DDL that is executed on all nodes at once (TOI), as a list shows it.
+#[derive(Debug, Clone, Copy)]
+enum Isolated<'w> {
+    /// It is at work, by a client of this node or by an applier.
+    AtWork(&'w ServerThread),
+    /// None is seen at work: the one that has waited longest for its turn.
+    Oldest(&'w ServerThread),
 }
 
-/// Whose DDL it is, for a headline.
-fn isolated(ddl: &ServerThread) -> String {
-    let whose = match ddl.connection_id.filter(|_| ddl.user != "system user") {
-        Some(id) => format!("connection {id} runs"),
-        None => "an applier runs".to_owned(),
-    };
-    format!(
-        "{whose} {} on all nodes at once (TOI) for {}, and nothing else commits meanwhile",
-        shortened(ddl.statement.as_deref().unwrap_or_default()),
-        number::duration(ddl.time_s)
-    )
+impl<'w> Isolated<'w> {
+    /// Where nobody is seen to wait for a DDL, one that has been at work for long alone.
+    fn from_window(window: &'w Window, is_waited_for: bool) -> Option<Self> {
+        let threads = window.latest(|sample| &sample.server.threads)?;
+        // The list of MariaDB says of appliers that they sleep.
+        let is_there = |thread: &&ServerThread| thread.is_at_work() || thread.user == "system user";
+        let ddls = || threads.iter().filter(is_there).filter(|thread| is_of_all_nodes(thread));
+        let by_time = |one: &&ServerThread, other: &&ServerThread| one.time_s.total_cmp(&other.time_s);
+        let at_work = ddls()
+            .filter(|thread| wait_class(&thread.state, &[]).is_none())
+            .filter(|thread| is_waited_for || thread.time_s >= LONG_COMMIT_S)
+            .max_by(by_time);
+        let waits_for_its_turn = |thread: &&ServerThread| {
+            let state = thread.state.to_ascii_lowercase();
+            ISOLATION.iter().any(|words| state.contains(words))
+        };
+        let oldest = || ddls().filter(waits_for_its_turn).max_by(by_time).filter(|_| is_waited_for);
+        at_work.map(Self::AtWork).or_else(|| oldest().map(Self::Oldest))
+    }
+
+    fn thread(self) -> &'w ServerThread {
+        match self {
+            Self::AtWork(thread) | Self::Oldest(thread) => thread,
+        }
+    }
+
+    /// Whose DDL it is, for a headline.
+    fn words(self) -> String {
+        let ddl = self.thread();
+        let whose = match ddl.connection_id.filter(|_| ddl.user != "system user") {
+            Some(id) => format!("connection {id} runs"),
+            None => "an applier runs".to_owned(),
+        };
+        let statement = shortened(ddl.statement.as_deref().unwrap_or_default());
+        // A list may have no times.
+        let lasts =
+            if ddl.time_s > 0.0 { format!(" for {}", number::duration(ddl.time_s)) } else { String::new() };
+        match self {
+            Self::AtWork(_) => {
+                format!(
+                    "{whose} {statement} on all nodes at once (TOI){lasts}, and nothing else commits meanwhile"
+                )
+            }
+            Self::Oldest(_) => format!(
+                "DDL is executed on all nodes at once (TOI), and nothing else commits meanwhile; of those that are listed the oldest is \
+                 that which {whose}{lasts}: {statement}"
+            ),
+        }
+    }
+}
+
+/// True for a statement that all nodes of a cluster execute at the same place of their order: a DDL, or one that changes accounts.
+fn is_of_all_nodes(thread: &ServerThread) -> bool {
+    let statement = thread.statement.as_deref().unwrap_or_default();
+    let kind = spindoctor_sql::kind(statement);
+    // These lock tables of this node alone.
+    let is_local = ["LOCK", "FLUSH"].contains(&kind.as_str());
+    spindoctor_sql::wants_a_table(statement) && !is_local || ["GRANT", "REVOKE"].contains(&kind.as_str())
 }
 
 /// What a single status says: for which part of the time since the last FLUSH STATUS the cluster paused.
@@ -167,6 +212,21 @@ fn slow_node(first: &str) -> Remedy {
     }
 }
 
+/// What to do where each waits for its turn on this node.
+fn first_in_order() -> Remedy {
+    Remedy {
+        statement: "Look for the first in the order, an applier as a rule, and for what it waits: SHOW FULL PROCESSLIST (user system user), \
+                    and the stacks of all threads of the same moment; then the sync of this node's logs"
+            .into(),
+        why: "Appliers and clients commit in one order, and the first holds back all behind it. Where it waits for a row or metadata lock \
+              of a session that stands in the order behind it, neither ends by itself."
+            .into(),
+        dynamic: true,
+        risk: "They only read; the server is stopped while gdb reads stacks, for seconds.".into(),
+        undo: String::new(),
+    }
+}
+
 /// What to do about a DDL that keeps all nodes.
 fn slow_ddl() -> Remedy {
     Remedy {
@@ -212,6 +272,12 @@ fn of_galera(window: &Window, time: &SessionTime) -> Outcome {
     let queue = last("wsrep_local_recv_queue");
     let size = last("wsrep_cluster_size");
     let status = "SHOW GLOBAL STATUS wsrep_*";
+    let is_for_a_ddl = ISOLATION.iter().any(|words| is_seen(time, words));
+    let is_applied = is_seen(time, "committing write set") || is_seen(time, "applying write set");
+    let is_in_order = !is_paused
+        && !is_listed
+        && !is_applied
+        && (is_seen(time, "commitorder") || most_stand_in(time, &MONITORS));
     let (why_so, first) = match (is_paused, asked) {
         (true, true) => ("this node applies too slowly and asked the cluster to pause", THIS_NODE),
         (true, false) => ("another node applies too slowly and asked the cluster to pause", OTHER_NODE),
@@ -220,44 +286,41 @@ fn of_galera(window: &Window, time: &SessionTime) -> Outcome {
             "Ask each node: SHOW GLOBAL STATUS LIKE 'wsrep%'. The slow one has a long wsrep_local_recv_queue and a wsrep_flow_control_sent \
              that grows; a node without wsrep_ready = ON commits nothing",
         ),
-        (false, _) if is_seen(time, "committing write set") || is_seen(time, "applying write set") => (
+        (false, _) if is_applied => (
             "appliers of this node do not come to the end of what other nodes committed",
             "SHOW FULL PROCESSLIST, and who has FLUSH TABLES WITH READ LOCK, LOCK TABLES or BACKUP STAGE, as a backup takes it; \
              then the row and metadata locks of this node: spindoctor locks",
         ),
-        (false, _) if is_seen(time, "commitorder") => (
-            "each waits for an earlier one of this node to end",
-            "Look at what the first of them waits for: its stack, and the sync of this node's logs",
-        ),
+        (false, _) if is_in_order => ("an earlier transaction of this node has to end first", ""),
         (false, _) if is_seen(time, "flow control") => ("they say that flow control holds them", OTHER_NODE),
-        (false, _)
-            if ["toi ddl", "in isolation", "initiating toi", "total order isolation"]
-                .iter()
-                .any(|words| is_seen(time, words)) =>
-        {
-            (
-                "a DDL is executed on all nodes at once (TOI), and nothing else commits meanwhile",
-                "Let the DDL end: the list shows it. The next one at a quiet time, or with wsrep_OSU_method = RSU, node by node",
-            )
-        }
+        (false, _) if is_for_a_ddl => (
+            "a DDL is executed on all nodes at once (TOI), and nothing else commits meanwhile",
+            "Let the DDL end: the list shows it. The next one at a quiet time, or with wsrep_OSU_method = RSU, node by node",
+        ),
         (false, _) => (
             "write sets are certified by the cluster",
             "Look at the network between the nodes and at the slowest of them: SHOW GLOBAL STATUS LIKE 'wsrep_evs_repl_latency'",
         ),
     };
-    let ddl = in_isolation(window).filter(|_| !is_paused);
+    let ddl = Isolated::from_window(window, is_for_a_ddl).filter(|_| !is_paused);
     let (why_so, first) = match ddl {
-        Some(ddl) => (isolated(ddl), slow_ddl()),
+        Some(ddl) => (ddl.words(), slow_ddl()),
+        None if is_in_order => (why_so.to_owned(), first_in_order()),
         None => (why_so.to_owned(), slow_node(first)),
     };
     Outcome::Fired(
         waits
-            .draft(&CAUSE, format!("{:.1} sessions wait for the Galera cluster at a commit: {why_so}", waits.sessions))
+            .draft(&CAUSE, format!("{} for the Galera cluster at a commit: {why_so}", who_waits(waits.sessions)))
             .why(match (paused.filter(|_| is_paused), size) {
                 (Some(paused), Some(size)) => {
                     format!("The {size:.0} nodes paused for {:.0} % of the time.", paused * 100.0)
                 }
                 (Some(paused), None) => format!("The cluster paused for {:.0} % of the time.", paused * 100.0),
+                (None, _) if is_in_order => {
+                    "Transactions, those of appliers among them, pass each node in the order of the cluster: who stands there waits for \
+                     one of this node that comes before, and not for the network."
+                        .to_owned()
+                }
                 (None, _) => "A commit returns when every node has the transaction in order.".to_owned(),
             })
             .evidence_if(paused.map(|paused| {
@@ -284,7 +347,7 @@ fn of_galera(window: &Window, time: &SessionTime) -> Outcome {
                        shows before."
                     .into(),
             }))
-            .root(ddl.map(|ddl| Root {
+            .root(ddl.map(Isolated::thread).map(|ddl| Root {
                 connection_id: ddl.connection_id,
                 user: ddl.user.clone(),
                 statement: ddl.statement.clone().unwrap_or_default(),
@@ -295,10 +358,41 @@ fn of_galera(window: &Window, time: &SessionTime) -> Outcome {
     )
 }
 
+/// `12.0 sessions wait`; fewer than one on average is one in a part of the looks.
+fn who_waits(sessions: f64) -> String {
+    // What one digit behind the point shows as less than one.
+    if sessions < 0.95 {
+        return "In some looks one session waits".to_owned();
+    }
+    format!("{sessions:.1} sessions wait")
+}
+
 /// True where sessions that wait for the cluster were seen in a state with these words, in lower case.
 fn is_seen(time: &SessionTime, words: &str) -> bool {
     let of_galera = time.classes.iter().filter(|one| one.class == TimeClass::Galera);
     of_galera.flat_map(|one| &one.seen).any(|(seen, _)| seen.to_ascii_lowercase().contains(words))
+}
+
+/// Where a transaction waits for its turn on this node (galera/src/monitor.hpp), in lower case, as stacks with the order's name and
+/// without it have it.
+const MONITORS: [&str; 4] = [
+    "galera::monitor::enter",
+    "galera::monitor<galera::replicatorsmm::localorder>::enter",
+    "galera::monitor<galera::replicatorsmm::commitorder>::enter",
+    "galera::monitor<galera::replicatorsmm::applyorder>::enter",
+];
+
+/// True where most of the sessions that wait for the cluster stand in one of these functions.
+fn most_stand_in(time: &SessionTime, functions: &[&str]) -> bool {
+    let of_galera = || time.classes.iter().filter(|one| one.class == TimeClass::Galera);
+    let stands = |seen: &str| {
+        let seen = seen.to_ascii_lowercase();
+        functions.iter().any(|function| seen.contains(function))
+    };
+    let all: f64 = of_galera().map(|one| one.share).sum();
+    let there: f64 =
+        of_galera().flat_map(|one| &one.seen).filter(|(seen, _)| stands(seen)).map(|(_, share)| share).sum();
+    there > all / 2.0
 }
 
 #[cfg(test)]
@@ -342,6 +436,13 @@ pub(crate) mod examples {
     }
 
     #[test]
+    fn fewer_than_one_session_is_one_in_some_looks() {
+        assert_eq!(who_waits(0.5), "In some looks one session waits");
+        assert_eq!(who_waits(1.5), "1.5 sessions wait");
+        assert_eq!(who_waits(12.0), "12.0 sessions wait");
+    }
+
+    #[test]
     fn which_node_is_slow_is_said_as_far_as_this_one_knows() {
         assert!(headline(&fires()).contains("another node"), "{}", headline(&fires()));
         let this = node("Commit", 0.6).counter("wsrep_flow_control_sent", 2.0).window();
@@ -357,6 +458,37 @@ pub(crate) mod examples {
             let window = node(state, 0.0).window();
             assert!(headline(&window).contains(said), "{state}: {}", headline(&window));
         }
+    }
+
+    #[test]
+    fn who_waits_for_its_turn_on_this_node_waits_for_an_earlier_transaction_and_not_for_the_network() {
+        use spindoctor_model::stack::ThreadState;
+        let found = |function: &'static str| {
+            let frames: &[&str] = &[
+                "___pthread_cond_wait",
+                function,
+                "galera::ReplicatorSMM::pre_commit",
+                "galera_pre_commit",
+                "wsrep_run_wsrep_commit",
+                "dispatch_command",
+                "do_command",
+            ];
+            let window = Build::busy("5.7.44")
+                .remote()
+                .only_snapshots(&[(4, ThreadState::Condition, frames)])
+                .window();
+            let findings = crate::diagnose(&window).findings;
+            findings.into_iter().find(|finding| finding.cause == CAUSE.name).unwrap()
+        };
+        for monitor in ["galera::Monitor::enter", "galera::Monitor<galera::ReplicatorSMM::LocalOrder>::enter"]
+        {
+            let finding = found(monitor);
+            assert!(finding.headline.contains("an earlier transaction of this node"), "{}", finding.headline);
+            assert!(finding.why.contains("not for the network"), "{}", finding.why);
+            assert!(finding.remedies[0].statement.contains("first in the order"), "{finding:#?}");
+        }
+        let certified = found("galera::ReplicatorSMM::certify");
+        assert!(certified.remedies[0].statement.contains("network between"), "{certified:#?}");
     }
 
     #[test]
@@ -388,11 +520,44 @@ pub(crate) mod examples {
         assert!(finding.remedies[0].statement.starts_with("Let the DDL end"), "{finding:#?}");
         let applied = headline(&with("system user", "Sleep", "copy to tmp table", 7_300.0));
         assert!(applied.contains("an applier runs ALTER TABLE orders"), "{applied}");
-        for (state, since_s) in
-            [("wsrep: initiating TOI for write set (4712)", 7_300.0), ("altering table", 0.5)]
-        {
-            let said = headline(&with("app", "Query", state, since_s));
-            assert!(!said.contains("connection 71"), "{said}");
+        let said = headline(&with("app", "Query", "altering table", 0.5));
+        assert!(!said.contains("connection 71"), "{said}");
+    }
+
+    #[test]
+    fn of_sessions_that_wait_for_isolation_the_ddl_at_work_is_named_and_else_the_oldest() {
+        let of = |first: &'static str, state: &'static str| {
+            let sessions = move |_| {
+                let ddl = |id, time_s, state: &str, statement: &str| ServerThread {
+                    time_s,
+                    ..session(id, "Query", state, statement)
+                };
+                vec![
+                    ddl(71, 40.0, first, "ALTER TABLE parcels ADD COLUMN weight INT"),
+                    ddl(72, 30.0, state, "CREATE TABLE parcels_old LIKE parcels"),
+                    ddl(73, 50.0, "Waiting for TOI DDL", "INSERT INTO parcels VALUES (1)"),
+                    ddl(74, 20.0, state, "GRANT SELECT ON depot.* TO clerk"),
+                ]
+            };
+            let window = node("Commit", 0.0).sessions(sessions).window();
+            let said = headline(&window);
+            let finding = &crate::diagnose(&window).findings[0];
+            assert_eq!(finding.root.as_ref().and_then(|root| root.connection_id), Some(71), "{said}");
+            said
+        };
+        for state in [
+            "Waiting to execute in isolation",
+            "wsrep: initiating TOI for write set (9)",
+            "wsrep: TO isolation",
+        ] {
+            let said = of("copy to tmp table", state);
+            assert!(
+                said.contains("connection 71 runs ALTER TABLE parcels ADD COLUMN weight INT on all nodes"),
+                "{said}"
+            );
+            let said = of(state, state);
+            assert!(said.contains("the oldest is that which connection 71 runs for "), "{said}");
+            assert!(said.ends_with("ALTER TABLE parcels ADD COLUMN weight INT"), "{said}");
         }
     }
 

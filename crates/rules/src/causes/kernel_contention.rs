@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use spindoctor_model::stack::{Observation, Profile, Spin};
-use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window};
+use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window, number};
 
 use super::{cpu_saturated, cpu_throttled};
 use crate::draft::Draft;
@@ -171,7 +171,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let who: Vec<String> = threads
         .iter()
         .take(NAMED)
-        .map(|(name, count)| format!("{:.0} % {name}", *count as f64 / all * 100.0))
+        .map(|(name, count)| format!("{} {name}", number::whole_percent(*count as f64 / all)))
         .collect();
     let remedy = part.map_or(
         "Find what takes the lock: perf record -g -p $(pidof mysqld mariadbd | tr ' ' ,) -- sleep 10; perf report --no-children",
@@ -191,7 +191,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         )
         .evidence(Evidence::new("spinning in the kernel", share, "ratio", "CPU samples").expected(format!("< {BURNT}")))
         .evidence_all(functions.iter().take(NAMED).map(|(name, count)| {
-            Evidence::new("spins in", format!("{:.0} % {name}", *count as f64 / all * 100.0), "", "CPU samples")
+            Evidence::new("spins in", format!("{} {name}", number::whole_percent(*count as f64 / all)), "", "CPU samples")
         }))
         .evidence_if((!who.is_empty()).then(|| Evidence::new("threads that spin there", who.join(", "), "", "CPU samples")))
         .evidence_all(modules.iter().take(NAMED).map(|(module, share)| {

@@ -2,7 +2,9 @@
 
 use spindoctor_model::host::{MemoryStat, ProcessStat};
 use spindoctor_model::number::bytes;
-use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, TroubleKind, Unavailable, Window};
+use spindoctor_model::{
+    Evidence, Finding, LoggedTrouble, Remedy, TimeClass, TroubleKind, Unavailable, Window,
+};
 
 use super::server_stopped;
 use super::swapping::{self, Short, pressure, smaller_pool};
@@ -72,32 +74,74 @@ fn evaluate(window: &Window) -> Outcome {
     examine(window).into()
 }
 
+/// What lines of the kernel and of Kubernetes have, in lower case, where it was a control group's memory that was at an end.
+/// OOMKilled is said of a container, and that is most often its limit.
+const OF_GROUP: [&str; 4] = ["memory cgroup", "constraint_memcg", "mem_cgroup_out_of_memory", "oomkilled"];
+
+/// What lines have, in lower case, that say that a process was killed: the kernel's, systemd's and those of Kubernetes.
+const OF_KILL: [&str; 6] =
+    ["kill process", "killed process", "task=", "'oom-kill'", "killed by the oom killer", "oomkilled"];
+
+/// What lines of the kernel itself have, in lower case.
+const OF_KERNEL: [&str; 5] =
+    ["invoked oom-killer", "kill process", "killed process", "task=", "oom-kill:constraint="];
+
+/// True where the kernel wrote the line, and not a tool, systemd or Kubernetes.
+fn is_of_kernel(trouble: &LoggedTrouble) -> bool {
+    trouble.source.is_empty() && has_any(&trouble.line.to_ascii_lowercase(), &OF_KERNEL)
+}
+
+fn has_any(line: &str, signs: &[&str]) -> bool {
+    signs.iter().any(|sign| line.contains(sign))
+}
+
+/// Where the kernel's list of who has how much memory stands: below the line that begins its report, above the one that ends it.
+fn list_of_tasks(trouble: &LoggedTrouble) -> &'static str {
+    if !is_of_kernel(trouble) {
+        return "";
+    }
+    match has_any(&trouble.line.to_ascii_lowercase(), &OF_KILL) {
+        true => " (the kernel's list of tasks above that line)",
+        false => " (the kernel's list of tasks below that line)",
+    }
+}
+
 /// What a log ends with: the kernel ended a server because no memory was left (mm/oom_kill.c). It is over when it is logged.
 fn of_log(window: &Window) -> Option<Finding> {
     let Some((trouble, times)) = logged::at_the_end(window, TroubleKind::KilledForMemory) else {
         return refused(window);
     };
-    let has = |sign: &str| {
-        let all = window.error_log.iter().filter(|other| other.kind == TroubleKind::KilledForMemory);
-        all.into_iter().any(|other| other.line.contains(sign))
+    let all = || window.error_log.iter().filter(|other| other.kind == TroubleKind::KilledForMemory);
+    let lines: Vec<String> = all().map(|other| other.line.to_ascii_lowercase()).collect();
+    let has = |signs: &[&str]| lines.iter().any(|line| has_any(line, signs));
+    let of = match has(&OF_GROUP) {
+        true => "its control group",
+        false if all().any(is_of_kernel) => "the host",
+        // systemd has the same words for both.
+        false => "the host or its control group",
     };
-    let is_of_group = has("emory cgroup") || has("CONSTRAINT_MEMCG");
-    let of = if is_of_group { "its control group" } else { "the host" };
     // The report begins with who asked for memory last, which need not be who is killed.
-    let headline = match has("ill process") || has("illed process") || has("task=") {
-        true => format!("The kernel killed the server: {of} had no memory left"),
-        false => {
-            format!("The kernel looked for a process to kill, because {of} had no memory left for the server")
-        }
+    let (headline, why) = match has(&OF_KILL) {
+        true => (
+            format!("The kernel killed the server: {of} had no memory left"),
+            "It kills the process with the most memory. Every connection was lost, and the server had to recover.",
+        ),
+        false => (
+            format!(
+                "The kernel looked for a process to kill, because {of} had no memory left for the server"
+            ),
+            "It kills the process with the most memory; whether that was the server, the lines below say.",
+        ),
     };
     Some(
         Draft::new(&CAUSE, WARNING_FROM, headline)
-            .why("It kills the process with the most memory. Every connection was lost, and the server had to recover.")
+            .why(why)
             .evidence_all(logged::evidence(trouble, times).into_iter())
             .remedy(Remedy {
-                statement: "Lower innodb_buffer_pool_size by what is missing, or give the group or host more memory; look at who else \
-                            has some (the kernel's list of tasks above that line)"
-                    .into(),
+                statement: format!(
+                    "Lower innodb_buffer_pool_size by what is missing, or give the group or host more memory; look at who else has some{}",
+                    list_of_tasks(trouble)
+                ),
                 why: "What buffers, connections and others take together must fit, with a tenth to spare.".into(),
                 dynamic: true,
                 risk: "A smaller pool reads more from disk.".into(),
@@ -366,6 +410,65 @@ pub(crate) mod examples {
     /// A remote server.
     pub(crate) fn missing() -> Window {
         Build::busy("8.0.36").remote().window()
+    }
+
+    /// The finding of one line of a log, or of a tool.
+    fn finding_of(line: &str, source: &str) -> Finding {
+        let trouble = LoggedTrouble {
+            kind: TroubleKind::KilledForMemory,
+            times: 1,
+            line: line.into(),
+            source: source.into(),
+            ..Default::default()
+        };
+        of_log(&Window { error_log: vec![trouble], ..Window::default() }).unwrap()
+    }
+
+    #[test]
+    fn that_connections_were_lost_is_said_of_a_kill_and_the_list_of_tasks_of_a_line_of_the_kernel() {
+        for (line, source, is_lost, list) in [
+            (
+                "mysqld invoked oom-killer: gfp_mask=0xcc0, order=0",
+                "",
+                false,
+                Some("list of tasks below that line)"),
+            ),
+            ("Out of memory: Killed process 77 (mysqld)", "", true, Some("list of tasks above that line)")),
+            ("orders-mysql-1   0/1   OOMKilled   5   2h", "", true, None),
+            ("The kernel killed processes of this memory cgroup, 2 times", "memory.events", true, None),
+        ] {
+            let finding = finding_of(line, source);
+            assert_eq!(finding.why.contains("connection was lost"), is_lost, "{line}: {}", finding.why);
+            let statement = &finding.remedies[0].statement;
+            match list {
+                Some(list) => assert!(statement.ends_with(list), "{line}: {statement}"),
+                None => assert!(statement.ends_with("who else has some"), "{line}: {statement}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_line_of_a_kill_says_whose_memory_was_at_an_end_and_whether_a_process_was_killed() {
+        let headline = |line: &str| finding_of(line, "").headline;
+        for line in [
+            "orders-mysql-1   0/1   OOMKilled   5   2h",
+            "Memory cgroup out of memory: Killed process 77 (mysqld) total-vm:9kB",
+            "mysqld mem_cgroup_out_of_memory: Killed process 77 (mysqld)",
+        ] {
+            let wanted = "The kernel killed the server: its control group had no memory left";
+            assert_eq!(headline(line), wanted, "{line}");
+        }
+        for line in [
+            "systemd[1]: mysql.service: Failed with result 'oom-kill'.",
+            "systemd[1]: mysql.service: A process of this unit has been killed by the OOM killer.",
+        ] {
+            let wanted = "The kernel killed the server: the host or its control group had no memory left";
+            assert_eq!(headline(line), wanted, "{line}");
+        }
+        let of_host = headline("Out of memory: Killed process 77 (mysqld) total-vm:9kB");
+        assert_eq!(of_host, "The kernel killed the server: the host had no memory left");
+        let begun = headline("mysqld invoked oom-killer: gfp_mask=0xcc0, order=0, oom_score_adj=0");
+        assert!(begun.starts_with("The kernel looked for a process to kill, because the host"), "{begun}");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! `metadata-lock-pileup`: a DDL waits for an old transaction, and everyone waits for the DDL.
 
+mod by_stacks;
 mod ground;
 mod meaning;
 mod pileup;
@@ -40,7 +41,7 @@ pub const CAUSE: Cause = Cause {
                wanted table that is not waiting, in the most of the samples; where the owner waits for another lock, who \
                has that. Without a list of locks it is, as most likely, a DDL at work on the table, a statement at work that \
                names it, or the one open transaction that is older than the wait of the DDL; where it may be one of several, \
-               none is named. The estimate is the share of the sessions' working time spent waiting; a DDL that waits alone is \
+               none is named. Of captured stacks without a list of sessions it is said that they wait, and no holder. The estimate is the share of the sessions' working time spent waiting; a DDL that waits alone is \
                a warning, because the pile-up is only a \
                statement away.",
     looks_alike: "Waits for rows inside InnoDB are row-lock-pileup. `Waiting for table flush`, `Waiting for \
@@ -74,8 +75,14 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
 }
 
 fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unavailable> {
-    let waiting = Waiting::count(window, waits)?;
     let account = InClasses::from_time(time, &[TimeClass::MetadataLock]);
+    let waiting = match (Waiting::count(window, waits), &account) {
+        // Stacks that somebody captured alone show the wait as well, and nothing more.
+        (Err(_), Some(account)) if window.is_given() => {
+            return Ok(Some(by_stacks::finding(window, account)));
+        }
+        (counted, _) => counted?,
+    };
     if waiting.mean < WAITERS && account.is_none() {
         return Ok(None);
     }

@@ -1,7 +1,9 @@
 //! `purge-lag`: old row versions pile up, and statements that write are delayed for it or read through them.
 
+mod walks;
+
 use spindoctor_model::mysql::Transaction;
-use spindoctor_model::number::whole;
+use spindoctor_model::number::{duration, whole};
 use spindoctor_model::stack::Observation;
 use spindoctor_model::window::Series;
 use spindoctor_model::{
@@ -36,7 +38,8 @@ pub const CAUSE: Cause = Cause {
                entries and grows (of a single status: and a transaction is open for a minute), and on MariaDB, which delays nobody while nothing can be purged, where it is too long and \
                \"Purge done for\" stands: the delay comes when purge goes on. And it fires where a transaction is open \
                for five seconds or more and a tenth or more of the CPU samples of statements stand in the functions that build old versions: \
-               the estimate is that part of the sessions' time.",
+               the estimate is that part of the sessions' time. Of captured CPU samples a tenth there is enough, and of captured stacks \
+               a fifth of the sessions at work.",
     looks_alike: "A long list that gets shorter: purge catches up after a bulk change. Updates that wait for rows are \
                   row-lock-pileup; the transaction that holds them may be the old one.",
     remedies: "End the old transaction, and find out why it stays open: a client that forgot to commit, a backup with a \
@@ -56,7 +59,7 @@ pub const CAUSE: Cause = Cause {
     // Who builds a row's old version keeps the latch of its page for as long: others wait behind it.
     explains_time: &[TimeClass::PurgeDelay, TimeClass::Latch],
     stacks: Stacks::Running(OLD_VERSIONS),
-    rule: Rule::ReadingsOrCapture(evaluate, of_status),
+    rule: Rule::ReadingsOrCapture(evaluate, of_capture),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,
@@ -105,19 +108,28 @@ const SPENT: &[TimeClass] = &[
     TimeClass::Latch,
 ];
 
+/// What a capture of one moment says: a status, else stacks or CPU samples.
+fn of_capture(window: &Window) -> Option<Finding> {
+    of_status(window).or_else(|| walks::found(window))
+}
+
+/// How to find who keeps the old versions.
+fn who_is_old() -> Remedy {
+    since_start::look(
+        "SELECT trx_mysql_thread_id, trx_started FROM information_schema.INNODB_TRX ORDER BY trx_started LIMIT 5",
+        "A transaction that stays open keeps all of it: the oldest one is to be ended or committed.",
+    )
+}
+
 /// What one status says, of MariaDB and Percona Server, which have the length in it.
 fn of_status(window: &Window) -> Option<Finding> {
     let since = SinceStart::from_window(window)?;
     let length = since.count("Innodb_history_list_length").filter(|&length| length >= LONG_HISTORY)?;
-    let remedy = since_start::look(
-        "SELECT trx_mysql_thread_id, trx_started FROM information_schema.INNODB_TRX ORDER BY trx_started LIMIT 5",
-        "A transaction that stays open keeps all of it: the oldest one is to be ended or committed.",
-    );
     Some(
         Draft::new(&CAUSE, LONG_HISTORY_SCORE, format!("The history list is {} long: old versions are not purged", whole(length)))
             .why("Whether it grows is not said: read it twice. Reads go through old versions of rows, and files grow.")
             .evidence(Evidence::new("history list length", length, "", "SHOW GLOBAL STATUS").expected(format!("< {LONG_HISTORY:.0}")))
-            .remedy(remedy)
+            .remedy(who_is_old())
             .finding(),
     )
 }
@@ -141,7 +153,8 @@ struct Lag {
     is_held_back: bool,
     /// Part of the CPU samples of statements, 0 to 1, that build old versions, where that is worth a finding.
     building: Option<f64>,
-    /// There is one reading, it is long, and a transaction is old: the list grows as long as that is open.
+    /// There is one reading, and it is long: a transaction is old, so that it grows as long as that is open, or somebody gave the
+    /// text, and there is no second reading to come.
     is_long_once: bool,
 }
 
@@ -152,8 +165,9 @@ impl Lag {
             return Ok(None);
         };
         let building = building(window);
-        let is_long_once =
-            lengths.len() == 1 && last >= LONG_HISTORY && oldest(window, OLD_TRANSACTION_S).is_some();
+        let is_long_once = lengths.len() == 1
+            && last >= LONG_HISTORY
+            && (window.is_given() || oldest(window, OLD_TRANSACTION_S).is_some());
         if !is_long_once {
             // Without them nobody knows whether changes are delayed.
             window.need(|s| &s.server.variables)?;
@@ -226,13 +240,16 @@ impl Lag {
     fn why(&self, oldest: Option<&Transaction>) -> String {
         let holds = match oldest {
             Some(oldest) => format!(
-                "A transaction is open for {:.0} s{}, and purge keeps what it may still see.",
-                oldest.age_s,
+                "A transaction is open for {}{}, and purge keeps what it may still see.",
+                duration(oldest.age_s),
                 oldest.connection_id.map_or(String::new(), |id| format!(" (connection {id})"))
             ),
             None if self.is_held_back => "Nothing is purged, and no old transaction is seen.".to_owned(),
             None if self.is_over() => {
                 "Purge has caught up: what held it back, an old transaction as a rule, is gone.".to_owned()
+            }
+            None if self.is_long_once => {
+                "Whether it grows is not said: read it twice. No old transaction is listed.".to_owned()
             }
             None => "No old transaction holds purge back: it removes less than is made.".to_owned(),
         };
@@ -256,7 +273,12 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         .iter()
         .filter_map(|name| window.status_per_s(name))
         .sum();
-    let at_work = Waiting::count(window, |_| true)?.mean;
+    let at_work = match Waiting::count(window, |_| true) {
+        Ok(all) => all.mean,
+        // A status alone, which says how long the list is.
+        Err(_) if lag.is_long_once => 0.0,
+        Err(missing) => return Err(missing),
+    };
     let delayed = lag.mean_delay_us() / 1e6 * changes_per_s / at_work.max(1.0);
     let may_harm = lag.is_held_back || lag.grows_long();
     let least = if may_harm { LONG_HISTORY_SCORE } else { 0.0 };
@@ -265,8 +287,12 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let oldest_from_s =
         if is_limited || lag.building.is_some() { OLDER_THAN_WORK_S } else { OLD_TRANSACTION_S };
     let oldest = oldest(window, oldest_from_s);
+    let walks = walks::captured(window);
+    let walk = walks.as_ref().map_or_else(String::new, |walks| {
+        format!(" Statements walk through the old versions: {}.", walks.said())
+    });
     let mut draft = Draft::new(&CAUSE, score, lag.headline())
-        .why(lag.why(oldest))
+        .why(lag.why(oldest) + &walk)
         .evidence(
             Evidence::new(
                 "length of the history list",
@@ -312,8 +338,12 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
                 Evidence::new("oldest open transaction", oldest.age_s, "s", "information_schema.innodb_trx")
                     .expected(format!("< {oldest_from_s:.0}"))
             }))
+            .evidence_all(walks.iter().flat_map(|walks| {
+                walks.evidence("in functions that build old versions", walks::least(walks))
+            }))
             .remedy_if(first)
             .remedy_if(second)
+            .remedy_if((oldest.is_none() && lag.is_long_once).then(who_is_old))
             .remedy_if((oldest.is_none() && !lag.is_over()).then(|| larger_batch(window)))
             .finding(),
     ))
@@ -395,6 +425,7 @@ fn larger_batch(window: &Window) -> Remedy {
 #[cfg(test)]
 pub(crate) mod examples {
     use spindoctor_model::innodb_status::TransactionsSection;
+    use spindoctor_model::window::NOT_GIVEN;
     use spindoctor_model::{Reading, Severity, Value};
 
     use super::*;
@@ -442,15 +473,43 @@ pub(crate) mod examples {
                 .window();
             let last = window.samples.len() - 1;
             window.samples.drain(..last);
+            window
+        };
+        let live = |length: f64, age_s: f64| evaluate(&once(length, age_s));
+        let given = |length: f64, age_s: f64| {
+            let mut window = once(length, age_s);
+            window.server.no_pid = Some(Unavailable::because(NOT_GIVEN));
             evaluate(&window)
         };
-        let Outcome::Fired(finding) = once(9.4e6, 70_221.0) else { panic!() };
+        let Outcome::Fired(finding) = live(9.4e6, 70_221.0) else { panic!() };
         assert!(finding.headline.starts_with("9.4 million"), "{}", finding.headline);
         assert!(finding.remedies[0].statement.contains("KILL 12"), "{:?}", finding.remedies);
         assert!(finding.evidence.iter().all(|evidence| evidence.reading != "it grows by"));
         for (length, age_s) in [(9.4e6, 3.0), (9.4e5, 70_221.0)] {
-            assert!(matches!(once(length, age_s), Outcome::NotEnoughEvidence(_)), "{length} {age_s}");
+            assert!(matches!(live(length, age_s), Outcome::NotEnoughEvidence(_)), "{length} {age_s}");
         }
+        // Of what somebody gave there is no second reading to come.
+        let Outcome::Fired(finding) = given(97e6, 3.0) else { panic!() };
+        assert!(finding.headline.starts_with("97.0 million"), "{}", finding.headline);
+        assert!(finding.why.contains("Whether it grows is not said"), "{}", finding.why);
+        assert!(matches!(given(9.4e5, 3.0), Outcome::NotEnoughEvidence(_)));
+    }
+
+    #[test]
+    fn a_status_with_nothing_but_a_long_list_is_enough() {
+        let of = |length: u64| {
+            let transactions =
+                TransactionsSection { history_list_length: Some(length), ..TransactionsSection::default() };
+            let status = InnodbStatus { transactions, ..InnodbStatus::default() };
+            let mut window = Build::busy("5.7.44").without_profile().captured().window();
+            window.samples.truncate(1);
+            window.samples[0].server.innodb_status = answer(0.0, status);
+            crate::diagnose(&window).findings.into_iter().find(|finding| finding.cause == CAUSE.name)
+        };
+        let finding = of(4_310_077).unwrap();
+        assert_eq!(finding.headline, "4.3 million transactions wait to be purged");
+        assert!(finding.remedies[0].statement.contains("INNODB_TRX"), "{:?}", finding.remedies);
+        assert_eq!(of(43_100), None);
     }
 
     fn found(window: &Window) -> Finding {

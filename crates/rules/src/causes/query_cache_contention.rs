@@ -2,8 +2,10 @@
 
 use spindoctor_model::mysql::ServerThread;
 use spindoctor_model::number::whole;
-use spindoctor_model::{Evidence, Remedy, SessionTime, TimeClass, Window};
+use spindoctor_model::{Evidence, Finding, Remedy, SessionTime, TimeClass, Window};
 
+use crate::captured::Captured;
+use crate::draft::Draft;
 use crate::killing;
 use crate::sessions::at_work;
 use crate::time_model::InClasses;
@@ -20,7 +22,8 @@ pub const CAUSE: Cause = Cause {
                    are, one session at a time gets on; a change of a table with 100,000 cached answers stops everybody for \
                    milliseconds.",
     evidence: "Sessions in the state Waiting for query cache lock, or in functions of Query_cache by their stacks: from 5 % of \
-               the session time and half a session on. The numbers beside it are query_cache_size, Qcache_queries_in_cache and \
+               the session time and half a session on. Of CPU samples that somebody captured, a tenth of the server's in these \
+               functions. The numbers beside it are query_cache_size, Qcache_queries_in_cache and \
                Qcache_hits.",
     looks_alike: "Sessions in another state that begins with Waiting for wait for locks of tables: metadata-lock-pileup, \
                   table-lock-pileup. Mutexes that are not the query cache's have the class mutex.",
@@ -44,7 +47,7 @@ pub const CAUSE: Cause = Cause {
         "Query_cache::invalidate_table",
         "Query_cache::invalidate_by_MyISAM_filename",
     ]),
-    rule: Rule::Time(evaluate),
+    rule: Rule::TimeOrCapture(evaluate, of_samples),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,
@@ -85,16 +88,45 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
             risk: "The connection ends.".into(),
             undo: String::new(),
         }))
-        .remedy(Remedy {
-            statement: "SET GLOBAL query_cache_size = 0".into(),
-            why: "Without the cache nobody takes its lock. With query_cache_type = 0 in the option file it stays off.".into(),
-            dynamic: true,
-            risk: "Emptying it holds the lock once more, for as long as that takes; what it answered is computed again, which \
-                   takes CPU."
-                .into(),
-            undo,
-        });
+        .remedy(switch_off(undo));
     Outcome::Fired(draft.finding())
+}
+
+fn switch_off(undo: String) -> Remedy {
+    Remedy {
+        statement: "SET GLOBAL query_cache_size = 0".into(),
+        why: "Without the cache nobody takes its lock. With query_cache_type = 0 in the option file it stays off.".into(),
+        dynamic: true,
+        risk: "Emptying it holds the lock once more, for as long as that takes; what it answered is computed again, which \
+               takes CPU."
+            .into(),
+        undo,
+    }
+}
+
+/// How its functions begin (sql/sql_cache.cc).
+const FUNCTIONS: &str = "Query_cache::";
+
+/// From this part of captured CPU samples on, 0 to 1. By judgement: a lookup that is answered takes some hundredths of a statement.
+const OF_SAMPLES: f64 = 0.10;
+
+/// What CPU samples say that somebody captured: who keeps the lock works in these functions, and the others wait for it.
+fn of_samples(window: &Window) -> Option<Finding> {
+    let captured = Captured::from_window(window, |name| name.starts_with(FUNCTIONS))?;
+    if !captured.is_of_cpu || captured.share < OF_SAMPLES {
+        return None;
+    }
+    Some(
+        Draft::new(&CAUSE, captured.share, format!("The query cache takes {}", captured.said()))
+            .why(
+                "One session at a time is in the cache, under its one lock. The work there is longest where many answers are in it, or \
+                 its memory is in many small pieces: all other sessions, whatever they read, wait meanwhile.",
+            )
+            .evidence_all(captured.evidence("CPU in the query cache", OF_SAMPLES).into_iter())
+            .remedy(switch_off("SET GLOBAL query_cache_size to what SELECT @@query_cache_size says before".into()))
+            .elsewhere()
+            .finding(),
+    )
 }
 
 /// Samples in which FLUSH QUERY CACHE is seen, from which on it runs again and again. Chosen: one may be somebody's only one.
@@ -155,6 +187,19 @@ pub(crate) mod examples {
         );
         assert_eq!(finding.remedies[0].undo, "SET GLOBAL query_cache_size = 536870912");
         assert!(finding.why.contains("80,000 answers"), "{}", finding.why);
+    }
+
+    #[test]
+    fn captured_samples_in_the_cache_are_found_from_a_tenth_on() {
+        let of = |share: f64| {
+            let frames = &["Query_cache::insert_into_free_memory_list", "Query_cache::free_memory_block"];
+            let window = Build::busy("5.6.14").running(1_000, share, frames).captured().window();
+            crate::diagnose(&window).findings.into_iter().find(|finding| finding.cause == CAUSE.name)
+        };
+        let finding = of(0.42).unwrap();
+        assert_eq!(finding.headline, "The query cache takes 42 % of the server's CPU samples");
+        assert!(finding.evidence.iter().any(|one| format!("{:?}", one.value).contains("insert_into_free")));
+        assert_eq!(of(0.04), None);
     }
 
     /// Connection 77 tidies the cache up all the time.

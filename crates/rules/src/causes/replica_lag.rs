@@ -2,6 +2,7 @@
 
 mod blocked;
 mod errors;
+mod stopping;
 
 use std::collections::BTreeMap;
 
@@ -34,7 +35,8 @@ pub const CAUSE: Cause = Cause {
                of the source's work that is not kept up with, and at least a warning's. It fires too where the applier \
                has stopped with an error, or the receiver does not run because of one: with its number, and the table, key or reason \
                that it names; what a worker of the applier failed with is read from replication_applier_status_by_worker. A session behind \
-               whose lock the applier waits is named. An applier that somebody stopped while changes arrive is a note.",
+               whose lock the applier waits is named. An applier that somebody stopped while changes arrive is a note. Of a list that somebody captured: \
+               an applier at work that is a minute behind by its time, and a STOP REPLICA that waits for the applier.",
     looks_alike: "A replica with SOURCE_DELAY (MASTER_DELAY) is behind on purpose: only what it is late beyond that counts. Single jumps are single slow statements: spindoctor \
                   workload --replica shows them as spiky. A receiver that does not run, or a slow network, leaves nothing to apply: the \
                   lag is then 0 or unknown, and the source is ahead all the same.",
@@ -58,7 +60,7 @@ pub const CAUSE: Cause = Cause {
         "Query_log_event::do_apply_event",
         "Xid_apply_log_event::do_apply_event",
     ]),
-    rule: Rule::ReadingsOrCapture(evaluate, of_list),
+    rule: Rule::ReadingsOrCapture(evaluate, of_capture),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,
@@ -103,10 +105,18 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
 /// An applier that is less behind than this does well, seconds. By judgement: a list shows no more than a moment.
 const LISTED_BEHIND_S: f64 = 60.0;
 
+/// What a capture of one moment says: how far an applier is behind, or that it is being stopped.
+fn of_capture(window: &Window) -> Option<Finding> {
+    of_list(window).or_else(|| stopping::found(window))
+}
+
 /// What a process list says that somebody captured: the time of a thread that applies is how long ago the source wrote what it
 /// applies.
 fn of_list(window: &Window) -> Option<Finding> {
-    if !window.is_given() || window.latest(|sample| &sample.server.replication).is_some() {
+    let channels = window.latest(|sample| &sample.server.replication);
+    let says_how_far =
+        channels.is_some_and(|channels| channels.iter().any(|channel| channel.behind_s.is_some()));
+    if !window.is_given() || says_how_far {
         return None;
     }
     let threads = window.latest(|sample| &sample.server.threads)?;
@@ -213,11 +223,16 @@ fn stopped_on_purpose(window: &Window, seen: &KeepingUp) -> Finding {
         .finding()
 }
 
-/// The source, for a headline.
+/// The source, for a headline, and which channel it is where that has a name.
 fn source(seen: &KeepingUp) -> String {
-    match seen.channel.source_port {
+    let place = match seen.channel.source_port {
         0 => seen.channel.source_host.clone(),
         port => format!("{}:{port}", seen.channel.source_host),
+    };
+    match seen.channel.name.as_str() {
+        "" => place,
+        name if place.is_empty() => format!("its source (channel {name})"),
+        name => format!("{place} (channel {name})"),
     }
 }
 
@@ -363,7 +378,7 @@ fn why(seen: &KeepingUp, most: Option<&(String, f64)>) -> String {
 
 /// What the applier's own state says of its limit (sql/rpl_replica.cc, sql/rpl_mta_submode.cc; MariaDB: sql/rpl_parallel.cc).
 fn by_state(state: &str) -> Option<&'static str> {
-    const STATES: [(&str, &str); 5] = [
+    const STATES: [(&str, &str); 6] = [
         (
             "for dependent transaction to commit",
             "The next transaction depends on one that is not committed yet, by what the source logged of them: until then the other \
@@ -378,6 +393,12 @@ fn by_state(state: &str) -> Option<&'static str> {
         (
             "for prior transaction to commit",
             "Its workers have applied what comes next and wait for one transaction to commit before them: that one is the limit.",
+        ),
+        (
+            "semi-sync ack",
+            "Each commit of the applier waits until a replica of this replica has acknowledged it (semi-sync is on here as a source): the \
+             way there and back is the limit, or the timeout where none answers. SET GLOBAL rpl_semi_sync_source_enabled = OFF \
+             (rpl_semi_sync_master_enabled before MySQL 8.0.26 and on MariaDB) lets it go on.",
         ),
         (
             "workers to free pending events",
@@ -595,6 +616,30 @@ pub(crate) mod examples {
     }
 
     #[test]
+    fn a_list_says_how_far_a_replica_is_behind_where_its_status_does_not() {
+        let of = |behind_s: Option<f64>| {
+            let mut window = Build::busy("8.0.36")
+                .each(move |at_s, server, _| {
+                    let channel = ReplicaChannel { behind_s, ..ReplicaChannel::default() };
+                    server.replication = answer(at_s, vec![channel]);
+                    let applier = ServerThread {
+                        user: "system user".into(),
+                        command: "Connect".into(),
+                        state: "System lock".into(),
+                        time_s: 402_264.0,
+                        ..ServerThread::default()
+                    };
+                    server.threads = answer(at_s, vec![applier]);
+                })
+                .window();
+            window.server.no_pid = Some(Unavailable::because(spindoctor_model::window::NOT_GIVEN));
+            of_list(&window)
+        };
+        assert!(of(None).unwrap().headline.contains("behind its source"));
+        assert_eq!(of(Some(3.0)), None);
+    }
+
+    #[test]
     fn what_the_applier_itself_says_that_it_waits_for_is_why() {
         let why = |state: &'static str| {
             let window = Build::busy("8.0.36")
@@ -611,6 +656,7 @@ pub(crate) mod examples {
                 .starts_with("The next transaction depends on one")
         );
         assert!(why("Waiting for preceding transaction to commit").contains("that one is the limit"));
+        assert!(why("Waiting for semi-sync ACK from slave").contains("a replica of this replica"));
         assert!(!why("Reading event from the relay log").contains("transaction"));
     }
 }

@@ -1,5 +1,6 @@
 //! `row-lock-pileup`: many transactions wait for one row.
 
+mod checking;
 mod evidence;
 mod holders;
 mod meaning;
@@ -17,6 +18,7 @@ use crate::draft::Draft;
 use crate::wait_graph::Verdict;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
+use checking::Checking;
 use pileup::Pileup;
 use queue::Queue;
 pub(super) use remedies::shorter_timeout;
@@ -40,7 +42,8 @@ pub const CAUSE: Cause = Cause {
                transaction that is not waiting and blocks the most; it is one holder when the same \
                connection is the root in half of the samples with waits, else the row is hot. The estimate is the \
                share of the sessions' working time spent waiting. Where the lock tables cannot be read, the \
-               counters show that there are waits, and no root is named. Of errors that clients print: 1205.",
+               counters show that there are waits, and no root is named. Of errors that clients print: 1205. Of captured CPU samples, or of \
+               sessions at work in captured stacks: a fifth in the functions that check a row's queue.",
     looks_alike: "Waits for table metadata lock are another lock, above InnoDB: metadata-lock-pileup. Lock waits \
                   of a few milliseconds are normal traffic of a busy server. Statements that wait for a page \
                   latch or a mutex show no lock wait at all. A holder that itself waits for a commit to reach \
@@ -65,10 +68,15 @@ pub const CAUSE: Cause = Cause {
         "srv_suspend_mysql_thread", // before
         "lock_wait",                // MariaDB 10.6 and later
     ]),
-    rule: Rule::ReadingsOrCapture(evaluate, printed::of_clients),
+    rule: Rule::ReadingsOrCapture(evaluate, of_capture),
     #[cfg(test)]
     examples: crate::Examples { fires: tests::fires, near_miss: tests::near_miss, missing: tests::missing },
 };
+
+/// What a capture of one moment says: stacks or CPU samples, or errors of clients.
+fn of_capture(window: &Window) -> Option<Finding> {
+    checking::captured(window).or_else(|| printed::of_clients(window))
+}
 
 fn evaluate(window: &Window) -> Outcome {
     examine(window).into()
@@ -77,11 +85,18 @@ fn evaluate(window: &Window) -> Outcome {
 fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let Some(queue) = Queue::from_window(window)? else { return Ok(None) };
     let pileup = Pileup::from_queue(window, queue);
+    let checking = Checking::from_window(window);
+    let why = match &checking {
+        Some(checking) => format!("{} {}", pileup.why(), checking.why()),
+        None => pileup.why(),
+    };
     Ok(Some(
         Draft::new(&CAUSE, pileup.queue.score(), pileup.headline())
-            .why(pileup.why())
+            .why(why)
             .evidence_all(pileup.evidence().into_iter())
+            .evidence_all(checking.iter().flat_map(Checking::evidence))
             .remedies(pileup.remedies())
+            .remedies(checking.iter().flat_map(|_| checking::shorter_queue()))
             .root(pileup.holders.latest().map(Verdict::described))
             .explains(&[connections_exhausted::CAUSE.name, thread_pool_starved::CAUSE.name])
             .finding(),

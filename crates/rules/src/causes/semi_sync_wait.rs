@@ -1,7 +1,9 @@
 //! `semi-sync-wait`: commits wait for the acknowledgement of a replica.
 
+use spindoctor_model::mysql::ServerThread;
 use spindoctor_model::{Evidence, Remedy, SessionTime, TimeClass, Window, number};
 
+use crate::replica;
 use crate::time_model::InClasses;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
@@ -15,7 +17,7 @@ pub const CAUSE: Cause = Cause {
                    long timeout and no replica all writing stands.",
     evidence: "Sessions in the state Waiting for semi-sync ACK, or in the functions of the plugin by their stacks, 1 % of the \
                session time or more, and with those in the queue of the commit behind them 5 % and half a session or more; the timeout, and how many replicas there are \
-               (Rpl_semi_sync_source_clients).",
+               (Rpl_semi_sync_source_clients). That the applier of a replica waits so for replicas of its own is said.",
     looks_alike: "Commits that wait for the disk are commit-sync-bound. Commits of a Galera cluster wait for its certification.",
     remedies: "Bring the replica back, or look at its disk and the network between. To let writes go on without it: SET GLOBAL \
                rpl_semi_sync_source_enabled = OFF (rpl_semi_sync_master_enabled before MySQL 8.0.26 and on MariaDB), or a \
@@ -44,6 +46,13 @@ pub(super) fn is_seen(window: &Window) -> bool {
     lists.iter().any(|(_, threads)| threads.iter().any(|thread| thread.state.contains("semi-sync")))
 }
 
+/// True where a thread that applies what a source sends waits for the acknowledgement.
+fn holds_up_the_applier(window: &Window) -> bool {
+    let lists = window.all(|sample| &sample.server.threads);
+    let waits = |thread: &ServerThread| thread.state.contains("semi-sync") && replica::is_applier(thread);
+    lists.iter().any(|(_, threads)| threads.iter().any(waits))
+}
+
 /// Share of the session time of those that wait for the acknowledgement itself: one session of a hundred, all the time.
 const HEAD: f64 = 0.01;
 
@@ -64,6 +73,12 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
     let timeout_ms = window.variable_number(&format!("rpl_semi_sync_{side}_timeout"));
     let replicas =
         window.status_series(&format!("Rpl_semi_sync_{side}_clients")).last().map(|&(_, count)| count);
+    let holds_up = match holds_up_the_applier(window) {
+        true => {
+            " The applier of this replica is one of them: it waits for a replica of its own at each commit, and falls behind its source."
+        }
+        false => "",
+    };
     let status = "SHOW GLOBAL STATUS";
     let of_how_many = match replicas {
         Some(0.0) => "; there is none",
@@ -77,10 +92,10 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
             )
             .why(match timeout_ms {
                 Some(timeout_ms) => format!(
-                    "Each commit waits for a replica for up to {}, and holds its locks meanwhile.",
+                    "Each commit waits for a replica for up to {}, and holds its locks meanwhile.{holds_up}",
                     number::duration(timeout_ms / 1e3)
                 ),
-                None => "Each commit waits for a replica, and holds its locks meanwhile.".into(),
+                None => format!("Each commit waits for a replica, and holds its locks meanwhile.{holds_up}"),
             })
             .evidence_if(replicas.map(|count| Evidence::new("replicas with semi-sync", count, "", status).expected(">= 1")))
             .evidence_if(
@@ -128,6 +143,24 @@ pub(crate) mod examples {
             .without_profile()
             .each(|_, server, _| server.threads = spindoctor_model::Reading::NotAsked)
             .window()
+    }
+
+    #[test]
+    fn an_applier_that_waits_for_its_own_replicas_is_said() {
+        let sessions = |user: &'static str| {
+            let thread = ServerThread {
+                user: user.into(),
+                name: String::new(),
+                ..session(7, "Query", "Waiting for semi-sync ACK from slave", "")
+            };
+            let window =
+                Build::busy("5.7.44").sessions(move |_| vec![thread.clone()]).remote().without_profile();
+            crate::diagnose(&window.window()).findings.remove(0)
+        };
+        let finding = sessions("system user");
+        assert_eq!(finding.cause, CAUSE.name);
+        assert!(finding.why.contains("The applier of this replica"), "{}", finding.why);
+        assert!(!sessions("app").why.contains("applier"));
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! `server-stopped`: a debugger, a signal or the freezer holds the server's threads.
 
 mod start;
+mod starting;
 
 use spindoctor_model::host::ProcessStat;
 use spindoctor_model::{
-    Evidence, Finding, NoSessionKind, Remedy, TimeClass, TroubleKind, Unavailable, Window, number,
+    Evidence, Finding, LoggedTrouble, NoSessionKind, Remedy, TimeClass, TroubleKind, Unavailable, Window,
+    number,
 };
 
 use super::statements_refused;
@@ -32,7 +34,7 @@ pub const CAUSE: Cause = Cause {
                not answer, while nothing of its process can be read, is reported too, and the finding says that \
                it may hang for another reason. Profilers that stop the process for a sample (gdb, pt-pmp, \
                eu-stack) show as a part of the samples. Of a captured error log: a crash, and a server that does \
-               not start, with the reason.",
+               not start, with the reason; of captured stacks, a server that still starts, with what its main thread is at.",
     looks_alike: "A server under a tiny CPU quota answers late, not never: cpu-throttled. Threads in state D wait for storage: a full or \
                   failing disk. A server that refuses connections is down (connection refused) or full (connections-exhausted). One that \
                   has no file descriptor left lets nobody in: accept-bottleneck. A tracer that is attached and does not stop the process \
@@ -74,32 +76,61 @@ fn evaluate(window: &Window) -> Outcome {
     examine(window).into()
 }
 
-/// What an error log ends with: a start that failed, a crash, or a round of the page cleaner that took minutes and wrote nothing.
+/// What an error log ends with: a start that failed, a crash, or a round of the page cleaner that took minutes and wrote nothing; and
+/// captured stacks of a server that still starts.
 fn of_log(window: &Window) -> Option<Finding> {
     start::refused(window)
         .or_else(|| crashed(window))
+        .or_else(|| start::newer_pages(window))
         .or_else(|| start::ended(window))
         .or_else(|| did_not_run(window))
+        .or_else(|| starting::found(window))
 }
+
+/// True where the finding of a server that crashed, or ended at its start, has the remedies of damaged pages.
+pub(super) fn has_damage(window: &Window) -> bool {
+    let explains_it =
+        |finding: Finding| finding.explains.iter().any(|cause| cause == statements_refused::CAUSE.name);
+    logged::at_the_end(window, TroubleKind::PageDamaged).is_some() && of_log(window).is_some_and(explains_it)
+}
+
+/// Characters of where it crashed that a headline has.
+const LONGEST_DETAIL: usize = 120;
 
 /// A crash ends every session, and the recovery after it takes as long as the redo log is.
 fn crashed(window: &Window) -> Option<Finding> {
     let (trouble, times) = logged::at_the_end(window, TroubleKind::Crashed)?;
-    let signal = trouble.line.split_once("got signal ").map(|(_, rest)| rest.trim_end_matches([' ', ';']));
+    // That of the last crash says where it was.
+    let is_detailed = |other: &&LoggedTrouble| other.kind == TroubleKind::Crashed && !other.detail.is_empty();
+    let trouble = window.error_log.iter().rfind(is_detailed).unwrap_or(trouble);
+    let number = |rest: &str| rest.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default().to_owned();
+    let signal = trouble.line.split_once("got signal ").map(|(_, rest)| number(rest));
+    let signal = signal.filter(|signal| !signal.is_empty());
     let signal = signal.map_or_else(String::new, |signal| format!(" (signal {signal})"));
     let often = number::counted(times, "time", "times");
     let damage = logged::at_the_end(window, TroubleKind::PageDamaged);
-    let beside = if damage.is_some() { ", with damaged pages in its data files" } else { "" };
+    let newer = logged::at_the_end(window, TroubleKind::PagesNewer);
+    let beside = match (damage, newer) {
+        (Some(_), _) => ", with damaged pages in its data files",
+        (None, Some(_)) => ", with pages in its data files that are newer than its redo log",
+        (None, None) => "",
+    };
+    let detail = match trouble.detail.as_str() {
+        "" => String::new(),
+        detail => format!(": {}", detail.chars().take(LONGEST_DETAIL).collect::<String>()),
+    };
     let headline = match times {
-        0 | 1 => format!("The server crashed{signal}{beside}"),
-        _ => format!("The server crashed{signal}, {often} in this log{beside}"),
+        0 | 1 => format!("The server crashed{signal}{beside}{detail}"),
+        _ => format!("The server crashed{signal}, {often} in this log{beside}{detail}"),
     };
     let draft = Draft::new(&CAUSE, WARNING_FROM, headline)
         .why("Every connection was lost, and the server had to recover. Load does not do that: it is a defect of the program, of \
               its data or of the hardware, or a server that ended itself because it waited for a latch for too long.")
         .evidence_all(logged::evidence(trouble, times).into_iter())
         .evidence_if(damage.map(|(damage, _)| Evidence::new("a damaged page", damage.line.clone(), "", "error log")))
+        .evidence_if(newer.map(|(page, _)| Evidence::new("a page that is newer", page.line.clone(), "", "error log")))
         .remedies(damage.into_iter().flat_map(|_| statements_refused::of_damage()))
+        .remedy_if(newer.map(|_| start::of_newer_pages()))
         .explains(&[statements_refused::CAUSE.name])
         .remedy(Remedy {
             statement: "Look in the log above that line for a failed assertion or a semaphore wait, and below it for the functions and \
@@ -361,6 +392,64 @@ pub(crate) mod examples {
             Outcome::Fired(finding) => finding,
             other => panic!("{other:?}"),
         }
+    }
+
+    /// Where the line ends of a log were lost, a text of any length stands behind the number.
+    #[test]
+    fn of_a_crash_the_signal_is_its_number_alone() {
+        let headline = |line: &str| {
+            let crash = spindoctor_model::LoggedTrouble {
+                kind: TroubleKind::Crashed,
+                times: 1,
+                line: line.into(),
+                ..Default::default()
+            };
+            of_log(&Window { error_log: vec![crash], ..Window::default() }).unwrap().headline
+        };
+        assert_eq!(headline("mysqld got signal 11 ;"), "The server crashed (signal 11)");
+        assert_eq!(
+            headline("mysqld got signal 6 This could be because you hit a bug"),
+            "The server crashed (signal 6)"
+        );
+        assert_eq!(headline("Assertion failure: buf0buf.cc:1"), "The server crashed");
+        assert_eq!(headline("mysqld got signal ;"), "The server crashed");
+    }
+
+    #[test]
+    fn a_crash_with_pages_that_are_newer_than_the_redo_log_says_so() {
+        let logged = |kind, line: &str| LoggedTrouble {
+            kind,
+            times: 1,
+            line: line.to_owned(),
+            ..LoggedTrouble::default()
+        };
+        let crash = logged(TroubleKind::Crashed, "mysqld got signal 6 ;");
+        let page = logged(TroubleKind::PagesNewer, "log sequence number 99 is in the future!");
+        let finding = of_log(&Window { error_log: vec![crash, page], ..Window::default() }).unwrap();
+        assert!(finding.headline.contains("newer than its redo log"), "{}", finding.headline);
+        assert!(finding.remedies[0].statement.contains("new data folder"), "{:?}", finding.remedies);
+    }
+
+    #[test]
+    fn the_headline_of_a_crash_names_where_the_server_died() {
+        let crash = |line: &str, detail: &str| LoggedTrouble {
+            kind: TroubleKind::Crashed,
+            times: 1,
+            line: line.into(),
+            detail: detail.into(),
+            ..LoggedTrouble::default()
+        };
+        let last = crash("mysqld got signal 11 ;", "it died in dict_index_t::clear");
+        let error_log = vec![last.clone()];
+        assert_eq!(
+            of_log(&Window { error_log, ..Window::default() }).unwrap().headline,
+            "The server crashed (signal 11): it died in dict_index_t::clear"
+        );
+        let error_log = vec![last, crash("mysqld got signal 6 ;", "")];
+        assert_eq!(
+            of_log(&Window { error_log, ..Window::default() }).unwrap().headline,
+            "The server crashed (signal 11), 2 times in this log: it died in dict_index_t::clear"
+        );
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! `table-cache-contention`: tables opened and closed all the time.
 
+mod innodb_files;
+
 use spindoctor_model::number::whole;
 use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window};
 
@@ -26,7 +28,8 @@ pub const CAUSE: Cause = Cause {
                none: against Questions). It fires from 100 openings a second on when one in ten uses of a table opens \
                it. The estimate is the larger of two shares: CPU samples in open_table, closefrm and their like, as part \
                of the effective CPUs (without samples: the openings at 20 us each, an estimate); and sessions at work \
-               in the state `Opening tables` or `closing tables`.",
+               in the state `Opening tables` or `closing tables`. Of captured stacks or CPU samples: a tenth that waits for a place \
+               among InnoDB's open files.",
     looks_alike: "A server that has just started opens each table once. `Opening tables` while a file is deleted or a \
                   table is dropped is dictionary-stall; `Waiting for table metadata lock` is metadata-lock-pileup; \
                   `Waiting for table flush` waits for a long statement. information_schema queries over many tables \
@@ -44,7 +47,7 @@ pub const CAUSE: Cause = Cause {
     costs: Costs::Cpu,
     explains_time: &[TimeClass::TableCache, TimeClass::Mutex],
     stacks: Stacks::Running(OPENS),
-    rule: Rule::ReadingsOrCapture(evaluate, of_status),
+    rule: Rule::ReadingsOrCapture(evaluate, of_capture),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,
@@ -79,6 +82,11 @@ const OPEN_CPU_S: f64 = 20e-6;
 
 /// The cache counts as full from this share on: it is split over instances, and not all of them are full.
 const FULL_RATIO: f64 = 0.8;
+
+/// What a capture of one moment says: a status, or stacks in which threads wait for a place among InnoDB's open files.
+fn of_capture(window: &Window) -> Option<Finding> {
+    of_status(window).or_else(|| innodb_files::found(window))
+}
 
 /// What one status says.
 fn of_status(window: &Window) -> Option<Finding> {

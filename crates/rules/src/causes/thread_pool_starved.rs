@@ -11,8 +11,9 @@ use crate::below::threads_below;
 use crate::draft::Draft;
 use crate::logged;
 use crate::own_answers::OwnAnswers;
-use crate::rank::CRITICAL_FROM;
+use crate::rank::{CRITICAL_FROM, WARNING_FROM};
 use crate::sessions::Waiting;
+use crate::since_start;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 /// The catalogue entry.
@@ -29,7 +30,9 @@ pub const CAUSE: Cause = Cause {
                sessions are at work as there are threads, one for each of the thread_pool_size groups left out, which listens; and \
                half of them or more wait. Sessions at work are counted in the list and in the stacks, and the larger number counts: a \
                pool that is full by turns lets spindoctor's own questions through in its good moments, and the list shows no others. \
-               Without stacks what the questions took says it: a second and more, for a fifth of the time. Of a captured error log: its line that the number of allowed threads was reached. Without a session: by the \
+               Without stacks what the questions took says it: a second and more, for a fifth of the time. Of a captured error log: its line that the number of allowed \
+               threads was reached. Of a captured status without a list: as many threads as there may be, and none idle. \
+               Without a session: by the \
                stacks no thread of the pool is free, two or more are at a statement, and more of them wait than run. The estimate is \
                the share of the connections that have no thread, at most (those of them that have nothing to ask are not \
                distinguished), or the share of the time in which spindoctor's own questions waited, where that is more.",
@@ -50,7 +53,7 @@ pub const CAUSE: Cause = Cause {
     costs: Costs::Elsewhere,
     explains_time: &[],
     stacks: Stacks::Standing(AT_A_STATEMENT),
-    rule: Rule::TimeOrCapture(evaluate, of_log),
+    rule: Rule::TimeOrCapture(evaluate, of_capture),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,
@@ -95,6 +98,55 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
     }
 }
 
+/// What a capture of one moment says: an error log's end, or a status.
+fn of_capture(window: &Window) -> Option<Finding> {
+    of_log(window).or_else(|| of_status(window))
+}
+
+/// What a status alone says, without a list of the sessions: as many threads as there may be, and none of them idle.
+fn of_status(window: &Window) -> Option<Finding> {
+    if !window.is_given() || window.missing(|sample| &sample.server.threads).is_none() {
+        return None;
+    }
+    if window.variable("thread_handling").is_some_and(|handling| handling != "pool-of-threads") {
+        return None;
+    }
+    let limit = window.variable_number("thread_pool_max_threads").filter(|&limit| limit > 0.0)?;
+    let threads = window.status("Threadpool_threads").filter(|&threads| threads >= limit)?;
+    let idle = window.status("Threadpool_idle_threads").filter(|&idle| idle < 1.0)?;
+    let connected = window.status("Threads_connected");
+    let status = "SHOW GLOBAL STATUS";
+    Some(
+        Draft::new(
+            &CAUSE,
+            WARNING_FROM,
+            format!(
+                "All {} threads of the pool are taken, and none is idle: further statements stay unread",
+                whole(threads)
+            ),
+        )
+        .why("The pool makes no more than thread_pool_max_threads, and a statement that comes now is read when a thread is free. Whether \
+              those that have one wait or run, and for what, the status does not say: the process list does.")
+        .evidence(
+            Evidence::new("threads of the pool", threads, "", "SHOW GLOBAL STATUS Threadpool_threads")
+                .expected(format!("< {limit:.0}")),
+        )
+        .evidence(Evidence::new("idle threads of the pool", idle, "", status).expected("> 0"))
+        .evidence_if(connected.map(|connected| Evidence::new("connections", connected, "", status)))
+        .remedy(look_at_the_list())
+        .remedy(Remedy {
+            statement: format!("SET GLOBAL thread_pool_max_threads = {:.0}", (2.0 * limit).ceil()),
+            why: "The statements that wait to be read get threads, also the one that ends the wait of the others.".into(),
+            dynamic: true,
+            risk: "Each thread takes its stack and the buffers of its session; more statements work at once.".into(),
+            undo: format!("SET GLOBAL thread_pool_max_threads = {limit:.0}"),
+        })
+        .remedy(extra_port())
+        .explains(&[connections_exhausted::CAUSE.name])
+        .finding(),
+    )
+}
+
 /// What an error log ends with: the pool says when it would have made a thread and may not (sql/threadpool_generic.cc).
 fn of_log(window: &Window) -> Option<Finding> {
     let (trouble, times) = logged::at_the_end(window, TroubleKind::PoolFull)?;
@@ -114,13 +166,7 @@ fn of_log(window: &Window) -> Option<Finding> {
             risk: "Each thread takes its stack and the buffers of its session; more statements work at once.".into(),
             undo: "Set it back.".into(),
         })
-        .remedy(Remedy {
-            statement: "SHOW FULL PROCESSLIST; SHOW ENGINE INNODB STATUS in that session".into(),
-            why: "What the threads wait for has one root more often than not: end that.".into(),
-            dynamic: true,
-            risk: "Looking is safe.".into(),
-            ..Remedy::default()
-        })
+        .remedy(look_at_the_list())
         .remedy(extra_port())
         .explains(&[connections_exhausted::CAUSE.name])
         .finding(),
@@ -279,6 +325,14 @@ fn by_stacks(profile: &Profile, time: &SessionTime) -> Option<Finding> {
     )
 }
 
+/// What the threads wait for, in a session that is open already.
+fn look_at_the_list() -> Remedy {
+    since_start::look(
+        "SHOW FULL PROCESSLIST; SHOW ENGINE INNODB STATUS in a session that is open already",
+        "What the threads wait for has one root more often than not: end that.",
+    )
+}
+
 fn extra_port() -> Remedy {
     Remedy {
         statement: "extra_port = 3307 and extra_max_connections = 5 in the option file, and a restart".into(),
@@ -406,6 +460,33 @@ pub(crate) mod examples {
         assert_eq!(of(1), None);
         // Threads that run are another matter.
         assert_eq!(found(&pool(13, "Sending data").late(4, 1_800.0).window()), None);
+    }
+
+    #[test]
+    fn a_status_alone_says_that_the_limit_is_reached_and_no_thread_is_idle() {
+        use spindoctor_model::window::NOT_GIVEN;
+        let of = |threads: f64, idle: f64, is_given: bool| {
+            let build =
+                pool(0, "").gauge("Threadpool_threads", threads).gauge("Threadpool_idle_threads", idle);
+            let mut window = build.window();
+            window.samples.truncate(1);
+            window.samples[0].server.threads = spindoctor_model::Reading::NotAsked;
+            if is_given {
+                window.server.no_pid = Some(Unavailable::because(NOT_GIVEN));
+            }
+            found(&window)
+        };
+        let finding = of(16.0, 0.0, true).unwrap();
+        assert!(
+            finding.headline.starts_with("All 16 threads of the pool are taken, and none is idle"),
+            "{}",
+            finding.headline
+        );
+        assert_eq!(finding.severity, spindoctor_model::Severity::Warning);
+        assert!(finding.remedies[0].statement.starts_with("SHOW FULL PROCESSLIST"));
+        for (threads, idle, is_given) in [(16.0, 2.0, true), (15.0, 0.0, true), (16.0, 0.0, false)] {
+            assert_eq!(of(threads, idle, is_given), None, "{threads} {idle} {is_given}");
+        }
     }
 
     #[test]

@@ -8,10 +8,10 @@ mod group;
 mod login;
 
 use spindoctor_model::{
-    Evidence, Finding, KnownBy, Remedy, SessionTime, Severity, TimeClass, TimeShare, Window,
+    Evidence, Finding, KnownBy, Remedy, SessionTime, Severity, TimeClass, TimeShare, Window, number,
 };
 
-use self::captured::{commonest, nobody_has_lasted};
+use self::captured::{commonest, explain, nobody_has_lasted};
 use self::group::GroupWait;
 use self::login::LoginWait;
 use crate::commits::commits_per_s;
@@ -210,7 +210,11 @@ fn finding(
         for (seen, share) in &wait.seen {
             draft = draft.evidence(Evidence::new(
                 "seen there",
-                format!("{:.0} % {}", share * 100.0, if seen.is_empty() { "(no word for it)" } else { seen }),
+                format!(
+                    "{} {}",
+                    number::whole_percent(*share),
+                    if seen.is_empty() { "(no word for it)" } else { seen }
+                ),
                 "",
                 wait.known_by.name(),
             ));
@@ -220,6 +224,7 @@ fn finding(
         .evidence_all(group.into_iter().flat_map(|group| group.evidence(window)))
         .evidence_if(commonest(window).filter(|_| largest.class == TimeClass::Running))
         .remedy_if(blocker.as_ref().and_then(|blocker| blocker.remedy(WHY_END_IT)))
+        .remedy_if(explain(window).filter(|_| largest.class == TimeClass::Running))
         .remedy(group.map_or_else(|| look(window, largest), GroupWait::remedy))
         .root(blocker.map(|blocker| blocker.described()))
         .severity(if is_common || is_killed(largest) {
@@ -296,6 +301,12 @@ fn look(window: &Window, largest: &TimeShare) -> Remedy {
              Send-Q is full and Recv-Q is empty it is the network between them.",
             "They only read.",
         ),
+        TimeClass::Running if is_given && largest.known_by == KnownBy::Stack => (
+            "SHOW FULL PROCESSLIST\\G; perf record -F 99 -g -p PID -- sleep 10; perf script",
+            "While it lasts, given together with the stacks: the list has their statements, and the samples say in which functions the \
+             time goes.",
+            "Both only read; perf takes a little of a CPU meanwhile.",
+        ),
         _ if !is_given => (
             "spindoctor locks; spindoctor stacks --duration 10s",
             "The first shows who blocks whom, the second what each thread does, by function.",
@@ -360,7 +371,8 @@ fn why(largest: &TimeShare, unexamined: Option<&Cause>) -> String {
             cause.name
         );
     }
-    if largest.class == TimeClass::Running {
+    // Stacks say where they stand, and that is all that is known.
+    if largest.class == TimeClass::Running && largest.known_by != KnownBy::Stack {
         return "The process list calls everything running for which it has no other word, reads and waits inside InnoDB among \
                 it. Whether these sessions work or wait, the server's host would say: its threads' clocks and stacks."
             .to_owned();
@@ -548,6 +560,89 @@ pub(crate) mod examples {
         };
         assert_eq!(of(0.4, 0.28), Some(Severity::Note));
         assert_eq!(of(0.3, 0.1), None);
+    }
+
+    #[test]
+    fn of_equal_reads_in_a_list_alone_the_plan_is_the_first_thing_to_look_at() {
+        let of = |version: &str, statement: &'static str, is_given: bool| {
+            let sessions =
+                move |_| (0..6).map(|at| session(20 + at, "Query", "Sending data", statement)).collect();
+            let mut window = Build::busy(version).sessions(sessions).remote().without_profile().window();
+            if is_given {
+                window.server.no_pid =
+                    Some(spindoctor_model::Unavailable::because(spindoctor_model::window::NOT_GIVEN));
+            }
+            let time = crate::session_time(&window).unwrap();
+            let Outcome::Fired(finding) = evaluate(&window, &time, &[]) else { panic!("{time:?}") };
+            finding.remedies[0].statement.clone()
+        };
+        let read = "SELECT note FROM parcels WHERE weight > 7";
+        for (version, wanted) in [
+            ("8.0.36", "EXPLAIN FOR CONNECTION 2"),
+            ("11.4.2-MariaDB", "EXPLAIN FOR CONNECTION 2"),
+            ("10.6.11-MariaDB", "SHOW EXPLAIN FOR 2"),
+            ("5.6.51", "EXPLAIN, and the statement with its values: SELECT note FROM parcels WHERE"),
+        ] {
+            let first = of(version, read, true);
+            assert!(first.starts_with(wanted), "{version}: {first}");
+            assert!(!of(version, read, false).starts_with("EXPLAIN"), "{version}");
+        }
+        assert!(!of("8.0.36", "UPDATE parcels SET weight = 1", true).contains("EXPLAIN"));
+    }
+
+    #[test]
+    fn of_sessions_that_run_by_their_stacks_it_is_said_where_they_stand_and_no_stacks_are_asked_for() {
+        let of = |known_by| {
+            let seen = vec![("pack_parcels < send_parcels".to_owned(), 0.8)];
+            let share = TimeShare { class: TimeClass::Running, share: 0.9, known_by, seen };
+            let mut window = Build::busy("8.0.36").window();
+            window.server.no_pid =
+                Some(spindoctor_model::Unavailable::because(spindoctor_model::window::NOT_GIVEN));
+            (why(&share, None), look(&window, &share).statement)
+        };
+        let (why, statement) = of(KnownBy::Stack);
+        assert!(why.contains("pack_parcels < send_parcels") && !why.contains("process list"), "{why}");
+        assert!(!statement.contains("gdb"), "{statement}");
+        let (why, statement) = of(KnownBy::List);
+        assert!(why.contains("clocks and stacks") && statement.contains("gdb"), "{why} {statement}");
+    }
+
+    #[test]
+    fn a_place_that_few_were_seen_in_has_no_share_of_nothing() {
+        let seen = vec![("os_aio_wait".to_owned(), 0.597), ("fts_sync".to_owned(), 0.003)];
+        let share = TimeShare { class: TimeClass::Other, share: 0.6, known_by: KnownBy::Stack, seen };
+        let time =
+            SessionTime { session_seconds_per_second: 40.0, classes: vec![share], ..SessionTime::default() };
+        let Outcome::Fired(finding) = evaluate(&Build::busy("8.0.36").window(), &time, &[]) else { panic!() };
+        let shown: Vec<String> = finding
+            .evidence
+            .iter()
+            .filter(|one| one.reading == "seen there")
+            .map(|one| format!("{:?}", one.value))
+            .collect();
+        assert!(
+            shown[0].contains("60 % os_aio_wait") && shown[1].contains("less than 1 % fts_sync"),
+            "{shown:?}"
+        );
+    }
+
+    #[test]
+    fn a_list_without_connections_names_none() {
+        let of = |has_ids: bool| {
+            let mut window = listed(40, "Waiting for GTID to be committed").window();
+            window.server.no_pid =
+                Some(spindoctor_model::Unavailable::because(spindoctor_model::window::NOT_GIVEN));
+            for sample in &mut window.samples {
+                let Reading::Available { value: threads, .. } = &mut sample.server.threads else { panic!() };
+                threads.iter_mut().filter(|_| !has_ids).for_each(|thread| thread.connection_id = None);
+            }
+            match commonest(&window).unwrap().value {
+                spindoctor_model::Value::Text(text) => text,
+                spindoctor_model::Value::Number(number) => panic!("{number}"),
+            }
+        };
+        assert!(of(true).ends_with(" and more)"), "{}", of(true));
+        assert!(!of(false).contains('('), "{}", of(false));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `purge`: row versions that nobody needs any more, removed as fast as they are made.
 
-use spindoctor_model::{Proposal, Unavailable};
+use spindoctor_model::{Proposal, Unavailable, number};
 
 use super::Family;
 use super::advice::{Advice, Draft as _, Examined, leave};
@@ -45,8 +45,8 @@ fn propose(examined: &Examined<'_>) -> Result<Advice, Unavailable> {
     if let Some(oldest) = oldest.filter(|oldest| oldest.age_s >= OLD_TRANSACTION_S) {
         let connection = oldest.connection_id.map_or(String::new(), |id| format!(" (connection {id})"));
         return leave(format!(
-            "{reading}, and a transaction is open for {:.0} s{connection}: purge waits for it, whatever the settings",
-            oldest.age_s
+            "{reading}, and a transaction is open for {}{connection}: purge waits for it, whatever the settings",
+            number::duration(oldest.age_s)
         ));
     }
     let now = window.need_variable(VARIABLE)?;
@@ -97,6 +97,6 @@ pub(super) mod examples {
             .window();
         let plan = super::super::plan(&window);
         let left = plan.left.iter().find(|left| left.family == FAMILY.name).unwrap();
-        assert!(left.because.contains("open for 900 s (connection 12)"), "{left:?}");
+        assert!(left.because.contains("open for 15 min 0 s (connection 12)"), "{left:?}");
     }
 }

@@ -1,9 +1,10 @@
 //! What the profile shows: snapshots of stacks, and CPU samples.
 
 use spindoctor_model::stack::{
-    Frame, Observation, ProfiledThread, SnapshotCost, Spin, Stack, StackEnd, ThreadState,
+    Frame, Observation, ProfiledThread, SnapshotCost, Spin, Stack, StackEnd, StackSource, ThreadState,
 };
-use spindoctor_model::{Profile, Reading};
+use spindoctor_model::window::NOT_GIVEN;
+use spindoctor_model::{HostSample, Profile, Reading, ServerSample, Unavailable};
 
 use super::{Build, SECONDS, answer};
 
@@ -51,6 +52,21 @@ impl Build {
             profile.cpu_samples.iter_mut().for_each(|sample| sample.spin = None);
         }
         self
+    }
+
+    /// The profile alone, as a text that somebody captured: its CPU samples where it has any, else its snapshots.
+    pub(crate) fn captured(mut self) -> Self {
+        if let Reading::Available { value: profile, .. } = &mut self.0.profile {
+            let samples = std::mem::take(&mut profile.cpu_samples);
+            profile.source = if samples.is_empty() { StackSource::Ptrace } else { StackSource::Cpu };
+            if !samples.is_empty() {
+                profile.observations = samples;
+            }
+            profile.hz = 0.0;
+        }
+        self.0.server.pid = None;
+        self.0.server.no_pid = Some(Unavailable::because(NOT_GIVEN));
+        self.each(|_, server, host| (*server, *host) = (ServerSample::default(), HostSample::default()))
     }
 
     /// One snapshot of the threads of which some stand in these frames, innermost first.

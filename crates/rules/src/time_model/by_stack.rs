@@ -199,7 +199,11 @@ impl<'a> Sessions<'a> {
             Doing::Waits(_) if work.is_empty && state.is_some_and(is_sleeping) && !sleeps_in_trigger => {
                 account.sleeping += 1.0;
             }
-            Doing::Runs => account.see(TimeClass::Running, KnownBy::Stack, ""),
+            // No clock says of a text what they ran, and where they stood is all that is known.
+            Doing::Runs => {
+                let seen = if self.profile.is_of_a_text() { work.innermost.as_str() } else { "" };
+                account.see(TimeClass::Running, KnownBy::Stack, seen);
+            }
             // InnoDB's functions have no names: its lists say whether it is a lock.
             Doing::Waits(TimeClass::Other) if listed.is_some_and(|listed| listed.wants.is_some()) => {
                 let class = listed.and_then(|listed| listed.wants).unwrap_or(TimeClass::RowLock);

@@ -21,7 +21,7 @@ use spindoctor_model::{KnownBy, SessionTime, TimeClass, Window};
 
 use crate::replication_group;
 use crate::row_lock_time;
-use crate::run_queue::{QueuedFor, ran_and_queued_of};
+use crate::run_queue::{QueuedFor, RunQueue, ran_and_queued_of};
 use account::Account;
 pub(crate) use by_list::InnodbLocks;
 pub(crate) use explained::{ORDINARY, explained, share_of, unnamed, waits};
@@ -42,7 +42,7 @@ pub fn session_time(window: &Window) -> Option<SessionTime> {
     let mut account = match by_stack::account(window) {
         Some((mut account, clients)) => {
             let seen = account.sessions(&[TimeClass::Running]);
-            if let Some((cpu, queue)) = clocks(window, &clients) {
+            if let Some((cpu, queue)) = clocks(window, &clients).or_else(|| by_snapshots(window, seen)) {
                 // Threads that came and went within the window are in no clock, but in the snapshots: the larger is true.
                 let scale = if cpu + queue > 0.0 { (seen / (cpu + queue)).max(1.0) } else { 0.0 };
                 account.take(&[TimeClass::Running], 1.0);
@@ -58,7 +58,8 @@ pub fn session_time(window: &Window) -> Option<SessionTime> {
         }
         None => {
             let (mut account, clients) = (by_list::account(window), listed_threads(window));
-            if let Some((cpu, queue)) = clocks(window, &clients) {
+            let vague = account.sessions(VAGUE);
+            if let Some((cpu, queue)) = clocks(window, &clients).or_else(|| by_snapshots(window, vague)) {
                 by_clocks(window, &mut account, &clients, cpu, queue);
             }
             by_agreement(window, &mut account);
@@ -151,6 +152,16 @@ fn clocks(window: &Window, clients: &BTreeSet<u32>) -> Option<(f64, f64)> {
     Some((ran_s / threads.seconds, queued_s / threads.seconds))
 }
 
+/// The same where the threads' clocks were not read twice, as in a stall of seconds of a recording, which has them twice a minute: no
+/// more than these sessions, split as the threads were that the snapshots show runnable, of which the server's clock says how many ran.
+fn by_snapshots(window: &Window, sessions: f64) -> Option<(f64, f64)> {
+    let is_read_twice = window.change(|s| &s.host.threads).is_some();
+    let queue = if is_read_twice { None } else { RunQueue::of_snapshots(window) }?;
+    let runnable = queue.runnable();
+    let sessions = sessions.min(runnable);
+    (sessions > 0.0).then(|| (sessions * queue.running / runnable, sessions * queue.queued / runnable))
+}
+
 /// Shares of the sessions' CPU samples in spin-wait loops and in the rest of the kernel, 0 to 1.
 fn spin_and_kernel(window: &Window, clients: &BTreeSet<u32>) -> (f64, f64) {
     let Some(profile) = window.profile.value() else { return (0.0, 0.0) };
@@ -182,7 +193,7 @@ fn listed_threads(window: &Window) -> BTreeSet<u32> {
 
 #[cfg(test)]
 mod tests {
-    use spindoctor_model::host::ThreadStat;
+    use spindoctor_model::host::{ProcessStat, ThreadStat};
     use spindoctor_model::mysql::ServerThread;
     use spindoctor_model::stack::ThreadState;
     use spindoctor_model::{Finding, Reading, Severity};
@@ -434,6 +445,36 @@ mod tests {
                 Reading::Available { at_s, took_ms: 1.0, value: (4400..4416).map(thread).collect() };
         });
         assert_eq!(shares(&window.window()), [(TimeClass::CpuQueue, 75.0), (TimeClass::TableLock, 25.0)]);
+    }
+
+    #[test]
+    fn in_a_stall_of_a_recording_the_servers_clock_says_how_many_of_the_runnable_threads_ran() {
+        // Of twelve that the snapshots show runnable three have a CPU; no thread's clock was read twice.
+        let reads: &[&str] = &["row_search_mvcc", "dispatch_command", "do_command"];
+        let recorded = |threads: &[(u32, ThreadState, &[&str])]| {
+            let sessions =
+                |_| (0..16).map(|at| session(311 + at, "Query", "executing", "SELECT 1")).collect();
+            let build = Build::busy("8.0.36").sessions(sessions).host_cpu(3.0, 0.0).only_snapshots(threads);
+            let build = build.each(|at_s, _, host| {
+                host.threads = Reading::NotAsked;
+                let value = ProcessStat { user_us: (3.0 * at_s * 1e6) as u64, ..ProcessStat::default() };
+                host.process = Reading::Available { at_s, took_ms: 1.0, value };
+            });
+            build.window()
+        };
+        let runnable = [
+            (12, ThreadState::Runnable, reads),
+            (4, ThreadState::Lock, &["thr_lock", "dispatch_command"][..]),
+        ];
+        let window = recorded(&runnable);
+        assert_eq!(
+            shares(&window),
+            [(TimeClass::CpuQueue, 56.0), (TimeClass::TableLock, 25.0), (TimeClass::Cpu, 19.0)]
+        );
+        let all = recorded(&[(32, ThreadState::Runnable, reads)]);
+        let findings = diagnose(&all).findings;
+        assert_eq!(findings[0].cause, "cpu-saturated", "{findings:#?}");
+        assert!(!findings.iter().any(|finding| finding.cause == unnamed_wait::CAUSE.name), "{findings:#?}");
     }
 
     #[test]

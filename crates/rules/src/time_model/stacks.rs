@@ -260,6 +260,7 @@ const PLUMBING: &[&str] = &[
     "__lll_mutex_lock_wait",
     "___pthread_mutex_lock",
     "__pthread_mutex_lock",
+    "__pthread_mutex_cond_lock",
     "__GI___pthread_mutex_lock",
     "pthread_mutex_lock",
     "native_mutex_lock",
@@ -284,6 +285,9 @@ const PLUMBING: &[&str] = &[
     "os_event::wait_low",
     "os_event::wait",
     "os_event_wait_low",
+    // Of macOS.
+    "__psynch_cvwait",
+    "_pthread_cond_wait",
 ];
 
 /// True for a function that every wait goes through: those of [`PLUMBING`], the waits for a condition, and the slow path of old
@@ -426,5 +430,10 @@ mod tests {
             innermost(&["syscall", "___pthread_cond_wait", "mysqld+0x12", "wait_for_it", "do_it"]),
             "wait_for_it < do_it"
         );
+        assert_eq!(
+            innermost(&["__lll_lock_wait", "__pthread_mutex_cond_lock", "wait_for_it"]),
+            "wait_for_it"
+        );
+        assert_eq!(innermost(&["__psynch_cvwait", "_pthread_cond_wait", "wait_for_it"]), "wait_for_it");
     }
 }

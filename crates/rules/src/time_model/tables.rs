@@ -331,6 +331,8 @@ pub(super) const STATES: &[(&str, TimeClass)] = &[
     ("waiting for global read lock", GlobalLock),
     ("waiting for commit lock", GlobalLock),
     ("waiting for backup lock", GlobalLock),
+    // Percona Server 5.6 and 5.7, LOCK BINLOG FOR BACKUP.
+    ("waiting for binlog lock", GlobalLock),
     ("waiting for release of readlock", GlobalLock),
     ("waiting for table flush", GlobalLock),
     ("waiting for table level lock", TableLock),
@@ -395,6 +397,14 @@ pub(super) const SLEEPING: &[&str] = &["user sleep"];
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_lock_of_the_binary_log_is_one_of_the_whole_server() {
+        let class =
+            |state: &str| STATES.iter().find(|(begin, _)| state.starts_with(begin)).map(|(_, class)| *class);
+        assert_eq!(class("waiting for binlog lock"), Some(GlobalLock));
+        assert_eq!(class("waiting for binlog group commit"), Some(Commit));
+    }
 
     #[test]
     fn no_function_has_two_classes_and_no_state_hides_one_behind_it() {

@@ -70,7 +70,8 @@ impl Pileup<'_> {
     fn of_several(&self) -> String {
         let wait = number::counted(self.waiters, "session waits", "sessions wait");
         if !self.is_locked {
-            return format!("{wait} until nobody uses the old copy of a table any more");
+            let longest = self.longest_at_work();
+            return format!("{wait} until nobody uses the old copy of a table any more{longest}");
         }
         match (self.has_half, self.kept_by) {
             (_, Some(writer)) => format!(
@@ -83,8 +84,21 @@ impl Pileup<'_> {
                 flush.connection_id.unwrap_or_default(),
                 shortened(flush)
             ),
-            (None, None) => format!("{wait} for a lock of the whole server"),
+            (None, None) => format!("{wait} for a lock of the whole server{}", self.longest_at_work()),
         }
+    }
+
+    /// `; the longest statement at work is that of connection 9, for 600 s: SELECT ...`
+    fn longest_at_work(&self) -> String {
+        let Some((longest, id)) = self.longest.and_then(|longest| Some((longest, longest.connection_id?)))
+        else {
+            return String::new();
+        };
+        format!(
+            "; the longest statement at work is that of connection {id}, for {}: {}",
+            number::duration(longest.time_s),
+            shortened(longest)
+        )
     }
 
     /// Why they wait, with who was there before them where nobody is named.
@@ -93,7 +107,23 @@ impl Pileup<'_> {
             (Some(culprit), _) => self.why_behind(culprit),
             (None, Some(_)) => self.why_unnamed().to_owned(),
             (None, None) => {
-                self.why_unnamed().to_owned() + &sessions::there_before(&self.sample.server, waits, false)
+                let before = sessions::there_before(&self.sample.server, waits, false);
+                self.why_unnamed().to_owned() + self.why_longest() + &before
+            }
+        }
+    }
+
+    /// What the longest statement at work may have to do with it.
+    fn why_longest(&self) -> &'static str {
+        match self.longest {
+            None => "",
+            Some(_) if self.is_locked => {
+                " The longest statement at work began before they waited: its session may have locked the server for it, or a FLUSH \
+                 waits until it ends."
+            }
+            Some(_) => {
+                " Most likely it is the longest statement at work: it began before they waited. Its text may name the table, or a view \
+                 of it."
             }
         }
     }
@@ -107,10 +137,12 @@ impl Pileup<'_> {
                 "A FLUSH or an ANALYZE has made the copies of its tables old that statements use: a session that opens one of them waits \
                  until this statement gives its copy back. {FLUSH_STAYS}"
             ),
-            () if self.through_flush => format!(
+            // What KILL of the FLUSH leaves is said where it is proposed.
+            () if self.through_flush => {
                 "A FLUSH TABLES WITH READ LOCK holds its lock already and waits for this statement to give its table back; each \
-                 session that wants what the FLUSH locks queues behind it. {FLUSH_STAYS}"
-            ),
+                 session that wants what the FLUSH locks queues behind it."
+                    .to_owned()
+            }
             () => self.why_directly(culprit).to_owned(),
         }
     }

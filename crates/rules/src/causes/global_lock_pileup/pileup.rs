@@ -34,6 +34,8 @@ pub(super) struct Pileup<'w> {
     pub(super) has_half: Option<&'w ServerThread>,
     /// The statement for which the one that wants the lock most likely waits.
     pub(super) kept_by: Option<&'w ServerThread>,
+    /// Where nobody is named at all: the statement at work that has run longest, and began before the first of them waited.
+    pub(super) longest: Option<&'w ServerThread>,
 }
 
 impl<'w> Pileup<'w> {
@@ -53,6 +55,8 @@ impl<'w> Pileup<'w> {
         let kept_by = wanting
             .and_then(|_| oldest_writer(server))
             .filter(|writer| alone.is_some() || began_before(writer));
+        let is_unnamed = culprit.is_none() && alone.is_none() && has_half.is_none() && kept_by.is_none();
+        let longest = longest_at_work(server).filter(|_| is_unnamed);
         let through_flush = culprit.as_ref().is_some_and(|culprit| culprit.held.is_old_copy());
         let is_in_the_way = culprit.as_ref().is_some_and(|culprit| {
             !through_flush && culprit.chain.is_none() && keeps_nobody_out(server, culprit.connection_id)
@@ -70,6 +74,7 @@ impl<'w> Pileup<'w> {
             alone,
             has_half,
             kept_by,
+            longest,
         }
     }
 
@@ -114,6 +119,24 @@ fn oldest_writer(server: &ServerSample) -> Option<&ServerThread> {
         !waits(thread) && thread.statement.as_deref().is_some_and(spindoctor_sql::locks_rows)
     });
     writers.max_by(|one, other| one.time_s.total_cmp(&other.time_s))
+}
+
+/// The statement of a client that has been at work longest, if that is at least as long as the longest of them waits. A list without
+/// times shows none.
+fn longest_at_work(server: &ServerSample) -> Option<&ServerThread> {
+    let threads = server.threads.value()?;
+    let longest_wait_s = threads.iter().filter(|thread| waits(thread)).map(|thread| thread.time_s);
+    let longest_wait_s = longest_wait_s.fold(0.0, f64::max);
+    let is_candidate = |thread: &&ServerThread| {
+        thread.is_connection
+            && !waits(thread)
+            && thread.connection_id.is_some()
+            && thread.statement.is_some()
+            && thread.time_s > 0.0
+            && thread.time_s >= longest_wait_s
+    };
+    let at_work = sessions::at_work(threads).filter(is_candidate);
+    at_work.max_by(|one, other| one.time_s.total_cmp(&other.time_s))
 }
 
 /// A FLUSH, backup or lock statement that waits.

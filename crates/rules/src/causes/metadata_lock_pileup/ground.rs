@@ -21,7 +21,7 @@ pub(super) enum Ground {
     StatementAtWork,
     /// Its transaction is the only one that is older than the wait of the DDL, or that names the table.
     OlderTransaction,
-    /// It alone was there before the first began to wait, and rests.
+    /// Of the sessions in the schemas of those that wait it alone was there before the first began to wait, and rests.
     Rests,
 }
 
@@ -89,8 +89,8 @@ impl Ground {
                  alone names the table."
             }
             Self::Rests => {
-                "Who holds the table could not be read: this session alone was there before the first began to wait, and rests, as one \
-                 does that holds it by LOCK TABLES or HANDLER."
+                "Who holds the table could not be read: of the sessions in the same schema this one alone was there before the first \
+                 began to wait, and rests, as one does that holds it by LOCK TABLES or HANDLER."
             }
         }
     }
@@ -106,7 +106,7 @@ impl Ground {
                 "It is most likely the holder: no other open transaction is older than the wait, or names the table."
             }
             Self::Rests => {
-                "It is most likely the holder: nobody else was there before the others began to wait."
+                "It is most likely the holder: no other session in the same schema was there before the others began to wait."
             }
         }
     }

@@ -52,10 +52,33 @@ impl Pileup<'_> {
             };
         }
         match (self.ground, &self.ring) {
-            (Some(ground), _) => ground.sentence().to_owned(),
+            (Some(ground), _) => ground.sentence().to_owned() + &self.resting_elsewhere(),
             (None, Some(ring)) => Ring::sentence(ring),
             (None, None) => self.why_unnamed(),
         }
+    }
+
+    /// Where the holder is named for its schema and its rest: who else rested then, in another schema or without one.
+    fn resting_elsewhere(&self) -> String {
+        let threads = self.server.threads.value().map(Vec::as_slice).unwrap_or_default();
+        let waiters = || threads.iter().filter(|thread| waits(thread));
+        let longest_s = waiters().map(|thread| thread.time_s).fold(0.0, f64::max);
+        let holder = self.culprit.as_ref().map(|culprit| culprit.connection_id);
+        let elsewhere = threads.iter().filter(|thread| {
+            thread.is_connection
+                && thread.command == "Sleep"
+                && thread.time_s >= longest_s
+                && thread.connection_id != holder
+                && waiters().all(|waiter| waiter.schema != thread.schema)
+        });
+        let others = elsewhere.filter(|_| self.ground == Some(Ground::Rests)).count();
+        if others == 0 {
+            return String::new();
+        }
+        format!(
+            " {} then in another schema or without one, and may have locked the table by its full name.",
+            number::counted(others as u64, "other session rested", "other sessions rested")
+        )
     }
 
     fn why_unnamed(&self) -> String {
@@ -65,6 +88,10 @@ impl Pileup<'_> {
                 .to_owned();
         }
         let before = sessions::there_before(self.server, waits, true);
+        let before = match before.is_empty() {
+            true => sessions::rests_alone(self.server).unwrap_or_default(),
+            false => before,
+        };
         if self.was_locked {
             return format!(
                 "Statements that only read or write rows waited before the DDL came: somebody has the table by LOCK TABLES or HANDLER, and \

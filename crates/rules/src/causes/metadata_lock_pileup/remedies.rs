@@ -1,11 +1,11 @@
 //! What to do about the waits, and what that costs.
 
 use spindoctor_model::Remedy;
-use spindoctor_model::mysql::{ServerSample, ServerThread};
+use spindoctor_model::mysql::{MetadataLock, ServerSample, ServerThread};
 
 use super::ground::Ground;
 use super::pileup::Pileup;
-use super::queue::{first_in_queue, waits};
+use super::queue::{first_in_queue, is_strong, locks, owner, waits};
 use crate::killing;
 use crate::sessions;
 use crate::wait_graph::{Ring, Verdict};
@@ -20,7 +20,7 @@ impl Pileup<'_> {
         let is_kept_without_ddl =
             || self.knows_wishes() && !self.has_ddl_that_waits() && !self.has_ddl_at_work();
         let unlock = (self.is_unnamed() && (self.was_locked || is_kept_without_ddl()) && !self.is_passing)
-            .then(|| unlock_tables(self.was_locked));
+            .then(|| unlock_tables(self.was_locked, self.window.is_given()));
         let kill_ddl = kill_of_ddls(self.server).filter(|_| !self.was_locked);
         let is_ended_as_ddl = |kill: &Remedy| {
             kill_ddl.as_ref().is_some_and(|ddls| ddls.statement.split("; ").any(|one| one == kill.statement))
@@ -30,6 +30,7 @@ impl Pileup<'_> {
         let kill_member = self.ring.as_ref().filter(|_| kill_ddl.is_none());
         end_holder
             .into_iter()
+            .chain(self.connections_of_numbers())
             .chain(end_between)
             .chain(list)
             .chain(unlock)
@@ -40,15 +41,68 @@ impl Pileup<'_> {
     }
 }
 
+/// Threads whose connections are asked for at most.
+const ASKED: usize = 8;
+
+impl Pileup<'_> {
+    /// What finds the connections of who holds the table and of who waits for it, where a list of locks has the numbers alone that
+    /// performance_schema.threads gives them: KILL wants a connection.
+    fn connections_of_numbers(&self) -> Option<Remedy> {
+        // On a live server a session that has just ended is in no list either.
+        if self.culprit.is_some() || !self.window.is_given() && self.by_number.is_none() {
+            return None;
+        }
+        let is_nameless = |lock: &&MetadataLock| !lock.granted && owner(self.server, lock).is_none();
+        let pending = || locks(self.server).filter(is_nameless);
+        // Who wants the table for itself comes before those that queue behind it.
+        let strong = pending().filter(|lock| is_strong(&lock.lock_type));
+        let others = pending().filter(|lock| !is_strong(&lock.lock_type));
+        let waiting = strong.chain(others).filter_map(|lock| lock.owner_internal_id);
+        let mut numbers: Vec<u64> = Vec::new();
+        for number in self.by_number.into_iter().chain(waiting) {
+            if !numbers.contains(&number) && numbers.len() < ASKED {
+                numbers.push(number);
+            }
+        }
+        let numbers: Vec<String> = numbers.iter().map(u64::to_string).collect();
+        let (why, risk) = match self.by_number {
+            _ if numbers.is_empty() => return None,
+            Some(_) => (
+                "The first holds the table: KILL with its PROCESSLIST_ID frees those that wait.",
+                "It only reads. KILL rolls the open transaction of that connection back.",
+            ),
+            None => (
+                "They wait for the table: KILL with the PROCESSLIST_ID of the DDL among them ends what the others queue behind.",
+                "It only reads. A DDL that is ended has to be run again.",
+            ),
+        };
+        Some(Remedy {
+            statement: format!(
+                "SELECT THREAD_ID, PROCESSLIST_ID, PROCESSLIST_USER, PROCESSLIST_INFO FROM performance_schema.threads WHERE THREAD_ID IN \
+                 ({})",
+                numbers.join(", ")
+            ),
+            why: why.into(),
+            dynamic: true,
+            risk: risk.into(),
+            undo: String::new(),
+        })
+    }
+}
+
 /// What frees the others, for who knows which session it is: no list names it.
-fn unlock_tables(was_locked: bool) -> Remedy {
+fn unlock_tables(was_locked: bool, is_given: bool) -> Remedy {
+    let why = match () {
+        () if was_locked => "Nothing else keeps out statements that began to wait before the DDL.",
+        // What was given may be a part of the list.
+        () if is_given => {
+            "No DDL that waits is in what was given: most likely a session has locked the table."
+        }
+        () => "No DDL waits, and nothing else keeps out statements that read and write rows.",
+    };
     Remedy {
         statement: "UNLOCK TABLES (or HANDLER ... CLOSE) in the session that locked the table".into(),
-        why: if was_locked {
-            "Nothing else keeps out statements that began to wait before the DDL.".into()
-        } else {
-            "No DDL waits, and nothing else keeps out statements that read and write rows.".into()
-        },
+        why: why.into(),
         dynamic: true,
         risk: "What it locked the table for is no longer protected.".into(),
         undo: String::new(),

@@ -357,6 +357,10 @@ fn who_holds_a_table_without_a_transaction_is_who_alone_was_there_before_the_fir
         assert_eq!(finding.root.as_ref().and_then(|root| root.connection_id), Some(7), "{resting:?}");
         assert!(finding.headline.contains("most likely"), "{}", finding.headline);
         assert!(finding.why.contains("LOCK TABLES"), "{}", finding.why);
+        // Who rests elsewhere was there too.
+        let elsewhere = "1 other session rested then in another schema or without one";
+        assert_eq!(finding.why.contains(elsewhere), resting.len() > 1, "{}", finding.why);
+        assert!(!finding.remedies[0].why.contains("nobody else"), "{}", finding.remedies[0].why);
         assert_eq!(finding.remedies[0].statement, "KILL 7");
         // No DDL waits.
         assert_eq!(finding.remedies.len(), 1, "{:?}", finding.remedies);
@@ -541,6 +545,27 @@ fn statements_that_nobody_listed_may_be_ddl() {
 }
 
 #[test]
+fn a_given_list_may_be_cut_where_it_has_no_ddl_that_waits() {
+    let why = |is_given: bool| {
+        let mut window = Build::busy("8.0.36")
+            .sessions(|_| (20..40).map(|id| session(id, "Query", WAITS, "SELECT c FROM sbtest1")).collect())
+            .each(|_, server, _| {
+                server.metadata_locks =
+                    spindoctor_model::Reading::Unavailable(Unavailable::because("not given"));
+            })
+            .window();
+        if is_given {
+            window.server.no_pid = Some(Unavailable::because(spindoctor_model::window::NOT_GIVEN));
+        }
+        let remedies = found(&window).remedies;
+        let unlock = remedies.into_iter().find(|remedy| remedy.statement.starts_with("UNLOCK TABLES"));
+        unlock.map(|remedy| remedy.why).unwrap_or_default()
+    };
+    assert!(why(true).contains("in what was given: most likely"), "{}", why(true));
+    assert!(why(false).starts_with("No DDL waits"), "{}", why(false));
+}
+
+#[test]
 fn an_owner_without_a_connection_is_named_by_its_number() {
     let owner = |internal_id, lock_type: &str, granted| MetadataLock {
         owner_connection_id: None,
@@ -559,11 +584,54 @@ fn an_owner_without_a_connection_is_named_by_its_number() {
         let window = Build::busy("8.0.36")
             .sessions(move |_| sessions.clone())
             .each(move |at_s, server, _| server.metadata_locks = answer(at_s, locks.clone()))
-            .window();
-        found(&window).why
+            .remote();
+        let mut window = window.window();
+        window.server.no_pid = Some(Unavailable::because(spindoctor_model::window::NOT_GIVEN));
+        found(&window)
     };
-    let why = of(vec![owner(90, "SHARED_READ", true), owner(91, "EXCLUSIVE", false)]);
+    let asked = |finding: &Finding| finding.remedies[0].statement.clone();
+    let finding = of(vec![owner(90, "SHARED_READ", true), owner(91, "EXCLUSIVE", false)]);
+    let why = &finding.why;
     assert!(why.starts_with("Thread 90 of performance_schema.threads holds the table."), "{why}");
-    let why = of(vec![owner(91, "EXCLUSIVE", false)]);
-    assert!(why.starts_with("It is not known who holds the table"), "{why}");
+    assert!(asked(&finding).ends_with("WHERE THREAD_ID IN (90, 91)"), "{finding:#?}");
+    let finding = of(vec![owner(91, "EXCLUSIVE", false)]);
+    assert!(finding.why.starts_with("It is not known who holds the table"), "{}", finding.why);
+    assert!(asked(&finding).ends_with("WHERE THREAD_ID IN (91)"), "{finding:#?}");
+}
+
+#[test]
+fn captured_stacks_alone_name_the_wait_and_say_that_they_do_not_name_the_holder() {
+    use spindoctor_model::stack::ThreadState;
+    use spindoctor_model::window::NOT_GIVEN;
+    const STANDS: &[&str] = &[
+        "MDL_wait::timed_wait",
+        "MDL_context::acquire_lock",
+        "open_table_get_mdl_lock",
+        "dispatch_command",
+        "do_command",
+    ];
+    let mut window =
+        Build::busy("8.0.36").remote().only_snapshots(&[(6, ThreadState::Condition, STANDS)]).window();
+    window.samples.truncate(1);
+    window.samples[0].server = spindoctor_model::ServerSample::default();
+    window.server.no_pid = Some(Unavailable::because(NOT_GIVEN));
+    let findings = crate::diagnose(&window).findings;
+    assert_eq!(findings[0].cause, CAUSE.name, "{findings:#?}");
+    assert!(findings.iter().all(|finding| finding.cause != "unnamed-wait"), "{findings:#?}");
+    assert_eq!(findings[0].headline, "6 sessions wait for a metadata lock: by their stacks");
+    assert!(findings[0].why.contains("the stacks do not say"), "{}", findings[0].why);
+    assert_eq!(findings[0].root, None);
+    assert!(findings[0].remedies[0].statement.contains("performance_schema.metadata_locks"));
+    let mut of_one =
+        Build::busy("8.0.36").remote().only_snapshots(&[(1, ThreadState::Condition, STANDS)]).window();
+    of_one.samples.truncate(1);
+    of_one.samples[0].server = spindoctor_model::ServerSample::default();
+    of_one.server.no_pid = Some(Unavailable::because(NOT_GIVEN));
+    let found = crate::diagnose(&of_one).findings;
+    assert_eq!(found[0].headline, "1 session waits for a metadata lock: by its stack");
+    assert!(found[0].why.starts_with("It stands"), "{}", found[0].why);
+    // Of a live server whose list could not be read it is not concluded.
+    window.server.no_pid = None;
+    let time = crate::session_time(&window);
+    assert!(matches!(CAUSE.evaluate(&window, time.as_ref()), Outcome::NotEnoughEvidence(_)));
 }

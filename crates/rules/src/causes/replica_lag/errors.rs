@@ -53,7 +53,7 @@ impl<'w> Said<'w> {
     /// Table and key, or the source's reason.
     fn about(&self) -> Option<String> {
         if self.failure == Failure::Receiver {
-            return self.reason().map(|reason| reason.chars().take(LONGEST_REASON).collect());
+            return self.reason().map(shortened);
         }
         let table = between(&self.text, "event on table ", &[';', ',']);
         let table = table.or_else(|| between(&self.text, "Table '", &['\'']));
@@ -70,7 +70,9 @@ impl<'w> Said<'w> {
     fn reason(&self) -> Option<&str> {
         let quoted = self.text.split_once("binary log: '").map(|(_, reason)| reason);
         let reason = quoted.or_else(|| self.text.split_once("Message: ").map(|(_, message)| message))?;
-        let reason = reason.split(';').next()?.split(". ").next()?.trim_end_matches(['\'', '.']);
+        // `... which is not in the master's binlog', Internal MariaDB error code: 1236`
+        let reason = reason.split("', ").next()?.split(';').next()?.split(". ").next()?;
+        let reason = reason.trim_end_matches(['\'', '.', ',', ' ']);
         (!reason.is_empty()).then_some(reason)
     }
 
@@ -84,11 +86,16 @@ impl<'w> Said<'w> {
 
     /// What mends it, in the words of the version.
     pub(super) fn remedies(&self, window: &Window) -> Vec<Remedy> {
-        let words = Words::new(window);
-        let cure = CURES.iter().find(|cure| {
-            cure.of == self.failure
-                && self.number.is_some_and(|number| cure.numbers.contains(&number))
-                && (cure.says.is_empty() || cure.says.iter().any(|words| self.text.contains(words)))
+        let words = Words::new(window, &self.channel.name);
+        let in_cluster = is_of_cluster(window)
+            .then_some(&IN_CLUSTER)
+            .filter(|cure| cure.of == self.failure && self.is_number_of(cure.numbers));
+        let cure = in_cluster.or_else(|| {
+            CURES.iter().find(|cure| {
+                cure.of == self.failure
+                    && self.number.is_some_and(|number| cure.numbers.contains(&number))
+                    && (cure.says.is_empty() || cure.says.iter().any(|words| self.text.contains(words)))
+            })
         });
         let cure = cure.unwrap_or(match self.failure {
             Failure::Applier => &OF_APPLIER,
@@ -112,7 +119,8 @@ impl<'w> Said<'w> {
         let again = (self.failure == Failure::Applier && self.is_number_of(&OF_RELAY_LOG))
             .then(|| self.read_again(window, &words))
             .flatten();
-        let skip = self.is_number_of(&[1032, 1062]).then(|| self.skip(window, &words));
+        let may_skip = self.is_number_of(&[1032, 1062]) && in_cluster.is_none();
+        let skip = may_skip.then(|| self.skip(window, &words));
         again.into_iter().chain([mend]).chain(skip).collect()
     }
 
@@ -127,13 +135,14 @@ impl<'w> Said<'w> {
         let has_gtids = window.variable("gtid_mode").is_some_and(|mode| mode.eq_ignore_ascii_case("ON"));
         let is_mariadb = window.server.version.is_some_and(ServerVersion::is_mariadb);
         let statement = match (has_gtids, self.channel.applied_position) {
-            (true, _) => format!("{stop}; RESET {}; {start}", words.replica),
+            (true, _) => format!("{stop}; RESET {}{}; {start}", words.replica, words.for_channel()),
             (false, Some(position)) if !self.channel.applied_file.is_empty() => format!(
-                "{stop}; {} {}_LOG_FILE = {}, {}_LOG_POS = {position}; {start}",
+                "{stop}; {} {}_LOG_FILE = {}, {}_LOG_POS = {position}{}; {start}",
                 words.change,
                 words.source,
                 spindoctor_sql::quoted(&self.channel.applied_file),
-                words.source
+                words.source,
+                words.for_channel()
             ),
             (false, _) => return None,
         };
@@ -180,6 +189,18 @@ impl<'w> Said<'w> {
 
 /// Characters of a reason in a headline.
 const LONGEST_REASON: usize = 100;
+
+/// A reason that is too long, cut behind a word.
+fn shortened(reason: &str) -> String {
+    let Some((end, _)) = reason.char_indices().nth(LONGEST_REASON) else { return reason.to_owned() };
+    let cut = &reason[..end];
+    // What ends where a word does is whole.
+    let words = match reason[end..].starts_with(' ') {
+        true => cut,
+        false => cut.rsplit_once(' ').map_or(cut, |(words, _)| words),
+    };
+    format!("{}...", words.trim_end_matches([',', ' ']))
+}
 
 /// The relay log could not be read (ER_SLAVE_RELAY_LOG_READ_FAILURE; 13121 from MySQL 8.0 on).
 const OF_RELAY_LOG: [u32; 2] = [1594, 13_121];
@@ -232,10 +253,13 @@ struct Words {
     change: &'static str,
     /// Where the version is not known.
     older: &'static str,
+    /// Empty for the default channel.
+    channel: String,
+    is_mariadb: bool,
 }
 
 impl Words {
-    fn new(window: &Window) -> Self {
+    fn new(window: &Window, channel: &str) -> Self {
         let version = window.server.version;
         // SHOW REPLICA STATUS and START REPLICA came together.
         let is_new = replica::asked(version).contains("REPLICA");
@@ -246,12 +270,27 @@ impl Words {
             source: if changes { "SOURCE" } else { "MASTER" },
             change: if changes { "CHANGE REPLICATION SOURCE TO" } else { "CHANGE MASTER TO" },
             older: if version.is_none() { " (START SLAVE before MySQL 8.0.22 and on MariaDB)" } else { "" },
+            channel: channel.to_owned(),
+            is_mariadb: version.is_some_and(ServerVersion::is_mariadb),
         }
     }
 
-    /// `START REPLICA SQL_THREAD`
+    /// `START REPLICA SQL_THREAD FOR CHANNEL 'sales'`; MariaDB: `START SLAVE 'sales' SQL_THREAD`
     fn start(&self, thread: &str) -> String {
-        format!("START {} {thread}", self.replica).trim_end().to_owned() + self.older
+        let connection = match self.is_mariadb && !self.channel.is_empty() {
+            true => format!(" {}", spindoctor_sql::quoted(&self.channel)),
+            false => String::new(),
+        };
+        let started = format!("START {}{connection} {thread}", self.replica);
+        format!("{}{}{}", started.trim_end(), self.for_channel(), self.older)
+    }
+
+    /// What MySQL's statements end with for a channel that has a name.
+    fn for_channel(&self) -> String {
+        match self.is_mariadb || self.channel.is_empty() {
+            true => String::new(),
+            false => format!(" FOR CHANNEL {}", spindoctor_sql::quoted(&self.channel)),
+        }
     }
 
     fn filled(&self, statement: &str) -> String {
@@ -296,8 +335,30 @@ const OF_RECEIVER: Cure = Cure {
     risk: "After 1236 the missing transactions come from nowhere: the replica has to be made again from a copy.",
 };
 
+/// True for a node of a Galera cluster.
+fn is_of_cluster(window: &Window) -> bool {
+    window.variable("wsrep_on").is_some_and(|on| on.eq_ignore_ascii_case("ON") || on == "1")
+        || window.is_given() && window.status("wsrep_cluster_size").is_some_and(|size| size >= 1.0)
+}
+
+/// A row that is there already, or missing, on a node of a Galera cluster: what is left out, or mended with sql_log_bin = 0, makes this
+/// node differ from the others, which the cluster then puts out.
+const IN_CLUSTER: Cure = Cure {
+    of: Failure::Applier,
+    numbers: &[1032, 1062],
+    says: &[],
+    statement: "Compare the row on all nodes and on the source. Where the nodes agree, mend it with an ordinary statement, which the cluster \
+                replicates; where this node alone differs, let it take a full copy of another one (stop it, move grastate.dat away, start it)",
+    why: "The row that the event changes is missing here, or the one that it inserts is here already.",
+    risk: "Do not skip the event, and do not mend the row with sql_log_bin = 0: both make the node differ from its cluster. A full copy takes \
+           as long as the data are large.",
+};
+
 /// Got fatal error 1236 from source; 13114 is the same from MySQL 8.0 on.
 const OF_SOURCE: &[u32] = &[1236, 13_114];
+
+/// An event is larger than a packet may be: as the source says it, and as the receiver does (ER_NET_PACKET_TOO_LARGE; 13115 from MySQL 8.0 on).
+const OF_LARGE_EVENT: &[u32] = &[1153, 1236, 13_114, 13_115];
 
 /// The first that fits counts.
 const CURES: &[Cure] = &[
@@ -367,8 +428,8 @@ const CURES: &[Cure] = &[
     },
     Cure {
         of: Failure::Receiver,
-        numbers: OF_SOURCE,
-        says: &["max_allowed_packet"],
+        numbers: OF_LARGE_EVENT,
+        says: &["max_allowed_packet", "packet bigger than"],
         statement: "SET GLOBAL {replica}_max_allowed_packet = 1073741824 here, and max_allowed_packet = 1073741824 on the source",
         why: "An event of the source is larger than one of the two takes.",
         risk: "One event may take as much memory.",
@@ -410,6 +471,16 @@ const CURES: &[Cure] = &[
               older copy.",
         risk: "The replica serves nothing meanwhile. A longer binlog_expire_logs_seconds (expire_logs_days) on the source keeps it from \
                happening again.",
+    },
+    Cure {
+        of: Failure::Receiver,
+        numbers: &[1595, 13_122],
+        says: &["Relay log write failure", "could not queue event"],
+        statement: "Look at df of the folder of the relay log, at the error log for the write that failed, and at a disk or network that \
+                    changes data (event checksum); make room",
+        why: "An event of the source came and could not be written to the relay log: no room, a write error, or an event that was damaged \
+              on its way.",
+        risk: "Looking is safe. Relay logs are not to be removed by hand: those that are applied the server purges.",
     },
     Cure {
         of: Failure::Receiver,
@@ -599,6 +670,12 @@ mod tests {
                 "Got fatal error 1236: 'A slave with the same server_uuid/server_id as this slave'",
                 "auto.cnf",
             ),
+            (13_122, "Relay log write failure: could not queue event from source", "df of the folder"),
+            (
+                13_115,
+                "Got a packet bigger than 'replica_max_allowed_packet' bytes",
+                "max_allowed_packet = 1073741824",
+            ),
             (13_117, "Fatal error: source and replica have equal MySQL server UUIDs", "auto.cnf"),
             (1045, "Error connecting to source 'repl@db1:3306'. Message: Access denied", "SOURCE_PASSWORD"),
             (
@@ -610,6 +687,69 @@ mod tests {
         ] {
             assert!(first(number, error).contains(words), "{number}: {}", first(number, error));
         }
+    }
+
+    #[test]
+    fn a_long_reason_is_cut_behind_a_word() {
+        let of = |reason: &str| {
+            let error = format!(
+                "Got fatal error 1236 from master when reading data from binary log: '{reason}', Internal MariaDB error code: 1236"
+            );
+            receiver(1236, error.leak()).headline
+        };
+        let short = of("the replica's place is not in the log,");
+        assert!(short.contains("(the replica's place is not in the log):"), "{short}");
+        // A word goes on, or ends, at the 100th character.
+        let long = of(&format!("{}abcd, abcdefgh, and so on", "abcd ".repeat(18)));
+        assert!(long.contains("abcd abcd...): "), "{long}");
+        let whole = of(&format!("{}e and so on", "abcd ".repeat(20).trim_end()));
+        assert!(whole.contains("abcd abcde...): "), "{whole}");
+    }
+
+    #[test]
+    fn a_channel_with_a_name_is_named_and_its_statements_are_for_it() {
+        let of = |version: &str| {
+            let build = crate::testing::Build::busy(version).each(|at_s, server, _| {
+                let channel = ReplicaChannel {
+                    name: "sales".into(),
+                    source_host: "db7".into(),
+                    source_port: 3306,
+                    receiver_running: "Yes".into(),
+                    applier_running: "No".into(),
+                    applier_errno: Some(1062),
+                    applier_error: "Duplicate entry".into(),
+                    ..ReplicaChannel::default()
+                };
+                server.replication = answer(at_s, vec![channel]);
+            });
+            found(&build.window())
+        };
+        let finding = of("8.0.36");
+        assert!(finding.headline.contains("db7:3306 (channel sales)"), "{}", finding.headline);
+        let statement = &finding.remedies[0].statement;
+        assert!(statement.ends_with("START REPLICA SQL_THREAD FOR CHANNEL 'sales'"), "{statement}");
+        let finding = of("10.11.19-MariaDB");
+        let statement = &finding.remedies[0].statement;
+        assert!(statement.ends_with("START SLAVE 'sales' SQL_THREAD"), "{statement}");
+    }
+
+    #[test]
+    fn a_node_of_a_cluster_skips_nothing() {
+        let build = broken(|channel| {
+            channel.applier_running = "No".into();
+            channel.applier_errno = Some(1032);
+            channel.applier_error = "Could not execute Delete_rows event on table shop.stock".into();
+        });
+        let finding = found(&build.variable("wsrep_on", "ON").window());
+        assert!(
+            finding.remedies[0].statement.contains("Compare the row on all nodes"),
+            "{:?}",
+            finding.remedies
+        );
+        let skips = |remedy: &Remedy| {
+            remedy.statement.contains("skip_counter") || remedy.statement.contains("GTID_NEXT")
+        };
+        assert!(!finding.remedies.iter().any(skips), "{:?}", finding.remedies);
     }
 
     #[test]

@@ -21,16 +21,34 @@ impl Pileup<'_> {
                 self.ring.as_ref().map(Ring::headline).unwrap_or_default()
             ),
             None if self.is_one_list() => format!(
-                "{} for row locks{on}{}",
+                "{} for row locks{on}{}{}",
                 number::counted(mean_waiters.round() as u64, "session waits", "sessions wait"),
                 if longest_s > 0.0 {
                     format!(", for up to {}", number::duration(longest_s))
                 } else {
                     String::new()
-                }
+                },
+                self.root_of_one_sample()
             ),
-            None => format!("{mean_waiters:.1} sessions on average wait for row locks{on}"),
+            None => {
+                let root = self.root_of_one_sample();
+                format!("{mean_waiters:.1} sessions on average wait for row locks{on}{root}")
+            }
         }
+    }
+
+    /// `; connection 7 blocks 5 transactions: it is idle in transaction`, of one list, which does not show whether it stays.
+    fn root_of_one_sample(&self) -> String {
+        let Some(root) = self.holders.latest().filter(|_| self.is_one_sample()) else {
+            return String::new();
+        };
+        format!(
+            "; connection {} {}blocks {}: it {}",
+            root.connection_id,
+            root.likely(),
+            transactions(self.holders.held_up(root)),
+            sessions::doing(&root.described())
+        )
     }
 
     /// Why they wait.
@@ -83,8 +101,16 @@ impl Pileup<'_> {
                 "What was given shows who waits, and not who has the lock. The whole SHOW ENGINE INNODB STATUS of such a moment \
                  names it, best with innodb_status_output_locks = ON, or sys.innodb_lock_waits does."
             }
+            None if waits.is_some() || self.has_transactions() => {
+                "The lists of transactions and lock waits show who waits, and not who has the lock."
+            }
             None => "The counters show that sessions wait; what blocks them could not be read.",
         }
+    }
+
+    /// A list of transactions was read at the time of the last sample that shows who waits.
+    fn has_transactions(&self) -> bool {
+        self.queue.last().is_some_and(|sample| sample.server.transactions.value().is_some())
     }
 
     /// What was not read in a list of lock waits has no index.

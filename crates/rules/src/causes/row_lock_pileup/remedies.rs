@@ -56,7 +56,7 @@ fn detect_deadlocks() -> Remedy {
 }
 
 /// What helps where the row is hot.
-fn shorten_transactions() -> Remedy {
+pub(super) fn shorten_transactions() -> Remedy {
     Remedy {
         statement: "Shorten the transactions that change the hot row; change it last, or spread it over \
                     several rows"

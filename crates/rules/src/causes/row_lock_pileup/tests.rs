@@ -409,3 +409,36 @@ fn a_ring_that_innodb_does_not_look_for_is_said_and_ended() {
         finding.headline
     );
 }
+
+#[test]
+fn of_one_list_the_root_stands_in_the_headline_and_counters_are_named_where_they_were_read_alone() {
+    use spindoctor_model::window::NOT_GIVEN;
+    let single = |blocking: Option<u64>| {
+        let mut window = queue(|_| 7);
+        window.samples.truncate(1);
+        window.server.no_pid = Some(Unavailable::because(NOT_GIVEN));
+        let server = &mut window.samples[0].server;
+        let spindoctor_model::Reading::Available { value: waits, .. } = &mut server.row_lock_waits else {
+            panic!("it has waits")
+        };
+        for wait in waits {
+            wait.waited_s = 2.0;
+            wait.blocking_connection_id = blocking;
+        }
+        if blocking.is_none() {
+            server.row_lock_waits = spindoctor_model::Reading::NotAsked;
+            let waiters = (20..30).map(|id| transaction(id, "LOCK WAIT", 5.0)).collect();
+            server.transactions = answer(0.0, waiters);
+        }
+        found(&window)
+    };
+    let named = single(Some(7));
+    assert_eq!(named.root.as_ref().and_then(|root| root.connection_id), Some(7));
+    assert!(
+        named.headline.contains("for up to 2 s; connection 7 blocks 10 transactions: it is idle"),
+        "{}",
+        named.headline
+    );
+    let unnamed = single(None);
+    assert!(!unnamed.why.contains("counters"), "{}", unnamed.why);
+}

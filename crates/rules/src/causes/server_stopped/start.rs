@@ -22,7 +22,7 @@ struct Reason {
 }
 
 /// The reasons, that which stands behind others first: a server whose files are in use finds its port taken, too.
-const REASONS: [Reason; 8] = [
+const REASONS: [Reason; 16] = [
     Reason {
         kind: TroubleKind::OptionRefused,
         because: "it does not know one of its options, or the value of one",
@@ -47,6 +47,32 @@ const REASONS: [Reason; 8] = [
         risk: "Two servers that write the same files destroy them: never delete ibdata1, copy it or go around its lock. kill -9 costs a recovery.",
     },
     Reason {
+        kind: TroubleKind::RedoLogOfOtherVersion,
+        because: "another version wrote its redo log, and was not shut down cleanly",
+        why: "The redo log holds changes that are not in the data files yet, and its format differs from version to version: only the version that \
+              wrote it can apply them.",
+        is_sure: true,
+        statement: "Copy DATADIR away; install the version that wrote the redo log (the line names it) and start it; SET GLOBAL \
+                    innodb_fast_shutdown = 0, shut it down, and start the new version",
+        cures: "After a slow shutdown all changes are in the data files, and the new version makes a new redo log.",
+        risk: "Never delete the redo log (ib_logfile0, #innodb_redo) of data that were not shut down cleanly: changes are lost, and tables are \
+               damaged.",
+    },
+    Reason {
+        kind: TroubleKind::RedoLogUnusable,
+        because: "its redo log cannot be used: it is damaged, missing in part, or not the one of its data files",
+        why: "InnoDB applies its redo log to its data files at a start. Files that were copied from a running server, a backup that was not \
+              prepared, files of several backups, a log that was deleted, and a disk that was full look like this. Where the line says that a \
+              log has another size than the option file gives, nothing else may be wrong.",
+        is_sure: true,
+        statement: "Copy DATADIR away; bring back data files and redo log of one backup together (xtrabackup or mariabackup --prepare first). \
+                    Another size: give innodb_log_file_size the size of the files. No backup: innodb_force_recovery = 1, then step by step up to \
+                    6, dump all data, and load the dump into a new data folder",
+        cures: "Files of one backup fit each other; a dump holds what can still be read.",
+        risk: "Never delete the redo log (ib_logfile0, #innodb_redo) of data that were not shut down cleanly: changes are lost, and tables are \
+               damaged. innodb_force_recovery from 4 on can damage data for good, and 6 leaves the redo log out: work on a copy.",
+    },
+    Reason {
         kind: TroubleKind::OtherVersion,
         because: "another version wrote its data files",
         why: "A server takes the files of the series before it only after a clean shutdown of that server, and none of a later one. After a crash \
@@ -68,6 +94,53 @@ const REASONS: [Reason; 8] = [
         risk: "Statements may write names of tables in other letters than the dictionary has.",
     },
     Reason {
+        kind: TroubleKind::CoordinatorUnsure,
+        because: "it cannot tell which transactions were committed before it ended",
+        why: "With two engines that take part in a commit (InnoDB and the binary log, or two storage engines), a log says which of those that are \
+              prepared were committed: the binary log, or tc.log where there is none. That log is damaged, missing, or of another server, or \
+              log_bin was switched since.",
+        is_sure: true,
+        statement: "Start with log_bin as it was, and bring tc.log back. Where it is lost: move tc.log away, start once with \
+                    --tc-heuristic-recover=ROLLBACK (or COMMIT), then without; XA RECOVER shows what is prepared",
+        cures: "The server then knows what to do with each of them.",
+        risk: "ROLLBACK takes back, and COMMIT keeps, transactions of which nobody knows whether clients and replicas saw them committed: \
+               compare with a replica or the binary log afterwards.",
+    },
+    Reason {
+        kind: TroubleKind::AriaDamaged,
+        because: "Aria's log does not fit its tables",
+        why: "MariaDB keeps its system tables in Aria, and recovers them from aria_log.* at a start. Files of another backup, another version or \
+              a full disk leave log and tables at different points.",
+        is_sure: true,
+        statement: "Copy DATADIR away; aria_chk --recover DATADIR/mysql/*.MAI with the server stopped; where it still fails, move aria_log.* and \
+                    aria_log_control away and start again",
+        cures: "The tables are then whole by themselves, and the server makes a new log.",
+        risk: "Changes of Aria tables that stood in the log alone are lost; InnoDB's are not touched.",
+    },
+    Reason {
+        kind: TroubleKind::SameTablespaceNumber,
+        because: "two files of tables have one tablespace number",
+        why: "InnoDB knows each file by the number in it, and opens no second file with the number of one that is open: it says of that one below \
+              that it cannot open it. Most often a file or a folder was copied from another server, or ibdata1 was made again beside older files.",
+        is_sure: false,
+        statement: "Copy DATADIR away; of the two files that the lines name move the one that was copied there (or is the older) out of DATADIR, \
+                    and start. Its rows: from a dump, or CREATE TABLE, ALTER TABLE ... DISCARD TABLESPACE, ALTER TABLE ... IMPORT TABLESPACE",
+        cures: "Each number then has one file, and an import gives the other one a number of its own.",
+        risk: "The table whose file is moved away cannot be read until it has one again. Never move the file of a table of the schema mysql: the \
+               server needs it.",
+    },
+    Reason {
+        kind: TroubleKind::TableFileMissing,
+        because: "the file of a table is not where its dictionary says",
+        why: "Somebody moved or deleted it, its folder is not mounted, or a copy of the data left it out. While InnoDB recovers it needs the file \
+              of every table that its redo log changes.",
+        is_sure: false,
+        statement: "Bring the file that the line names back from a backup or to its place. Only where its table may be lost: start with \
+                    innodb_force_recovery = 1, DROP TABLE, and start without",
+        cures: "InnoDB then finds what it has to recover.",
+        risk: "innodb_force_recovery leaves that table's changes out, and they are lost. Above 3 it can damage data.",
+    },
+    Reason {
         kind: TroubleKind::FileRefused,
         because: "it cannot open a file that it needs",
         why: "The user that it runs as may not read or write the file or a folder above it, the folder is not there, or SELinux or AppArmor \
@@ -77,6 +150,19 @@ const REASONS: [Reason; 8] = [
                     ausearch -m avc -ts recent and restorecon -R (SELinux), dmesg | grep DENIED (AppArmor)",
         cures: "The line names the file; its owner has to be the user of the server.",
         risk: "chown of a wrong folder takes files from other programs: name the data folder alone.",
+    },
+    Reason {
+        kind: TroubleKind::SystemTablesDamaged,
+        because: "its system tables are damaged, or those of another version",
+        why: "A server reads its accounts, routines and events from the schema mysql. A crash damages tables in MyISAM or Aria; after an upgrade, \
+              or with the schema mysql of another version's backup, their columns are not those that this version reads.",
+        is_sure: false,
+        statement: "Copy DATADIR/mysql away. Of another version: mysql_upgrade (to MySQL 8.0.15) or mariadb-upgrade while the server runs; from \
+                    MySQL 8.0.16 on start it once with --upgrade=FORCE. Damaged: myisamchk --recover DATADIR/mysql/*.MYI or aria_chk --recover \
+                    DATADIR/mysql/*.MAI while it is stopped",
+        cures: "Where the accounts keep it from starting, --skip-grant-tables --skip-networking starts it for the upgrade.",
+        risk: "With --skip-grant-tables everybody who reaches the socket may do everything: for the repair alone. myisamchk and aria_chk damage \
+               the files of a server that runs.",
     },
     Reason {
         kind: TroubleKind::SystemTablesMissing,
@@ -110,13 +196,49 @@ const REASONS: [Reason; 8] = [
         cures: "The server starts when port and socket are free, and its own.",
         risk: "Clients may use the server that listens there now: look at it before it is ended.",
     },
+    Reason {
+        kind: TroubleKind::StartTimedOut,
+        because: "systemd gave up waiting for it (TimeoutStartSec)",
+        why: "systemd ends a service that does not say within TimeoutStartSec (90 s where the unit has none) that it has started. InnoDB's recovery \
+              after a crash, a large buffer pool, many tablespaces that are opened, and the state transfer of a cluster take longer: nothing \
+              else may be wrong.",
+        is_sure: true,
+        statement: "systemctl edit mysqld (mysql, mariadb): [Service] and TimeoutStartSec=infinity below it; systemctl start it. The last lines of \
+                    the error log before the timeout say what the server was doing",
+        cures: "The server has the time that its start takes; an attempt that is ended begins its recovery again.",
+        risk: "systemd does not end a server any more that hangs at its start: see that the error log goes on, or that the disk is read (iostat -x 1).",
+    },
 ];
+
+/// Of files that are refused, those of a file system without locks (ENOLCK): no right of a file cures that.
+const WITHOUT_LOCKS: Reason = Reason {
+    kind: TroubleKind::FileRefused,
+    because: "the file system of its data gives no locks (error 37)",
+    why: "A server locks its files, so that no other one writes them. NFS 3 keeps locks in a service of its own (lockd, rpc.statd), and answers \
+          with error 37 where that of either host is not reached.",
+    is_sure: false,
+    statement: "findmnt -T DATADIR shows the file system: mount it with NFS 4 (vers=4.1), put the data on a local disk, or start rpc.statd on both \
+                hosts (systemctl start rpc-statd) and let their firewalls pass it",
+    cures: "NFS 4 and local file systems give locks themselves.",
+    risk: "The option nolock of a mount lets two hosts write the same files, which destroys them. To mount it again the server has to be down.",
+};
+
+/// Of a server that runs.
+const DAMAGED_SYSTEM_TABLES: &str =
+    "System tables are damaged, or those of another version: what reads them fails";
 
 /// Why the server ended at its start, where a line says it.
 pub(super) fn refused(window: &Window) -> Option<Finding> {
     let (reason, (trouble, times)) =
         REASONS.iter().find_map(|reason| Some((reason, logged::at_the_end(window, reason.kind)?)))?;
-    let has_ended = logged::at_the_end(window, TroubleKind::NotStarted).is_some();
+    let reason = match lacks_locks(trouble) {
+        true => &WITHOUT_LOCKS,
+        false => reason,
+    };
+    // Without its accounts no server starts; without other system tables it does.
+    let is_of_system = reason.kind == TroubleKind::SystemTablesDamaged;
+    let lacks_accounts = is_of_system && trouble.line.contains("privilege tables");
+    let has_ended = lacks_accounts || logged::at_the_end(window, TroubleKind::NotStarted).is_some();
     let (score, begins) = match reason.is_sure || has_ended {
         true => (CRITICAL_FROM, "The server does not start"),
         false => (WARNING_FROM, "The server may not start"),
@@ -126,8 +248,12 @@ pub(super) fn refused(window: &Window) -> Option<Finding> {
         || reason.because.to_owned(),
         |option| format!("it does not know {option}, or cannot read its value"),
     );
+    let headline = match is_of_system && !has_ended {
+        true => DAMAGED_SYSTEM_TABLES.to_owned(),
+        false => format!("{begins}: {because}"),
+    };
     Some(
-        Draft::new(&CAUSE, score, format!("{begins}: {because}"))
+        Draft::new(&CAUSE, score, headline)
             .why(reason.why)
             .evidence_all(logged::evidence(trouble, times).into_iter())
             .remedy(Remedy {
@@ -141,6 +267,15 @@ pub(super) fn refused(window: &Window) -> Option<Finding> {
     )
 }
 
+/// True for a file that could not be locked, as the file system has no locks (ENOLCK): `Unable to lock ./ibdata1 error: 37`.
+fn lacks_locks(trouble: &LoggedTrouble) -> bool {
+    trouble.kind == TroubleKind::FileRefused
+        && trouble
+            .line
+            .split_once("rror: 37")
+            .is_some_and(|(_, rest)| !rest.starts_with(|c: char| c.is_ascii_digit()))
+}
+
 /// The option that such a line names: of `unknown variable 'a=1'`, `unknown option '--a'`, `Error while setting value 'x' to 'a'` and
 /// `Unknown suffix 'B' used for variable 'a' (value '1 GB')`.
 fn option(line: &str) -> Option<&str> {
@@ -151,18 +286,68 @@ fn option(line: &str) -> Option<&str> {
     (!name.is_empty()).then_some(name)
 }
 
+/// Pages that are newer than the redo log, of a server that did not crash with them.
+pub(super) fn newer_pages(window: &Window) -> Option<Finding> {
+    let (trouble, times) = logged::at_the_end(window, TroubleKind::PagesNewer)?;
+    let (score, headline) = match logged::at_the_end(window, TroubleKind::NotStarted) {
+        Some(_) => (
+            CRITICAL_FROM,
+            "The server does not start, and pages of its data files are newer than its redo log",
+        ),
+        None => (
+            WARNING_FROM,
+            "Pages of the data files are newer than the redo log: what else they lack nobody knows",
+        ),
+    };
+    Some(
+        Draft::new(&CAUSE, score, headline)
+            .why("Each page carries the place in the redo log at which it was changed last, and the log does not reach so far: it was deleted, or \
+                  data files were copied without it or from a running server. Changes that only that log had are lost, so that pages may not \
+                  fit each other, and the server may crash where it reads them.")
+            .evidence_all(logged::evidence(trouble, times).into_iter())
+            .remedy(of_newer_pages())
+            .finding(),
+    )
+}
+
+/// What to do about pages that are newer than the redo log.
+pub(super) fn of_newer_pages() -> Remedy {
+    Remedy {
+        statement: "Copy DATADIR away; load a backup or a dump into a new data folder, or make it again from a replica. Where there is none: \
+                    innodb_force_recovery = 1, then step by step up to 6, until the server starts; dump all data, and load the dump into a new \
+                    data folder"
+            .into(),
+        why: "A dump has rows alone, and no pages that do not fit each other; a new data folder begins with a redo log of its own.".into(),
+        dynamic: false,
+        risk: "innodb_force_recovery from 4 on can damage data for good: work on a copy.".into(),
+        undo: "Take innodb_force_recovery out of the option file.".into(),
+    }
+}
+
 /// That the server ended at its start, where another cause or no line says why.
 pub(super) fn ended(window: &Window) -> Option<Finding> {
-    /// What keeps a server from starting, and is another cause's: memory-pressure, disk-full and statements-refused say it.
-    const OTHERS: [TroubleKind; 4] =
-        [TroubleKind::NoMemory, TroubleKind::DiskFull, TroubleKind::WaitsForSpace, TroubleKind::NoFile];
+    /// What keeps a server from starting, and is another cause's: memory-pressure, disk-full, statements-refused and cluster-partition
+    /// say it.
+    const OTHERS: [TroubleKind; 6] = [
+        TroubleKind::NoMemory,
+        TroubleKind::DiskFull,
+        TroubleKind::WaitsForSpace,
+        TroubleKind::NoFile,
+        TroubleKind::StateTransferFailed,
+        TroubleKind::NodeDiffers,
+    ];
     let (trouble, times) = logged::at_the_end(window, TroubleKind::NotStarted)?;
     if OTHERS.iter().any(|kind| logged::at_the_end(window, *kind).is_some()) {
         return None;
     }
-    Some(match logged::at_the_end(window, TroubleKind::PageDamaged) {
-        Some((damage, _)) => ended_by_damage(trouble, times, damage),
-        None => Draft::new(&CAUSE, CRITICAL_FROM, "The server does not start: it ended, and the lines that were given do not say why")
+    if let Some((damage, _)) = logged::at_the_end(window, TroubleKind::PageDamaged) {
+        return Some(ended_by_damage(trouble, times, damage));
+    }
+    if let Some((signal, _)) = logged::at_the_end(window, TroubleKind::EndedBySignal) {
+        return Some(ended_by_signal(trouble, times, signal));
+    }
+    Some(
+        Draft::new(&CAUSE, CRITICAL_FROM, "The server does not start: it ended, and the lines that were given do not say why")
             .why("What these lines say follows from an error above them, in the same log.")
             .evidence_all(logged::evidence(trouble, times).into_iter())
             .remedy(Remedy {
@@ -175,7 +360,27 @@ pub(super) fn ended(window: &Window) -> Option<Finding> {
                 undo: String::new(),
             })
             .finding(),
-    })
+    )
+}
+
+/// A signal of which systemd does not say which one it was.
+fn ended_by_signal(trouble: &LoggedTrouble, times: u64, signal: &LoggedTrouble) -> Finding {
+    Draft::new(&CAUSE, CRITICAL_FROM, "The server does not start: a signal ended it, as systemd says; it crashed, or it was killed")
+        .why("A server that crashes at its start ends itself with SEGV, ABRT or BUS. The kernel, for want of memory, and systemd, after a time \
+              limit, end it with KILL.")
+        .evidence(Evidence::new("a signal", signal.line.clone(), "", "error log"))
+        .evidence_all(logged::evidence(trouble, times).into_iter())
+        .remedy(Remedy {
+            statement: "systemctl status of its unit, or journalctl -u mysqld -u mysql -u mariadb, names the signal (status=6/ABRT, 11/SEGV, 9/KILL). \
+                        KILL: dmesg | grep -i 'out of memory'. Else give the lines of the error log around `got signal`: a check that failed, or \
+                        the functions that it died in"
+                .into(),
+            why: "A crash is a defect of the program, its data or the hardware; a kill is a matter of memory or time.".into(),
+            dynamic: true,
+            risk: "Looking is safe.".into(),
+            undo: String::new(),
+        })
+        .finding()
 }
 
 /// A page of the files that a server has to read at its start.
@@ -258,6 +463,65 @@ mod tests {
     }
 
     #[test]
+    fn a_file_system_without_locks_is_not_cured_by_rights() {
+        let line = "[ERROR] InnoDB: Unable to lock ./ibdata1 error: 37";
+        let finding = found(&[(TroubleKind::FileRefused, line), ENDED]).remove(0);
+        assert_eq!(finding.headline, format!("The server does not start: {}", WITHOUT_LOCKS.because));
+        assert!(finding.remedies[0].statement.contains("rpc.statd"), "{:?}", finding.remedies);
+        let other = found(&[(TroubleKind::FileRefused, "[ERROR] Can't open ./a.ibd, error: 13")]).remove(0);
+        assert!(other.remedies[0].statement.contains("chown"), "{:?}", other.remedies);
+    }
+
+    #[test]
+    fn damaged_system_tables_keep_a_server_from_starting_where_they_hold_its_accounts() {
+        let of = |line: &str| {
+            let first = found(&[(TroubleKind::SystemTablesDamaged, line)]).remove(0);
+            (first.severity, first.headline)
+        };
+        assert_eq!(
+            of("Cannot load from mysql.proc. The table is probably corrupted"),
+            (Severity::Warning, DAMAGED_SYSTEM_TABLES.into())
+        );
+        let (severity, headline) =
+            of("Fatal error: Can't open and lock privilege tables: Incorrect file format 'user'");
+        assert_eq!(severity, Severity::Critical);
+        assert!(headline.starts_with("The server does not start: its system tables"), "{headline}");
+    }
+
+    #[test]
+    fn pages_that_are_newer_than_the_redo_log_are_a_warning_where_the_server_starts() {
+        let page = (TroubleKind::PagesNewer, "log sequence number 99 is in the future!");
+        assert_eq!(found(&[page]).remove(0).severity, Severity::Warning);
+        let ended = found(&[page, ENDED]);
+        assert_eq!((ended.len(), ended[0].severity), (1, Severity::Critical), "{ended:#?}");
+        assert!(ended[0].remedies[0].statement.contains("new data folder"), "{:?}", ended[0].remedies);
+    }
+
+    #[test]
+    fn a_signal_that_systemd_saw_is_why_a_server_does_not_start() {
+        let signal = (TroubleKind::EndedBySignal, "systemd[1]: mysqld.service: Failed with result 'signal'.");
+        let all = found(&[signal, ENDED]);
+        assert!(all.len() == 1 && all[0].headline.contains("a signal ended it"), "{all:#?}");
+        assert_eq!(found(&[signal]), []);
+        let crashed = found(&[signal, ENDED, (TroubleKind::Crashed, "mysqld got signal 6 ;")]);
+        assert!(crashed[0].headline.starts_with("The server crashed"), "{}", crashed[0].headline);
+    }
+
+    #[test]
+    fn two_files_with_one_number_are_why_the_second_one_cannot_be_opened() {
+        let all = found(&[
+            (TroubleKind::TableFileMissing, "could not open single-table tablespace file ./shop/stock.ibd"),
+            (TroubleKind::SameTablespaceNumber, "Attempted to open a previously opened tablespace."),
+        ]);
+        assert_eq!(all.len(), 1, "{all:#?}");
+        assert!(
+            all[0].headline.ends_with("two files of tables have one tablespace number"),
+            "{}",
+            all[0].headline
+        );
+    }
+
+    #[test]
     fn what_follows_from_another_cause_is_no_finding_of_its_own() {
         for (kind, cause) in [
             (TroubleKind::NoMemory, "memory-pressure"),
@@ -270,6 +534,11 @@ mod tests {
         let damaged = found(&[(TroubleKind::PageDamaged, "Database page corruption on disk"), ENDED]);
         assert_eq!(damaged[0].headline, "The server does not start: a page of its data files is damaged");
         assert_eq!(damaged[0].explains, ["statements-refused"]);
+        assert_eq!(damaged.len(), 1, "{damaged:#?}");
+        let page = (TroubleKind::PageDamaged, "Database page corruption on disk");
+        let crashed = found(&[page, (TroubleKind::Crashed, "mysqld got signal 6 ;")]);
+        assert_eq!(crashed.len(), 1, "{crashed:#?}");
+        assert!(crashed[0].headline.contains("with damaged pages"), "{}", crashed[0].headline);
         let alone = found(&[ENDED]);
         assert!(alone[0].headline.ends_with("do not say why"), "{}", alone[0].headline);
     }

@@ -2,6 +2,7 @@
 
 use spindoctor_model::{Finding, Remedy, TroubleKind, Window};
 
+use super::super::server_stopped;
 use super::{CAUSE, printed};
 use crate::draft::Draft;
 use crate::logged;
@@ -19,6 +20,9 @@ pub(super) fn of_log(window: &Window) -> Option<Finding> {
 /// Pages whose check sums do not fit: each statement that reads one fails, and a server may end itself.
 fn damaged(window: &Window) -> Option<Finding> {
     let (trouble, times) = logged::at_the_end(window, TroubleKind::PageDamaged)?;
+    if server_stopped::has_damage(window) {
+        return None;
+    }
     Some(
         Draft::new(&CAUSE, WARNING_FROM, "Pages of a data file are damaged: what reads them fails, and the server may end itself")
             .why("A page is not what was written: the disk, its controller or memory changed it, a file was copied from a running server, \

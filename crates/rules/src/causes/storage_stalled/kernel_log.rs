@@ -73,8 +73,10 @@ fn hung(window: &Window) -> Option<Finding> {
     let who = trouble
         .line
         .split_once("INFO: task ")
-        .and_then(|(_, rest)| rest.split(':').next())
-        .unwrap_or("a program");
+        .and_then(|(_, rest)| rest.split(" blocked").next())
+        // The number follows the name, which may have colons itself, as of a thread of the kernel.
+        .and_then(|task| task.rsplit_once(':'))
+        .map_or("a program", |(name, _)| name);
     let why = "The kernel says so of a thread that has waited in it without a break, nearly always for a disk or a file system that \
                does not answer. The functions below the line say for which.";
     let draft =
@@ -225,5 +227,8 @@ mod tests {
         let hung =
             found(&[(TroubleKind::HungInKernel, "INFO: task mysqld:2211 blocked for more than 120 s")]);
         assert_eq!(hung.headline, "A thread of mysqld stood in the kernel for minutes");
+        let of_kernel =
+            found(&[(TroubleKind::HungInKernel, "INFO: task kworker/u4:2:71 blocked for more than 241 s")]);
+        assert_eq!(of_kernel.headline, "A thread of kworker/u4:2 stood in the kernel for minutes");
     }
 }
