@@ -9,6 +9,7 @@ mod cpu_time;
 mod fleet;
 mod halting;
 mod idle_threads;
+mod limits;
 mod machine;
 mod page;
 mod page_cache;

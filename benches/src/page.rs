@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use crate::limits;
 use crate::paired::short;
 
 /// What one benchmark measured.
@@ -83,6 +84,7 @@ pub(crate) fn render(earlier: &str, sections: &[Section], order: &[&str]) -> Str
         texts.push((name, text));
     }
     page.push_str(&summary(&texts));
+    page.push_str(&limits_of(&texts));
     for (name, text) in &texts {
         let _ = write!(page, "\n## {name}\n\n{text}");
     }
@@ -131,6 +133,32 @@ fn summary(sections: &[(&str, String)]) -> String {
         }
     }
     text
+}
+
+/// What is not reached, or open, with the limit of each.
+fn limits_of(sections: &[(&str, String)]) -> String {
+    let missed: Vec<limits::Missed<'_>> = sections
+        .iter()
+        .flat_map(|(name, section)| {
+            not_reached(section).map(|[what, measured, .., goal, _]| [*name, what, measured, goal])
+        })
+        .collect();
+    if missed.is_empty() {
+        return String::new();
+    }
+    format!(
+        "\n## Not reached\n\nWhat is not reached, or open because the interval holds the goal, and what the limit is. Of a loss with the CPUs' \
+         speed weighed and the same without that, the first stands here.\n\n{}",
+        limits::markdown(&missed)
+    )
+}
+
+/// The rows of a section whose goal is not reached, or open.
+pub(crate) fn not_reached(section: &str) -> impl Iterator<Item = [&str; 6]> {
+    let rows = section.lines().filter_map(cells);
+    rows.filter(|[what, .., reached]| {
+        !["", "yes"].contains(reached) && !what.ends_with("the CPUs' speed not weighed")
+    })
 }
 
 /// The cells of a row of a section's table; None of its head and of other text. Sections that were measured before peers had columns
@@ -273,6 +301,13 @@ mod tests {
             ]
         );
         assert_eq!(render(&page, &[], &order), page, "it is the same where nothing was measured");
+        let limits = text_under(&page, "Not reached").unwrap_or_default();
+        assert!(
+            limits.ends_with(
+                "- [recorded-scenarios](#recorded-scenarios). scenario 4: 3 of 3 (3 of 3). Why is not known."
+            ),
+            "{limits}"
+        );
     }
 
     #[test]
