@@ -358,7 +358,7 @@ fn write(file: &Path, text: &str) -> Result<()> {
 
 fn refused(path: &Path, error: &std::io::Error) -> Error {
     Error::Unable {
-        what: "a CPU limit",
+        what: "a limit of a control group",
         because: format!("the kernel refuses {}: {error}; control groups need root", path.display()),
     }
 }

@@ -391,7 +391,7 @@ fn commands(fake: &Fake) -> Vec<Vec<String>> {
     let list = "--servers-from LIST";
     [
         format!("doctor {at} --remote --duration 1s"),
-        format!("record {at} --remote --duration 2s -o x.spindoctor"),
+        format!("record {at} --remote --duration 5s -o x.spindoctor"),
         format!("top {at} --remote --once --duration 1s"),
         format!("locks {at} --remote"),
         format!("workload {at} --remote --duration 1s"),
