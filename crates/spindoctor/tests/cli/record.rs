@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use spindoctor_lab::injection::{self, Injected};
 use spindoctor_lab::load::{Load, LoadSpec, Tables, Workload};
-use spindoctor_lab::{Server, ServerSpec, Which};
+use spindoctor_lab::scenario::{self, Suffered};
+use spindoctor_lab::{Home, Server, ServerSpec, Which};
 use spindoctor_model::{Event, EventHead, Profile};
 use spindoctor_record::Recording;
 
@@ -134,6 +135,52 @@ fn a_stall_of_either_server_is_kept_with_its_cause_its_locks_and_stacks_from_bef
         other.join().expect("MariaDB's is kept, too");
     });
     top::goes_to_the_stall_of(&mysql);
+}
+
+/// The cause of an event that this overload has a part in; waits as long as its diagnosis may take.
+async fn cause_of(suffered: &Suffered, file: &Path) -> Option<String> {
+    let begun = Instant::now();
+    loop {
+        let heads = Recording::open(file).expect("a recording").events().expect("events");
+        let is_of = |head: &&EventHead| {
+            head.began <= suffered.ended && head.ended.is_some_and(|ended| ended >= suffered.asked)
+        };
+        let caught = heads.iter().filter(is_of).find_map(|head| head.cause.clone());
+        if caught.is_some() || begun.elapsed() > CLOSES_WITHIN {
+            return caught;
+        }
+        tokio::time::sleep(LOOKS_EVERY).await;
+    }
+}
+
+/// A recording reads the threads' clocks twice a minute: of a stall of seconds the snapshots say who was runnable.
+#[test]
+fn an_overload_of_seconds_is_named_by_its_cause() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("overload.rec");
+    in_runtime(async {
+        let home = Home::open().expect("the lab has a folder");
+        let scenario = scenario::find("cpu-saturated").expect("the lab knows it");
+        let calm = scenario.calm(&home, &Which::Mysql, &|_| {}).await.expect("a calm server");
+        let recorder = Running::start_unread(&mut command(calm.server(), &file));
+        let mut cause = None;
+        // One of two has to be caught: how many of them are is the benchmarks' matter.
+        for _ in 0..2 {
+            let (begun, enough) = (Instant::now(), samples(&file) + LEARNT_FROM_SAMPLES);
+            while samples(&file) < enough {
+                assert!(begun.elapsed() < PATIENCE, "{} samples, not {enough}", samples(&file));
+                tokio::time::sleep(LOOKS_EVERY).await;
+            }
+            let suffered = calm.suffer().await.expect("an overload");
+            cause = cause_of(&suffered, &file).await;
+            if cause.is_some() {
+                break;
+            }
+        }
+        recorder.end();
+        calm.stop().expect("it stops");
+        assert_eq!(cause.as_deref(), Some("cpu-saturated"));
+    });
 }
 
 /// What recorders survive, of a server that nobody uses.
