@@ -197,6 +197,7 @@ async fn record(
     remember.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut reread = interval_at(Instant::now() + REREAD_EVERY, REREAD_EVERY);
     reread.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut is_answered = false;
     let ended = loop {
         hand_over(&mut recorder, metrics, notify);
         tokio::select! {
@@ -217,6 +218,7 @@ async fn record(
                 }
                 metrics.followed(&followed, &follower, recorder.path());
                 if let Followed::Segment(segment) = &followed {
+                    is_answered |= segment.server.version.is_some();
                     notify.of_server(&segment.server);
                     watch.follow(&segment.server)?;
                 }
@@ -263,10 +265,11 @@ async fn record(
     follower.finish().await;
     let totals = recorder.totals();
     note(&format!(
-        "{} samples and {} events in {}",
+        "{} samples and {} events in {}{}",
         totals.samples,
         totals.events,
-        recorder.path().display()
+        recorder.path().display(),
+        if is_answered { "" } else { "; the server has not answered in all this time" }
     ));
     Ok(ended)
 }

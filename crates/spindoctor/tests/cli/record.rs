@@ -1,5 +1,6 @@
 //! `record` on real servers: what it keeps of a stall, and what survives.
 
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -197,8 +198,30 @@ mod calm {
             scope.spawn(move || goes_on_after_a_kill(server, &folder.join("killed.rec")));
             scope.spawn(move || refuses_a_second_recorder(server, &folder.join("one.rec")));
             scope.spawn(move || goes_on_after_a_hang_up(server, &folder.join("again.rec")));
+            scope.spawn(move || assert!(!says_silent(&mut command(server, &folder.join("short.rec")))));
         });
         server.stop().expect("it stops");
+    }
+
+    /// A connection that is accepted, and then nothing: no error says why there is no server.
+    #[test]
+    fn a_server_that_never_answers_is_spoken_of_at_the_end() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let silent = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+        let port = silent.local_addr().expect("its address").port();
+        let file = folder.path().join("silent.rec");
+        let line = format!("record --no-defaults -u root -h 127.0.0.1 -P {port} -o {}", file.display());
+        assert!(says_silent(&mut process(&line)));
+    }
+
+    /// True where a short recording ends with the words that the server never answered.
+    fn says_silent(recorder: &mut Command) -> bool {
+        let output = recorder.args(["--duration", "3s"]).output().expect("the program runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{said}");
+        let end =
+            said.lines().find(|line| line.contains(" samples and ")).unwrap_or_else(|| panic!("{said}"));
+        end.ends_with("has not answered in all this time")
     }
 
     fn segments(file: &Path) -> usize {
