@@ -1,4 +1,16 @@
-use super::*;
+use spindoctor_model::TroubleKind;
+
+use super::cluster::{
+    AHEAD, APPLIER_WAITS, INCOMPLETE, INCONSISTENT, LEFT, NOT_FIRST, REMNANT, STATE_TRANSFER,
+};
+use super::files::{
+    BACKUP_MISSES, DAMAGED, DATA_SIZE, FOLDER_FOR_FILE, NEWER_PAGES, NO_SUCH_FILE, NO_UNDO_LOG, NOT_EXTENDED,
+    OVERTAKEN, REDO_SIZE, REDO_UNUSABLE, SAME_NUMBER,
+};
+use super::has_sign;
+use super::host::{LIVENESS, READINESS, is_event_of_probe};
+use super::replication::RECEIVER_ENDED;
+use super::server::CONNECTIONS_LOST;
 
 #[test]
 fn what_lines_of_each_kind_mean_is_said_and_no_error_is_left_over() {

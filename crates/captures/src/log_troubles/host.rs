@@ -1,0 +1,61 @@
+//! The kernel, systemd and Kubernetes about a server: what their lines mean, and how they are recognised.
+
+use crate::kernel_log;
+
+/// What lines of the kernel, systemd and Kubernetes about a server that was killed mean.
+pub(super) const KILLED: &str = "the kernel killed a server because no memory was left";
+
+/// Signs that are of any program: the line names a server, too.
+pub(super) const OF_KILLS: [&str; 9] = [
+    "out of memory: killed process",
+    "out of memory: kill process",
+    "cgroup out of memory: kill",
+    "killed process ",
+    " invoked oom-killer",
+    "oom-kill:constraint=",
+    "killed by the oom killer",
+    "failed with result 'oom-kill'",
+    "oomkilled",
+];
+
+/// Stand for what systemd says of a server's unit.
+pub(super) const UNIT_CRASHED: &str = "systemd: crashed";
+pub(super) const UNIT_KILLED: &str = "systemd: killed";
+pub(super) const UNIT_BY_SIGNAL: &str = "systemd: ended by a signal";
+pub(super) const UNIT_LATE: &str = "systemd: not started in time";
+pub(super) const UNIT_RESTARTED: &str = "systemd: started again";
+pub(super) const UNIT_NOT_STARTED: &str = "systemd: not started";
+
+/// What systemd's lines of a server mean that was killed, and of one that did not start in time, which systemd kills itself in the end.
+pub(crate) const ENDED_BY_KILL: &str = "the server was killed (SIGKILL), as systemd says: by the kernel for want of memory, by systemd \
+                                        after a time limit, or by somebody";
+pub(crate) const ENDED_LATE: &str = "systemd ended the server because it had not started within TimeoutStartSec: recovery after a crash, \
+                                     or the state transfer of a cluster, takes longer (systemctl edit: TimeoutStartSec=infinity)";
+
+pub(super) const LIVENESS: &str = "Kubernetes' liveness probe of the container failed: after failureThreshold times in a row Kubernetes \
+                                   ends the container. A server that is busy, or recovers, answers later than timeoutSeconds";
+pub(super) const READINESS: &str =
+    "Kubernetes' readiness probe of the container failed: its service sends it no clients meanwhile";
+
+/// Kubernetes' event of a container that it ends because its probe failed (pkg/kubelet/kuberuntime): `Container mysql failed liveness
+/// probe, will be restarted`.
+pub(super) const PROBE_FAILED: &str = " failed liveness probe, will be restarted";
+
+/// Stand for its events of a probe that failed, which do not name the container: `Warning  Unhealthy  19m (x1671 over 5d15h)  kubelet  Liveness
+/// probe failed: `.
+pub(super) const EVENTS_OF_PROBES: [&str; 2] = [" liveness probe failed:", " readiness probe failed:"];
+
+/// True for such an event.
+pub(crate) fn is_event_of_probe(line: &str) -> bool {
+    if !line.contains(" Unhealthy ") {
+        return false;
+    }
+    let lower = line.to_ascii_lowercase();
+    EVENTS_OF_PROBES.iter().any(|sign| lower.contains(sign))
+}
+
+/// True for that event of a server's container.
+pub(crate) fn is_probe_failed(line: &str) -> bool {
+    let before = line.split_once(PROBE_FAILED).map(|(before, _)| before);
+    before.and_then(|before| before.rsplit(' ').next()).is_some_and(kernel_log::names_server)
+}

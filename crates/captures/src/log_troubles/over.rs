@@ -1,0 +1,43 @@
+//! Lines that take a trouble back: a node that joins again, a server that has started.
+
+use spindoctor_model::TroubleKind;
+
+use super::has_sign;
+use crate::systemd_log::{Unit, unit};
+
+/// What lines that take a trouble back hold, in lower case. Galera prints a view of the primary part when it has found one, and
+/// Received SELF-LEAVE where the node is shut down in order; Group Replication says whom it reaches again.
+const OVER: [(&str, TroubleKind); 17] = [
+    // It was started again, or has the state of its cluster.
+    ("gcomm: connecting to group", TroubleKind::NodeDiffers),
+    ("synchronized with group", TroubleKind::NodeDiffers),
+    ("joined -> synced", TroubleKind::NodeDiffers),
+    // Of the node itself, and of one that it gave its state: `State transfer to 1.0 (db2) complete.`
+    ("joiner -> joined", TroubleKind::StateTransferFailed),
+    // It was started again.
+    ("gcomm: connecting to group", TroubleKind::StateTransferFailed),
+    (") complete.", TroubleKind::StateTransferFailed),
+    ("declared online within the replication group", TroubleKind::Errant),
+    ("view(view_id(prim,", TroubleKind::NoMajority),
+    ("component: primary = yes", TroubleKind::NoMajority),
+    ("synchronized with group", TroubleKind::NoMajority),
+    ("joined -> synced", TroubleKind::NoMajority),
+    ("received self-leave", TroubleKind::NoMajority),
+    ("resumed contact with a majority", TroubleKind::NoMajority),
+    ("declared online within the replication group", TroubleKind::NoMajority),
+    ("is reachable again", TroubleKind::NodeLost),
+    // The file that it could not open, in the line above, is that log: the server goes on.
+    (" for logging (error", TroubleKind::FileRefused),
+    ("received self-leave", TroubleKind::NodeLost),
+];
+
+/// Which kinds a line, in lower case, takes back; None where it takes back nothing.
+pub(crate) fn takes_back(line: &str, lower: &str) -> Option<impl Fn(TroubleKind) -> bool> {
+    let over: Vec<TroubleKind> =
+        OVER.iter().filter(|(sign, _)| has_sign(lower, sign)).map(|(_, kind)| *kind).collect();
+    let has_started = lower.contains("ready for connections") && !lower.contains("x plugin ready")
+        || unit(line) == Some(Unit::Started);
+    let is_any = has_started || !over.is_empty();
+    is_any
+        .then_some(move |kind: TroubleKind| over.contains(&kind) || has_started && kind.keeps_from_starting())
+}
