@@ -1,6 +1,9 @@
 //! Texts as people paste them: what is lost or added on the way costs no diagnosis. Texts with values of our own, in the forms in
 //! which such texts stand in tickets, blogs and the logs of containers.
 
+mod host;
+mod stacks;
+
 use spindoctor_model::Severity;
 
 use crate::part::Kind;
@@ -156,24 +159,6 @@ fn waits_for_latches_that_stand_apart_are_all_read() {
 }
 
 #[test]
-fn the_inner_functions_alone_say_who_serves_a_client() {
-    let text = "$ pt-pmp -l 5 stacks.txt\n 507 pthread_cond_wait,one_thread_per_connection_end,handle_one_connection,\nstart_thread,clone\n\
-                398 pthread_cond_wait,os_event_wait_low,srv_conc_enter_innodb,\ninnodb_srv_conc_enter_innodb,ha_innodb::index_read\n\
-                10 pthread_cond_wait,os_event_wait_low,os_aio_simulated_handle,fil_aio_wait,\nio_handler_thread\n";
-    assert_eq!(first(text), "concurrency-queue");
-}
-
-#[test]
-fn who_waits_in_open_table_of_an_old_server_waits_for_the_table() {
-    let text = "   2387 pthread_cond_wait,open_table,open_tables,open_and_lock_tables_derived,mysql_execute_command,mysql_parse,\
-                dispatch_command,do_command,handle_one_connection,start_thread,clone\n\
-                      1 select,handle_connections_sockets,main,select\n";
-    let findings = spindoctor_rules::diagnose(&window(&parts(text))).findings;
-    let headline = &findings[0].headline;
-    assert!(headline.contains("metadata lock"), "{headline}");
-}
-
-#[test]
 fn a_list_of_latches_is_ranked_and_not_refused() {
     let list = "| Type   | Name      | Status                         |\n| InnoDB | REDO_RSEG | spins=9,waits=1464,calls=4 |\n";
     let parts = parts(list);
@@ -215,143 +200,10 @@ fn every_list_of_locks_names_who_waits_and_who_blocks() {
 }
 
 #[test]
-fn what_the_kernel_and_the_redo_log_say_is_a_finding() {
-    let killed = "May  2 10:06:51 db1 kernel: [12345.678] Out of memory: Killed process 4711 (mysqld) total-vm:38912345kB\n";
-    assert_eq!(found(killed), [("memory-pressure".to_owned(), Severity::Warning)]);
-    let other = parts(&killed.replace("mysqld", "java"));
-    assert!(other.iter().all(|part| part.kind == Kind::Unknown), "{other:?}");
-    let full = "2023-05-02T10:06:51.797484Z 0 [Warning] [MY-013865] [InnoDB] Redo log writer is waiting for a new redo log file.\n";
-    assert_eq!(first(full), "checkpoint-stall");
-}
-
-#[test]
 fn names_and_values_without_their_head_are_a_list() {
     let list = "| wsrep_local_recv_queue_avg | 45.123 |\n| wsrep_flow_control_paused | 0.71 |\n| wsrep_cluster_status | Primary |\n";
     assert_eq!(parts(list)[0].kind, Kind::GlobalStatus);
     assert!(parts("| apple | 3 |\n| pear | 4 |\n").iter().all(|part| part.kind == Kind::Unknown));
-}
-
-#[test]
-fn a_few_sessions_that_do_the_same_are_not_met_with_silence() {
-    let commit = "MYSQL_BIN_LOG::ordered_commit\n#3  0x5 ha_commit_trans\n#4  0x5 mysql_execute_command\n#5  0x5 dispatch_command\n#6  0x5 do_command\n";
-    let text = format!(
-        "PID 4711 - process\nTID 4799:\n#0  0x7 __lll_lock_wait\n#1  0x7 pthread_mutex_lock\n#2  0x5 {commit}\
-         TID 4800:\n#0  0x7 fsync\n#1  0x5 MYSQL_BIN_LOG::sync_binlog_file\n#2  0x5 {commit}"
-    );
-    assert_eq!(found(&text), [("unnamed-wait".to_owned(), Severity::Note)]);
-}
-
-#[test]
-fn what_tools_of_the_system_print_beside_a_server_is_a_finding_of_its_own() {
-    let iostat = "Linux 5.10.0-8-amd64 (db1) \t07/21/2023 \t_x86_64_\t(16 CPU)\n\navg-cpu:  %user   %nice %system %iowait  %steal   %idle\n\
-                  \x20          6.21    0.00    2.11   41.20    0.00   50.48\n\n\
-                  Device            r/s     rkB/s r_await     w/s     wkB/s w_await  aqu-sz  %util\n\
-                  sda            812.00  12992.00   18.20  102.00   3264.00   42.10   19.10 100.00\n";
-    assert_eq!(found(iostat), [("read-io-bound".to_owned(), Severity::Warning)]);
-    let df = "Filesystem      Size  Used Avail Use% Mounted on\n/dev/nvme1n1    1.8T  1.8T     0 100% /var/lib/mysql\n";
-    assert_eq!(first(df), "disk-full");
-    let hung = "[ 9123.123456] INFO: task mysqld:2211 blocked for more than 120 seconds.\n\
-                [ 9123.123460]       Not tainted 4.15.0-112-generic #113-Ubuntu\n\
-                [ 9123.123466] mysqld          D    0  2211      1 0x00000000\n[ 9123.123470] Call Trace:\n\
-                [ 9123.123480]  __schedule+0x24e/0x880\n[ 9123.123490]  jbd2_log_wait_commit+0x8a/0xe0\n";
-    assert_eq!(first(hung), "storage-stalled");
-    assert_eq!(
-        first("nr_periods 120000\nnr_throttled 98000\nthrottled_time 8212345678901\n"),
-        "cpu-throttled"
-    );
-    let top = "top - 14:02:11 up 210 days,  3:12,  2 users,  load average: 92.10, 70.33, 40.02\n\
-               %Cpu(s): 94.2 us,  4.9 sy,  0.0 ni,  0.6 id,  0.1 wa,  0.0 hi,  0.2 si,  0.0 st\n\n\
-               \x20   PID USER      PR  NI    VIRT    RES    SHR S  %CPU  %MEM     TIME+ COMMAND\n\
-               \x20  9912 root      20   0  110232   9012   2012 R  1402   0.0   0:01.12 xz\n\
-               \x20  2211 mysql     20   0   70.1g  55.2g  11232 S 152.0  88.0  99123:12 mysqld\n";
-    assert_eq!(first(top), "noisy-neighbour");
-    // A host that does well is no finding.
-    assert_eq!(found(&iostat.replace("100.00\n", "12.00\n")), []);
-    assert_eq!(found(&df.replace("100%", "61%")), []);
-}
-
-#[test]
-fn a_part_of_a_stack_that_waits_is_a_session_that_waits() {
-    let metadata = "Thread 19 (Thread 0x7f14 (LWP 27519)):\n\
-                    #0  0x0000003e90c0cbd0 in pthread_cond_wait@@GLIBC_2.3.2 () from /lib64/libpthread.so.0\n\
-                    #1  0x00000000007203ae in MDL_wait::timed_wait (this=0x7f) at /b/sql/mdl.cc:1340\n\
-                    #2  0x0000000000721d3b in MDL_context::acquire_lock (this=0x7f) at /b/sql/mdl.cc:2356\n\
-                    #3  0x00000000007751d7 in lock_table_names (thd=0x7f) at /b/sql/sql_base.cc:4881\n";
-    assert!(found(metadata).iter().any(|(cause, severity)| {
-        ["metadata-lock-pileup", "unnamed-wait"].contains(&cause.as_str()) && *severity > Severity::Note
-    }));
-    let galera = "> Thread 2 (Thread 0x7f56 (LWP 37316)):\n\
-                  > #0  0x0000003e90c0cbd0 in pthread_cond_wait@@GLIBC_2.3.2 () from /lib64/libpthread.so.0\n\
-                  > #1  gcs_sm_enter (block=<optimized out>) at gcs/src/gcs_sm.hpp:300\n\
-                  > #2  gcs_replv (conn=0x1d8a000) at gcs/src/gcs.cpp:1556\n\
-                  > #3  0x00007f56d10b6516 in galera_pre_commit (gh=<optimized out>) at galera/src/wsrep_provider.cpp:497\n";
-    assert_eq!(first(galera), "galera-flow-control");
-    // The sign before the innermost is lost.
-    let order = "0  pthread_cond_wait@@GLIBC_2.3.2 () at ../nptl/sysdeps/unix/sysv/linux/x86_64/pthread_cond_wait.S:185\n\
-                 #1  0x00007f0f792a2824 in gu::Lock::wait (cond=...) at galerautils/src/gu_lock.hpp:56\n\
-                 #2  0x00007f0f792b0e36 in galera::ReplicatorSMM::cert (this=0x30) at galera/src/replicator_smm.cpp:1687\n";
-    assert_eq!(first(order), "galera-flow-control");
-    let row = "#0  pthread_cond_wait@@GLIBC_2.3.2 () at ../nptl/pthread_cond_wait.S:185\n\
-               #1  0x0000000000bea590 in os_event_wait_low (event=0x7f) at /b/innobase/os/os0sync.cc:610\n\
-               #2  0x0000000000bc7e5d in lock_wait_suspend_thread (thr=0x7f) at /b/innobase/lock/lock0wait.cc:344\n\
-               #3  0x0000000000c5ebd9 in row_mysql_handle_errors (trx=0x7f) at /b/innobase/row/row0mysql.cc:632\n\
-               ---Type <return> to continue, or q <return> to quit---\n\
-               #4  0x0000000000c92227 in row_search_for_mysql (buf=0x7f) at /b/innobase/row/row0sel.cc:5058\n";
-    assert!(!found(row).is_empty());
-    let latch = "    598 poll(libc.so.6),vio_io_wait(viosocket.c:945),vio_read(viosocket.c:184),do_command(sql_parse.cc:1262),clone(libc.so.6)\n\
-                 \x20    82 pthread_cond_wait,wait(os0event.cc:158),sync_array_wait_event(sync0arr.cc:471),rw_lock_s_lock_spin(sync0rw.cc:373)\n";
-    assert!(found(latch).iter().any(|(_, severity)| *severity > Severity::Note), "{:?}", found(latch));
-    let blanks = "1 2 3 4 5 6 7 8 |\n\
-                  101 __futex_abstimed_wait_common64, native_cond_timedwait(thr_cond.h:99),inline_mysql_cond_timedwait(mysql_cond.h:242), \
-                  MDL_wait::timed_wait(mdl.cc:1837),MDL_context::acquire_lock(mdl.cc:3540),open_table(sql_base.cc:3108), \
-                  open_tables(sql_base.cc:5942),dispatch_command(sql_parse.cc:1964)\n";
-    assert!(found(blanks).iter().any(|(_, severity)| *severity > Severity::Note), "{:?}", found(blanks));
-}
-
-#[test]
-fn threads_that_send_the_binary_log_wait_for_nobody() {
-    let idle = "Thread 3 (Thread 0x7f4d (LWP 11148)):\n\
-                #0  0x00007f4d7d2a4a00 in pthread_cond_wait () from /lib64/libpthread.so.0\n\
-                #1  0x0000000000a01234 in MYSQL_BIN_LOG::wait_for_update_bin_log (this=0x1) at /b/sql/binlog.cc:5041\n\
-                #2  0x0000000000a01235 in mysql_binlog_send (thd=0x1) at /b/sql/rpl_master.cc:1671\n\
-                #3  0x0000000000a01236 in dispatch_command (command=COM_BINLOG_DUMP) at /b/sql/sql_parse.cc:1594\n\
-                #4  0x0000000000a01237 in start_thread () from /lib64/libpthread.so.0\n";
-    assert_eq!(found(idle), []);
-}
-
-#[test]
-fn a_crash_and_a_kill_are_findings_in_every_form() {
-    let log = "210226 15:49:51 [ERROR] mysqld got signal 11 ;\nThis could be because you hit a bug. It is also possible that this binary\n";
-    assert_eq!(first(log), "server-stopped");
-    let core = "<pre>\n+bt\n#0  0x00007f6561eca771 in __pthread_kill (threadid=&lt;optimized out&gt;, signo=11) at ../nptl/pthread_kill.c:61\n\
-                #1  0x0000000000a63ed4 in handle_fatal_signal (sig=11) at /b/sql/signal_handler.cc:239\n\
-                #2  &lt;signal handler called&gt;\n#3  0x0000000000ac1814 in thd_ha_data (thd=0x7f) at /b/sql/sql_class.cc:669\n\
-                #4  0x0000000001102426 in i_s_innodb_buffer_page_fill_table (thd=0x7f) at /b/handler/i_s.cc:5734\n";
-    assert_eq!(first(core), "server-stopped");
-    assert!(parts(core).iter().flat_map(|part| &part.says).any(|said| said.contains("thd_ha_data")));
-    for kill in [
-        "[2006013.230723] mysqld invoked oom-killer: gfp_mask=0x201da, order=0, oom_adj=0\n",
-        "Mar  2 17:35:10 server1 kernel: [2858609.598568] Killed process 11726, UID 498, (mysqld) total-vm:7823732kB, anon-rss:2539268kB\n",
-        "[11.2] oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),global_oom,task_memcg=/,task=mysqld,pid=811,uid=112\n",
-        "$ dmesg -T | tail\n[Tue Mar 12 03:10:11 2024] Out of memory: Killed process 4711 (mys\nqld) total-vm:7823732kB, anon-rss:7539268kB\n",
-    ] {
-        assert_eq!(first(kill), "memory-pressure", "{kill}");
-    }
-    let other = "[ 9123.1] INFO: task java:2211 blocked for more than 120 seconds.\n[ 9123.2] java            D    0  2211      1\n";
-    assert_eq!(found(other), []);
-}
-
-#[test]
-fn the_kernels_table_of_tasks_says_who_had_the_memory() {
-    let report = "[Tue Mar 12 03:10:11 2024] mysqld invoked oom-killer: gfp_mask=0x100cca, order=0, oom_score_adj=0\n\
-                  [Tue Mar 12 03:10:11 2024] Tasks state (memory values in pages):\n\
-                  [Tue Mar 12 03:10:11 2024] [  pid  ]   uid  tgid total_vm      rss pgtables_bytes swapents oom_score_adj name\n\
-                  [Tue Mar 12 03:10:11 2024] [   4711]    27  4711  3456789  1310720       19087360        0             0 mysqld\n\
-                  [Tue Mar 12 03:10:11 2024] [    812]  1000   812  9456789  2621440       39087360        0             0 java\n\
-                  [Tue Mar 12 03:10:11 2024] Out of memory: Killed process 4711 (mysqld) total-vm:13827156kB, anon-rss:5242880kB\n";
-    assert_eq!(first(report), "memory-pressure");
-    let says: Vec<String> = parts(report).into_iter().flat_map(|part| part.says).collect();
-    assert!(says.iter().any(|said| said.contains("java 10 GiB, mysqld 5 GiB")), "{says:?}");
 }
 
 #[test]
@@ -384,40 +236,6 @@ fn the_head_of_a_slow_log_is_no_process_list() {
     let head = "mysqld, Version: 8.0.36 (Source distribution). started with:\nTcp port: 3306  Unix socket: /tmp/a.sock\n\
                 Time                 Id Command    Argument\n2024-03-04T10:11:12.123456Z\t    7 Query\tSELECT 1\n";
     assert!(parts(head).iter().all(|part| part.kind != Kind::ProcessList), "{:?}", parts(head));
-}
-
-#[test]
-fn what_the_kernel_says_of_disks_and_a_plugin_of_its_group_is_said() {
-    for (line, says) in [
-        (
-            "[ 9123.1] blk_update_request: I/O error, dev sda, sector 81234 op 0x0:(READ) flags 0x80700",
-            "answered the kernel with errors",
-        ),
-        (
-            "[ 9123.1] I/O error, dev sdb, sector 81234 op 0x1:(WRITE) flags 0x800",
-            "answered the kernel with errors",
-        ),
-        (
-            "Mar  4 10:11:12 db1 kernel: Buffer I/O error on dev dm-1, logical block 8123, lost async page write",
-            "answered the kernel with errors",
-        ),
-        ("[ 9124.3] EXT4-fs (dm-1): Remounting filesystem read-only", "made a file system read-only"),
-        ("[81234.1] nvme nvme0: I/O 812 QID 7 timeout, aborting", "gave requests up"),
-        (
-            "2024-03-04T10:11:17.123456Z 0 [ERROR] [MY-011495] [Repl] Plugin group_replication reported: 'This server is not able to \
-             reach a majority of members in the group. This server will now block all updates.'",
-            "blocked each change",
-        ),
-        (
-            "2024-03-04T10:11:12.123456Z 0 [Warning] [MY-011493] [Repl] Plugin group_replication reported: 'Member with address \
-             db2:3306 has become unreachable.'",
-            "did not answer",
-        ),
-    ] {
-        let read = parts(&format!("{line}\n"));
-        assert_eq!(read[0].kind, Kind::ErrorLog, "{line}");
-        assert!(read[0].says.iter().any(|said| said.contains(says)), "{line}: {:?}", read[0].says);
-    }
 }
 
 #[test]
@@ -557,33 +375,6 @@ fn a_list_whose_tabs_are_blanks_is_one() {
     );
 }
 
-#[test]
-fn connections_that_cannot_end_and_threads_that_spin_are_not_answered_with_nothing() {
-    let ends = "8473 __lll_lock_wait(libpthread.so.0),pthread_mutex_lock(libpthread.so.0),TC_LOG_MMAP::log_xid(log.cc:2980),\
-                THD::cleanup(sql_class.cc:1651),one_thread_per_connection_end(mysqld.cc:3225),handle_one_connection(sql_connect.cc:961)\n\
-                28 poll(libc.so.6),vio_io_wait(viosocket.c:808),my_net_read(net_serv.cc:1736),do_command(sql_parse.cc:1102),\
-                handle_one_connection(sql_connect.cc:961),start_thread(libpthread.so.0)\n";
-    assert_eq!(found(ends), [("unnamed-wait".to_owned(), Severity::Critical)]);
-    let thread = |number: u32| {
-        format!(
-            "Thread {number} (LWP {number}):\n#0  0x00a1 in pthread_mutex_lock () from /lib64/libpthread.so.0\n\
-             #1  0x00a2 in THD::release_resources (this=0x1) at sql_class.cc:1792\n#2  0x00a3 in handle_connection (arg=0x1) at c.cc:3\n"
-        )
-    };
-    assert_eq!(
-        found(&(1..9).map(thread).collect::<String>()),
-        [("unnamed-wait".to_owned(), Severity::Critical)]
-    );
-    let rest = "28 poll(libc.so.6),vio_io_wait(viosocket.c:808),my_net_read(net_serv.cc:1736),do_command(sql_parse.cc:1102),\
-                handle_one_connection(sql_connect.cc:961),start_thread(libpthread.so.0)\n\
-                4 pthread_cond_wait,block_until_new_connection,handle_connection,start_thread\n";
-    assert_eq!(found(rest), []);
-    let spin = "1402 ut_delay(ut0ut.cc:10),mutex_spin_wait(sync0sync.cc:533),dict_table_open_on_name(dict0dict.cc:1150),\
-                ha_innobase::open(ha_innodb.cc:4900),open_table(sql_base.cc:3100),dispatch_command,do_command,start_thread\n\
-                36 nanosleep(libpthread.so.0),buf_flush_wait_flushed(buf0flu.cc:1),ha_innobase::update_row(ha_innodb.cc:1),dispatch_command\n";
-    assert_eq!(found(spin), [("unnamed-wait".to_owned(), Severity::Critical)]);
-}
-
 /// A process list of these rows: number, command, time, state, statement.
 fn list(rows: &[(u64, &str, u64, &str, &str)]) -> String {
     let mut text = "Id\tUser\tHost\tdb\tCommand\tTime\tState\tInfo\n".to_owned();
@@ -649,18 +440,6 @@ fn stacks_of_one_thread_do_not_hide_a_long_list() {
         (20..32).map(|id| (id, "Query", 9, "Waiting for global read lock", "UPDATE a SET b = 1")).collect();
     let stack = "#0  pthread_cond_timedwait\n#1  inline_mysql_cond_timedwait\n#2  MDL_wait::timed_wait\n#3  dispatch_command\n#4  do_command\n";
     assert_eq!(found(&format!("{}\n{stack}", list(&rows)))[0].0, "global-lock-pileup");
-}
-
-#[test]
-fn commits_behind_one_sync_are_named_by_stacks() {
-    let below = "MYSQL_BIN_LOG::ordered_commit\n#4  0x5 ha_commit_trans\n#5  0x5 dispatch_command\n#6  0x5 do_command\n";
-    let mut text = format!(
-        "TID 9:\n#0  0x7 fsync\n#1  0x7 my_sync\n#2  0x5 MYSQL_BIN_LOG::sync_binlog_file\n#3  0x5 {below}"
-    );
-    for id in 10..16 {
-        text.push_str(&format!("TID {id}:\n#0  0x7 pthread_cond_wait\n#1  0x7 Stage_manager::enroll_for\n#2  0x5 MYSQL_BIN_LOG::change_stage\n#3  0x5 {below}"));
-    }
-    assert_eq!(found(&text)[0].0, "commit-sync-bound");
 }
 
 #[test]
