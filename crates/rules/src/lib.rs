@@ -179,15 +179,16 @@ impl Cause {
         matches!(self.costs, Costs::Waits(classes) if !classes.is_empty() && !classes.iter().any(|class| has_a_state(*class)))
     }
 
-    /// The documentation under its fixed headings, in order; references are not among them.
+    /// The documentation under its fixed headings, in order: who reads it during an outage needs the remedy before the evidence.
+    /// References are not among them.
     pub fn documentation(&self) -> [(&'static str, &'static str); 6] {
         [
             ("What it is", self.what),
+            ("What to do", self.remedies),
+            ("How safe that is", self.safety),
             ("Why it hurts", self.why_it_hurts),
             ("Evidence", self.evidence),
             ("What looks alike and is not it", self.looks_alike),
-            ("What to do", self.remedies),
-            ("How safe that is", self.safety),
         ]
     }
 }
