@@ -10,7 +10,7 @@ use super::server_stopped;
 use super::swapping::{self, Short, pressure, smaller_pool};
 use crate::draft::Draft;
 use crate::logged;
-use crate::rank::WARNING_FROM;
+use crate::rank::{CRITICAL_FROM, WARNING_FROM};
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 /// The catalogue entry.
@@ -106,7 +106,17 @@ fn list_of_tasks(trouble: &LoggedTrouble) -> &'static str {
     }
 }
 
-/// What a log ends with: the kernel ended a server because no memory was left (mm/oom_kill.c). It is over when it is logged.
+/// True where a log ends with a server that the kernel killed because no memory was left. The report of a kill begins with who asked for
+/// memory last, which need not be who is killed.
+pub(super) fn was_killed(window: &Window) -> bool {
+    let is_kill = |other: &LoggedTrouble| {
+        other.kind == TroubleKind::KilledForMemory && has_any(&other.line.to_ascii_lowercase(), &OF_KILL)
+    };
+    logged::at_the_end(window, TroubleKind::KilledForMemory).is_some() && window.error_log.iter().any(is_kill)
+}
+
+/// What a log ends with: the kernel ended a server because no memory was left (mm/oom_kill.c). It is over when it is logged, unless the
+/// server did not start again.
 fn of_log(window: &Window) -> Option<Finding> {
     let Some((trouble, times)) = logged::at_the_end(window, TroubleKind::KilledForMemory) else {
         return refused(window);
@@ -120,33 +130,58 @@ fn of_log(window: &Window) -> Option<Finding> {
         // systemd has the same words for both.
         false => "the host or its control group",
     };
-    // The report begins with who asked for memory last, which need not be who is killed.
-    let (headline, why) = match has(&OF_KILL) {
-        true => (
+    // Where lines say why it did not start, or that it crashed, that is a finding of its own.
+    let ended = match was_killed(window) && !server_stopped::is_in_log(window) {
+        true => logged::at_the_end(window, TroubleKind::NotStarted),
+        false => None,
+    };
+    // The system may have refused memory to the start, too.
+    let refused = ended.and_then(|_| logged::at_the_end(window, TroubleKind::NoMemory));
+    let (headline, why) = match (was_killed(window), ended) {
+        (true, Some(_)) => (
+            format!(
+                "The kernel killed the server, because {of} had no memory left, and it did not start again"
+            ),
+            "It kills the process with the most memory. Every connection was lost. A start needs the memory of the buffer pool, and more \
+             for the recovery, and ends where it gets none.",
+        ),
+        (true, None) => (
             format!("The kernel killed the server: {of} had no memory left"),
             "It kills the process with the most memory. Every connection was lost, and the server had to recover.",
         ),
-        false => (
+        (false, _) => (
             format!(
                 "The kernel looked for a process to kill, because {of} had no memory left for the server"
             ),
             "It kills the process with the most memory; whether that was the server, the lines below say.",
         ),
     };
+    let score = if ended.is_some() { CRITICAL_FROM } else { WARNING_FROM };
     Some(
-        Draft::new(&CAUSE, WARNING_FROM, headline)
+        Draft::new(&CAUSE, score, headline)
             .why(why)
             .evidence_all(logged::evidence(trouble, times).into_iter())
+            .evidence_if(refused.map(|(refused, _)| {
+                Evidence::new("memory that its start did not get", refused.line.clone(), "", "error log")
+            }))
+            .evidence_if(ended.map(|(end, _)| {
+                Evidence::new("it did not start", end.line.clone(), "", "error log")
+            }))
             .remedy(Remedy {
                 statement: format!(
-                    "Lower innodb_buffer_pool_size by what is missing, or give the group or host more memory; look at who else has some{}",
+                    "Lower innodb_buffer_pool_size{} by what is missing, or give the group or host more memory; look at who else has some{}",
+                    if ended.is_some() { " in the option file" } else { "" },
                     list_of_tasks(trouble)
                 ),
                 why: "What buffers, connections and others take together must fit, with a tenth to spare.".into(),
-                dynamic: true,
+                dynamic: ended.is_none(),
                 risk: "A smaller pool reads more from disk.".into(),
-                undo: "SET GLOBAL innodb_buffer_pool_size to what it was".into(),
+                undo: match ended {
+                    Some(_) => "innodb_buffer_pool_size as it was".into(),
+                    None => "SET GLOBAL innodb_buffer_pool_size to what it was".into(),
+                },
             })
+            .remedy_if(ended.filter(|_| refused.is_none()).map(|_| server_stopped::first_error()))
             .finding(),
     )
 }
@@ -367,9 +402,9 @@ fn each_session_bytes(window: &Window) -> Option<f64> {
 
 #[cfg(test)]
 pub(crate) mod examples {
-    use spindoctor_model::Reading;
     use spindoctor_model::host::Pressure;
     use spindoctor_model::stack::ThreadState::{DiskRead, Lock};
+    use spindoctor_model::{Reading, Severity};
 
     use super::*;
     use crate::testing::{Build, answer};
@@ -469,6 +504,45 @@ pub(crate) mod examples {
         assert_eq!(of_host, "The kernel killed the server: the host had no memory left");
         let begun = headline("mysqld invoked oom-killer: gfp_mask=0xcc0, order=0, oom_score_adj=0");
         assert!(begun.starts_with("The kernel looked for a process to kill, because the host"), "{begun}");
+    }
+
+    #[test]
+    fn a_server_that_was_killed_and_did_not_start_again_is_one_critical_finding() {
+        let found = |troubles: &[(TroubleKind, &str)]| {
+            let logged = |(kind, line): &(TroubleKind, &str)| LoggedTrouble {
+                kind: *kind,
+                times: 1,
+                line: (*line).to_owned(),
+                ..LoggedTrouble::default()
+            };
+            let window = Window { error_log: troubles.iter().map(logged).collect(), ..Window::default() };
+            crate::diagnose(&window).findings
+        };
+        let kill = (TroubleKind::KilledForMemory, "Out of memory: Killed process 77 (mysqld) total-vm:9kB");
+        let ended = (TroubleKind::NotStarted, "systemd[1]: Failed to start MySQL Server.");
+        let signal = (TroubleKind::EndedBySignal, "systemd[1]: mysqld.service: Failed with result 'signal'.");
+        for all in [found(&[kill, ended]), found(&[signal, kill, ended])] {
+            assert_eq!(all.len(), 1, "{all:#?}");
+            assert_eq!((all[0].cause.as_str(), all[0].severity), (CAUSE.name, Severity::Critical));
+            assert_eq!(
+                all[0].headline,
+                "The kernel killed the server, because the host had no memory left, and it did not start again"
+            );
+            assert!(all[0].remedies[0].statement.contains("in the option file"), "{:?}", all[0].remedies);
+            assert!(all[0].remedies[1].statement.contains("first [ERROR]"), "{:?}", all[0].remedies);
+        }
+        let no_memory = (TroubleKind::NoMemory, "Cannot allocate memory for the buffer pool");
+        let refused = found(&[kill, no_memory, ended]);
+        assert_eq!((refused.len(), refused[0].remedies.len()), (1, 1), "{refused:#?}");
+        // Its start has a reason of its own: an option is not memory.
+        let option = (TroubleKind::OptionRefused, "unknown variable 'innodb_foo=1'");
+        let both = found(&[kill, option, ended]);
+        assert_eq!(both.len(), 2, "{both:#?}");
+        assert_eq!(both[0].cause, "server-stopped");
+        assert_eq!(both[1].headline, "The kernel killed the server: the host had no memory left");
+        // Who asked for memory need not be who was killed.
+        let asked = (TroubleKind::KilledForMemory, "mysqld invoked oom-killer: gfp_mask=0xcc0, order=0");
+        assert_eq!(found(&[asked, ended]).len(), 2);
     }
 
     #[test]

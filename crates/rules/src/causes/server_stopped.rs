@@ -18,6 +18,8 @@ use crate::rank::WARNING_FROM;
 use crate::time_model::session_time;
 use crate::{CAUSES, Cause, Costs, Outcome, Rule, Stacks};
 
+pub(super) use start::first_error;
+
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
     name: "server-stopped",
@@ -85,6 +87,11 @@ fn of_log(window: &Window) -> Option<Finding> {
         .or_else(|| start::ended(window))
         .or_else(|| did_not_run(window))
         .or_else(|| starting::found(window))
+}
+
+/// True where a log alone makes a finding of it: a crash, or a start that failed, with its reason.
+pub(super) fn is_in_log(window: &Window) -> bool {
+    of_log(window).is_some()
 }
 
 /// True where the finding of a server that crashed, or ended at its start, has the remedies of damaged pages.

@@ -3,7 +3,7 @@
 use spindoctor_model::{Evidence, Finding, LoggedTrouble, Remedy, TroubleKind, Window};
 
 use super::CAUSE;
-use crate::causes::statements_refused;
+use crate::causes::{memory_pressure, statements_refused};
 use crate::draft::Draft;
 use crate::logged;
 use crate::rank::{CRITICAL_FROM, WARNING_FROM};
@@ -324,7 +324,8 @@ pub(super) fn of_newer_pages() -> Remedy {
     }
 }
 
-/// That the server ended at its start, where another cause or no line says why.
+/// That the server ended at its start, where another cause or no line says why. That the kernel had killed it before is memory-pressure's,
+/// which says both.
 pub(super) fn ended(window: &Window) -> Option<Finding> {
     /// What keeps a server from starting, and is another cause's: memory-pressure, disk-full, statements-refused and cluster-partition
     /// say it.
@@ -343,24 +344,36 @@ pub(super) fn ended(window: &Window) -> Option<Finding> {
     if let Some((damage, _)) = logged::at_the_end(window, TroubleKind::PageDamaged) {
         return Some(ended_by_damage(trouble, times, damage));
     }
+    if memory_pressure::was_killed(window) {
+        return None;
+    }
     if let Some((signal, _)) = logged::at_the_end(window, TroubleKind::EndedBySignal) {
         return Some(ended_by_signal(trouble, times, signal));
     }
     Some(
-        Draft::new(&CAUSE, CRITICAL_FROM, "The server does not start: it ended, and the lines that were given do not say why")
-            .why("What these lines say follows from an error above them, in the same log.")
-            .evidence_all(logged::evidence(trouble, times).into_iter())
-            .remedy(Remedy {
-                statement: "Look for the first [ERROR] below the last line with `starting as process` in the error log (journalctl -u mysqld -u \
-                            mysql -u mariadb where it has none), and give it with the lines around it"
-                    .into(),
-                why: "It says what could not be read, locked or opened; the lines below it are what follows.".into(),
-                dynamic: true,
-                risk: "Looking is safe.".into(),
-                undo: String::new(),
-            })
-            .finding(),
+        Draft::new(
+            &CAUSE,
+            CRITICAL_FROM,
+            "The server does not start: it ended, and the lines that were given do not say why",
+        )
+        .why("What these lines say follows from an error above them, in the same log.")
+        .evidence_all(logged::evidence(trouble, times).into_iter())
+        .remedy(first_error())
+        .finding(),
     )
+}
+
+/// Where a log says why a server did not start.
+pub(in crate::causes) fn first_error() -> Remedy {
+    Remedy {
+        statement: "Look for the first [ERROR] below the last line with `starting as process` in the error log (journalctl -u mysqld -u \
+                    mysql -u mariadb where it has none), and give it with the lines around it"
+            .into(),
+        why: "It says what could not be read, locked or opened; the lines below it are what follows.".into(),
+        dynamic: true,
+        risk: "Looking is safe.".into(),
+        undo: String::new(),
+    }
 }
 
 /// A signal of which systemd does not say which one it was.
