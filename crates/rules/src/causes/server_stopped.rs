@@ -14,7 +14,7 @@ use super::storage_stalled::{OneIo, look_at_the_device};
 use crate::draft::Draft;
 use crate::logged;
 use crate::open_files;
-use crate::rank::WARNING_FROM;
+use crate::rank::{CRITICAL_FROM, WARNING_FROM};
 use crate::time_model::session_time;
 use crate::{CAUSES, Cause, Costs, Outcome, Rule, Stacks};
 
@@ -104,7 +104,8 @@ pub(super) fn has_damage(window: &Window) -> bool {
 /// Characters of where it crashed that a headline has.
 const LONGEST_DETAIL: usize = 120;
 
-/// A crash ends every session, and the recovery after it takes as long as the redo log is.
+/// A crash ends every session, and the recovery after it takes as long as the redo log is. It is over where the server serves clients:
+/// one with damaged pages crashes again when it reads them, and one that does not start serves nobody.
 fn crashed(window: &Window) -> Option<Finding> {
     let (trouble, times) = logged::at_the_end(window, TroubleKind::Crashed)?;
     // That of the last crash says where it was.
@@ -126,11 +127,14 @@ fn crashed(window: &Window) -> Option<Finding> {
         "" => String::new(),
         detail => format!(": {}", detail.chars().take(LONGEST_DETAIL).collect::<String>()),
     };
+    let does_not_start = logged::at_the_end(window, TroubleKind::NotStarted).is_some();
+    let ends = if does_not_start { ", and does not start" } else { "" };
     let headline = match times {
-        0 | 1 => format!("The server crashed{signal}{beside}{detail}"),
-        _ => format!("The server crashed{signal}, {often} in this log{beside}{detail}"),
+        0 | 1 => format!("The server crashed{signal}{beside}{ends}{detail}"),
+        _ => format!("The server crashed{signal}, {often} in this log{beside}{ends}{detail}"),
     };
-    let draft = Draft::new(&CAUSE, WARNING_FROM, headline)
+    let score = if damage.is_some() || does_not_start { CRITICAL_FROM } else { WARNING_FROM };
+    let draft = Draft::new(&CAUSE, score, headline)
         .why("Every connection was lost, and the server had to recover. Load does not do that: it is a defect of the program, of \
               its data or of the hardware, or a server that ended itself because it waited for a latch for too long.")
         .evidence_all(logged::evidence(trouble, times).into_iter())
@@ -367,6 +371,8 @@ fn traced_finding(tracer: u32) -> Finding {
 
 #[cfg(test)]
 pub(crate) mod examples {
+    use spindoctor_model::Severity;
+
     use super::*;
     use crate::diagnose;
     use crate::testing::{Build, answer};
@@ -435,6 +441,29 @@ pub(crate) mod examples {
         let finding = of_log(&Window { error_log: vec![crash, page], ..Window::default() }).unwrap();
         assert!(finding.headline.contains("newer than its redo log"), "{}", finding.headline);
         assert!(finding.remedies[0].statement.contains("new data folder"), "{:?}", finding.remedies);
+    }
+
+    #[test]
+    fn a_crash_with_damaged_pages_or_without_a_start_is_critical() {
+        let found = |troubles: &[(TroubleKind, &str)]| {
+            let logged = |(kind, line): &(TroubleKind, &str)| LoggedTrouble {
+                kind: *kind,
+                times: 1,
+                line: (*line).to_owned(),
+                ..LoggedTrouble::default()
+            };
+            of_log(&Window { error_log: troubles.iter().map(logged).collect(), ..Window::default() }).unwrap()
+        };
+        let crash = (TroubleKind::Crashed, "mysqld got signal 6 ;");
+        assert_eq!(found(&[crash]).severity, Severity::Warning);
+        let page = (TroubleKind::PageDamaged, "Database page corruption on disk or a failed file read");
+        let damaged = found(&[page, crash]);
+        assert_eq!(damaged.severity, Severity::Critical);
+        assert!(damaged.remedies[0].statement.starts_with("Copy the whole data directory"), "{damaged:#?}");
+        assert!(damaged.remedies[1].statement.contains("innodb_force_recovery = 1"), "{damaged:#?}");
+        let ended = found(&[crash, (TroubleKind::NotStarted, "[ERROR] Aborting")]);
+        assert_eq!(ended.severity, Severity::Critical);
+        assert_eq!(ended.headline, "The server crashed (signal 6), and does not start");
     }
 
     #[test]
