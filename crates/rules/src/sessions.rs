@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use spindoctor_model::mysql::{ServerSample, ServerThread, Transaction};
 use spindoctor_model::window::Series;
-use spindoctor_model::{Remedy, Root, Unavailable, Window, number};
+use spindoctor_model::{InnodbStatus, Remedy, Root, Unavailable, Window, number};
 
 use crate::killing;
 use crate::time_model::InClasses;
@@ -195,6 +195,15 @@ pub(crate) fn transaction(sample: &ServerSample, connection_id: u64) -> Option<&
     sample.transactions.value()?.iter().find(|t| t.connection_id == Some(connection_id))
 }
 
+/// Who says how old the transactions are: of what somebody captured it may be the status that lists them.
+pub(crate) fn transactions_source(window: &Window) -> &'static str {
+    let lists = |status: &InnodbStatus| status.transactions.transactions.iter().any(|one| one.active);
+    match window.is_given() && window.latest(|s| &s.server.innodb_status).is_some_and(lists) {
+        true => "SHOW ENGINE INNODB STATUS",
+        false => "INNODB_TRX",
+    }
+}
+
 /// Ending that connection, with what rolling its transaction back means; whether that frees anybody [`crate::killing`] says.
 pub(crate) fn ending(sample: &ServerSample, connection_id: u64, why: &str) -> Remedy {
     let open = transaction(sample, connection_id);
@@ -254,8 +263,26 @@ pub(crate) fn doing(root: &Root) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{answer, session};
+    use super::super::testing::{Build, answer, session};
     use super::*;
+
+    #[test]
+    fn of_a_capture_the_status_is_the_source_of_the_transactions_that_it_lists() {
+        use spindoctor_model::innodb_status::{ListedTransaction, TransactionsSection};
+        let of = |build: Build, active| {
+            let listed = ListedTransaction { active, ..ListedTransaction::default() };
+            let transactions =
+                TransactionsSection { transactions: vec![listed], ..TransactionsSection::default() };
+            let status = InnodbStatus { transactions, ..InnodbStatus::default() };
+            let build =
+                build.each(move |at_s, server, _| server.innodb_status = answer(at_s, status.clone()));
+            transactions_source(&build.window())
+        };
+        let given = || Build::busy("8.0.36").without_profile().captured();
+        assert_eq!(of(given(), true), "SHOW ENGINE INNODB STATUS");
+        assert_eq!(of(given(), false), "INNODB_TRX");
+        assert_eq!(of(Build::busy("8.0.36"), true), "INNODB_TRX");
+    }
 
     #[test]
     fn a_cut_statement_is_cut_between_characters() {

@@ -136,7 +136,7 @@ fn evidence(pileup: &Pileup<'_>) -> Vec<Evidence> {
         first.map(|statement| {
             Evidence::new("first in the queue", sessions::shortened(statement), "", "thread list")
         }),
-        open.map(|open| Evidence::new(&whose, open.age_s, "s", "INNODB_TRX")),
+        open.map(|open| Evidence::new(&whose, open.age_s, "s", sessions::transactions_source(window))),
     ]
     .into_iter()
     .flatten()

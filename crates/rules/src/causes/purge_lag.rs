@@ -142,6 +142,8 @@ fn evaluate(window: &Window) -> Outcome {
 struct Lag {
     /// Its length over time.
     lengths: Series,
+    /// Where that was read.
+    source: &'static str,
     longest: f64,
     last: f64,
     per_s: f64,
@@ -160,7 +162,7 @@ struct Lag {
 
 impl Lag {
     fn from_window(window: &Window) -> Result<Option<Self>, Unavailable> {
-        let lengths = history(window)?;
+        let (lengths, source) = history(window)?;
         let (Some(&(first_s, first)), Some(&(last_s, last))) = (lengths.first(), lengths.last()) else {
             return Ok(None);
         };
@@ -183,6 +185,7 @@ impl Lag {
         let per_s = (last - first) / (last_s - first_s).max(f64::MIN_POSITIVE);
         Ok(Some(Self {
             lengths,
+            source,
             longest,
             last,
             per_s,
@@ -294,14 +297,9 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let mut draft = Draft::new(&CAUSE, score, lag.headline())
         .why(lag.why(oldest) + &walk)
         .evidence(
-            Evidence::new(
-                "length of the history list",
-                lag.longest,
-                "",
-                "INNODB_METRICS trx_rseg_history_len",
-            )
-            .expected(format!("< {:.0}", lag.limit.unwrap_or(LONG_HISTORY)))
-            .series(lag.lengths.clone()),
+            Evidence::new("length of the history list", lag.longest, "", lag.source)
+                .expected(format!("< {:.0}", lag.limit.unwrap_or(LONG_HISTORY)))
+                .series(lag.lengths.clone()),
         )
         .evidence_if(
             (!lag.is_long_once)
@@ -335,8 +333,13 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     Ok(Some(
         draft
             .evidence_if(oldest.map(|oldest| {
-                Evidence::new("oldest open transaction", oldest.age_s, "s", "information_schema.innodb_trx")
-                    .expected(format!("< {oldest_from_s:.0}"))
+                Evidence::new(
+                    "oldest open transaction",
+                    oldest.age_s,
+                    "s",
+                    sessions::transactions_source(window),
+                )
+                .expected(format!("< {oldest_from_s:.0}"))
             }))
             .evidence_all(walks.iter().flat_map(|walks| {
                 walks.evidence("in functions that build old versions", walks::least(walks))
@@ -507,6 +510,7 @@ pub(crate) mod examples {
             crate::diagnose(&window).findings.into_iter().find(|finding| finding.cause == CAUSE.name)
         };
         let finding = of(4_310_077).unwrap();
+        assert_eq!(finding.evidence[0].source, "SHOW ENGINE INNODB STATUS");
         assert_eq!(finding.headline, "4.3 million transactions wait to be purged");
         assert!(finding.remedies[0].statement.contains("INNODB_TRX"), "{:?}", finding.remedies);
         assert_eq!(of(43_100), None);

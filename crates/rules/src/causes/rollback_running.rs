@@ -7,7 +7,7 @@ use spindoctor_model::{Evidence, Finding, Remedy, Root, Sample, TimeClass, Unava
 
 use super::{metadata_lock_pileup, row_lock_pileup};
 use crate::draft::Draft;
-use crate::sessions::Waiting;
+use crate::sessions::{Waiting, transactions_source};
 use crate::wait_graph::{ROLLING_BACK, Verdict, without_connection};
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
@@ -115,10 +115,10 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             })
             .evidence(Evidence::new("transactions that wait for it", waiting, "", "lock waits, INNODB_TRX"))
             .evidence(
-                Evidence::new("changes left to undo", it.rows_modified as f64, "", "INNODB_TRX trx_rows_modified")
+                Evidence::new("changes left to undo", it.rows_modified as f64, "", transactions_source(window))
                     .series(left),
             )
-            .evidence_if((undone_per_s > 0.0).then(|| Evidence::new("undone", undone_per_s, "1/s", "INNODB_TRX")))
+            .evidence_if((undone_per_s > 0.0).then(|| Evidence::new("undone", undone_per_s, "1/s", transactions_source(window))))
             .evidence_if(root.longest_wait_s.map(|waited_s| Evidence::new("longest wait", waited_s, "s", "lock waits")))
             .remedy_if((!has_ended).then(|| Remedy {
                 statement: "Wait for it; no KILL, and no restart of the server".into(),

@@ -6,7 +6,7 @@ use spindoctor_model::{Evidence, Finding, Remedy, ServerVersion, TimeClass, Wind
 
 use super::cpu_saturated;
 use crate::latch_time::{self, Contention, Latches};
-use crate::sessions::Waiting;
+use crate::sessions::{Waiting, transactions_source};
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 /// The catalogue entry.
@@ -94,7 +94,11 @@ fn finding(window: &Window, found: Contention) -> Finding {
     found
         .draft(&CAUSE, window)
         .why(why(longest_s))
-        .evidence_if(longest_s.map(|age_s| Evidence::new("the oldest transaction", age_s, "s", "INNODB_TRX")))
+        .evidence_if(
+            longest_s.map(|age_s| {
+                Evidence::new("the oldest transaction", age_s, "s", transactions_source(window))
+            }),
+        )
         .remedies(remedies(window))
         .finding()
 }

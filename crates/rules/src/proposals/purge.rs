@@ -28,7 +28,7 @@ const LARGEST_BATCH: f64 = 5000.0;
 
 fn propose(examined: &Examined<'_>) -> Result<Advice, Unavailable> {
     let window = examined.window;
-    let history = history(window)?;
+    let (history, _) = history(window)?;
     let (Some(&(first_s, first)), Some(&(last_s, last))) = (history.first(), history.last()) else {
         return leave("the length of the history list is not known");
     };
