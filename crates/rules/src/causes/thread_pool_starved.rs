@@ -134,13 +134,7 @@ fn of_status(window: &Window) -> Option<Finding> {
         .evidence(Evidence::new("idle threads of the pool", idle, "", status).expected("> 0"))
         .evidence_if(connected.map(|connected| Evidence::new("connections", connected, "", status)))
         .remedy(look_at_the_list())
-        .remedy(Remedy {
-            statement: format!("SET GLOBAL thread_pool_max_threads = {:.0}", (2.0 * limit).ceil()),
-            why: "The statements that wait to be read get threads, also the one that ends the wait of the others.".into(),
-            dynamic: true,
-            risk: "Each thread takes its stack and the buffers of its session; more statements work at once.".into(),
-            undo: format!("SET GLOBAL thread_pool_max_threads = {limit:.0}"),
-        })
+        .remedy(more_threads((2.0 * limit).ceil(), limit))
         .remedy(extra_port())
         .explains(&[connections_exhausted::CAUSE.name])
         .finding(),
@@ -159,13 +153,7 @@ fn of_log(window: &Window) -> Option<Finding> {
         .why("The pool makes no more than thread_pool_max_threads. Threads that wait for a lock, or sleep, keep their place, so that also \
               the statement that would let them go on may stay unread.")
         .evidence_all(logged::evidence(trouble, times).into_iter())
-        .remedy(Remedy {
-            statement: "SET GLOBAL thread_pool_max_threads = 65536, in a session that is open already or through extra_port".into(),
-            why: "The pool then makes threads for those that wait to be read.".into(),
-            dynamic: true,
-            risk: "Each thread takes its stack and the buffers of its session; more statements work at once.".into(),
-            undo: "Set it back.".into(),
-        })
+        .remedy(as_many_as_there_may_be())
         .remedy(look_at_the_list())
         .remedy(extra_port())
         .explains(&[connections_exhausted::CAUSE.name])
@@ -279,13 +267,7 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
         .evidence_if(
             (own.late > 0).then(|| Evidence::new("time in which one of them waited", own.late_share, "ratio", "answers")),
         )
-        .remedy(Remedy {
-            statement: format!("SET GLOBAL thread_pool_max_threads = {more:.0}"),
-            why: "The statements that wait to be read get threads, also the one that ends the wait of the others.".into(),
-            dynamic: true,
-            risk: "Each thread takes its stack and the buffers of its session; more statements work at once.".into(),
-            undo: format!("SET GLOBAL thread_pool_max_threads = {limit:.0}"),
-        })
+        .remedy(more_threads(more, limit))
         .remedy(extra_port())
         .explains(&[connections_exhausted::CAUSE.name])
         .finding(),
@@ -312,13 +294,7 @@ fn by_stacks(profile: &Profile, time: &SessionTime) -> Option<Finding> {
         .evidence(Evidence::new("threads of the pool at statements", at_statements, "", "stacks"))
         .evidence(Evidence::new("sessions that wait or sleep", waits, "", "stacks"))
         .evidence(Evidence::new("threads of the pool that are free", free, "", "stacks").expected("> 0"))
-        .remedy(Remedy {
-            statement: "SET GLOBAL thread_pool_max_threads = 65536, in a session that is open already or through extra_port".into(),
-            why: "The pool then makes threads for those that wait to be read.".into(),
-            dynamic: true,
-            risk: "Each thread takes its stack and the buffers of its session.".into(),
-            undo: "Set it back.".into(),
-        })
+        .remedy(as_many_as_there_may_be())
         .remedy(extra_port())
         .explains(&[connections_exhausted::CAUSE.name, server_stopped::CAUSE.name])
         .finding(),
@@ -331,6 +307,35 @@ fn look_at_the_list() -> Remedy {
         "SHOW FULL PROCESSLIST; SHOW ENGINE INNODB STATUS in a session that is open already",
         "What the threads wait for has one root more often than not: end that.",
     )
+}
+
+/// What more threads take.
+const RISK: &str =
+    "Each thread takes its stack and the buffers of its session; more statements work at once.";
+
+/// A larger pool, where its limit is known.
+fn more_threads(to: f64, limit: f64) -> Remedy {
+    Remedy {
+        statement: format!("SET GLOBAL thread_pool_max_threads = {to:.0}"),
+        why:
+            "The statements that wait to be read get threads, also the one that ends the wait of the others."
+                .into(),
+        dynamic: true,
+        risk: RISK.into(),
+        undo: format!("SET GLOBAL thread_pool_max_threads = {limit:.0}"),
+    }
+}
+
+/// The largest pool (MariaDB takes no larger number), where its limit is not known and no login is answered.
+fn as_many_as_there_may_be() -> Remedy {
+    Remedy {
+        statement: "SET GLOBAL thread_pool_max_threads = 65536, in a session that is open already or through extra_port"
+            .into(),
+        why: "The pool then makes threads for those that wait to be read.".into(),
+        dynamic: true,
+        risk: RISK.into(),
+        undo: "Set it back.".into(),
+    }
 }
 
 fn extra_port() -> Remedy {
@@ -506,6 +511,9 @@ pub(crate) mod examples {
         for waits in [WAITS, SLEEPS] {
             let finding = found(&silent(waits, 0)).unwrap();
             assert!(finding.headline.starts_with("No thread of the pool is free"), "{}", finding.headline);
+            let larger = &finding.remedies[0];
+            assert!(larger.statement.contains("through extra_port"), "{larger:?}");
+            assert_eq!(larger.risk, RISK);
             assert_eq!(found(&silent(waits, 3)), None);
         }
     }
