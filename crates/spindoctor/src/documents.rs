@@ -357,6 +357,29 @@ fn every_command_of_the_pages_is_one_that_the_program_takes() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// The words after the program's name that stand in a text outside of code: a command there is none that a test reads.
+fn named_in_prose(text: &str) -> Vec<&str> {
+    let prose = text.split('`').step_by(2);
+    let pairs = prose.flat_map(|part| part.split_whitespace().zip(part.split_whitespace().skip(1)));
+    pairs
+        .filter(|(name, _)| *name == "spindoctor")
+        .map(|(_, word)| word.trim_end_matches(|c: char| c.is_ascii_punctuation()))
+        .collect()
+}
+
+#[test]
+fn commands_that_the_causes_name_stand_in_code_marks() {
+    assert_eq!(named_in_prose("`spindoctor top` and spindoctor locks, spindoctor takes"), ["locks", "takes"]);
+    for cause in spindoctor_rules::CAUSES {
+        for (heading, text) in cause.documentation() {
+            for word in named_in_prose(text) {
+                let words = ["spindoctor".to_owned(), word.to_owned()];
+                assert!(refused(&words, false).is_some(), "{}: {heading}: spindoctor {word}", cause.name);
+            }
+        }
+    }
+}
+
 #[test]
 fn a_command_that_the_program_does_not_take_is_found() {
     let words = |line: &str| shell_words(line);

@@ -34,7 +34,7 @@ pub const CAUSE: Cause = Cause {
     remedies: "Lower eq_range_index_dive_limit, where statements have lists: lists as long as that are estimated from the index's \
                statistics, without a dive. FORCE INDEX on the statement: since MySQL 8.0.3 a statement on one table with one forced index, without \
                subquery, full-text search, GROUP BY, DISTINCT and ORDER BY dives into nothing. Drop indexes that only look \
-               like the one that is used: each is dived into, too. spindoctor indexes says which statement, which index and whether \
+               like the one that is used: each is dived into, too. `spindoctor indexes` says which statement, which index and whether \
                FORCE INDEX would skip the dives; with --try it measures that, reading only.",
     safety: "Without dives plans rest on statistics: where values are spread unevenly a plan may change. Compare EXPLAIN of \
              the statements with lists first. Sessions keep the limit that they began with. A forced index stays forced when \

@@ -28,7 +28,7 @@ pub const CAUSE: Cause = Cause {
     looks_alike: "Logs in the cache of a host that has memory to spare, or whose data fits into its buffer pool, cost \
                   nothing. Data files in the page cache are another matter: innodb_flush_method is not O_DIRECT, and each \
                   page is in memory twice.",
-    remedies: "spindoctor cache shows who holds what; spindoctor cache --evict logs takes out what nobody will read soon, and \
+    remedies: "`spindoctor cache` shows who holds what; `spindoctor cache --evict logs` takes out what nobody will read soon, and \
                with --follow keeps it out. Then give the memory to the buffer pool, step by step. On MariaDB, \
                innodb_log_file_buffering = OFF takes the redo log out of the cache. Shorter binlog_expire_logs_seconds where \
                old logs are kept for nothing.",

@@ -37,12 +37,12 @@ pub const CAUSE: Cause = Cause {
                that it names; what a worker of the applier failed with is read from replication_applier_status_by_worker. A session behind \
                whose lock the applier waits is named. An applier that somebody stopped while changes arrive is a note. Of a list that somebody captured: \
                an applier at work that is a minute behind by its time, and a STOP REPLICA that waits for the applier.",
-    looks_alike: "A replica with SOURCE_DELAY (MASTER_DELAY) is behind on purpose: only what it is late beyond that counts. Single jumps are single slow statements: spindoctor \
-                  workload --replica shows them as spiky. A receiver that does not run, or a slow network, leaves nothing to apply: the \
+    looks_alike: "A replica with SOURCE_DELAY (MASTER_DELAY) is behind on purpose: only what it is late beyond that counts. Single jumps are single slow \
+                  statements: `spindoctor workload --replica` shows them as spiky. A receiver that does not run, or a slow network, leaves nothing to apply: the \
                   lag is then 0 or unknown, and the source is ahead all the same.",
     remedies: "After an error: what its number wants (1032 and 1062: rows differ; 1236: the source no longer has the log; 1594: the \
-               relay log is damaged; 1045 and 2003: the login at the source). Else see what takes the time: spindoctor workload \
-               --replica, by table, statement, event type and wait. Give tables a primary key and the indexes that the source has. More \
+               relay log is damaged; 1045 and 2003: the login at the source). Else see what takes the time: \
+               `spindoctor workload --replica`, by table, statement, event type and wait. Give tables a primary key and the indexes that the source has. More \
                workers (replica_parallel_workers, slave_parallel_threads) where transactions do not depend on each other. \
                innodb_flush_log_at_trx_commit = 2 and sync_binlog = 0 on a replica that can be rebuilt. Where reads take the I/O: fewer \
                of them, more memory.",
