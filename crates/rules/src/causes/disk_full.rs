@@ -37,7 +37,7 @@ pub const CAUSE: Cause = Cause {
                   TABLES WITH READ LOCK stops commits too: global-lock-pileup.",
     remedies: "Free space where the files are. Binary logs are the first choice where replicas and backups have read them: PURGE \
                BINARY LOGS TO, not rm. Then old backups, dumps, logs of other programs; then a larger volume. Afterwards \
-               binlog_expire_logs_seconds (MySQL) or expire_logs_days (MariaDB), and an alarm at 80 %.",
+               binlog_expire_logs_seconds (before MySQL 8.0 and MariaDB 10.6: expire_logs_days), and an alarm at 80 %.",
     safety: "PURGE BINARY LOGS of a log that a replica has not read breaks that replica; the statement itself waits where another \
              thread holds the log's mutex, and then only removing other files helps. Never remove files of InnoDB, nor binary logs \
              by hand. KILL of the sessions that wait frees nothing; a restart on a full disk may fail.",
@@ -280,7 +280,11 @@ fn finding(window: &Window, waits: &InClasses<'_>, full: Option<&Room>, rooms: &
         .remedy(free_space(TRIES_AGAIN))
         .remedy_if(oldest_log.map(|base| Remedy {
             statement: format!("SHOW BINARY LOGS, then PURGE BINARY LOGS TO '{base}.NNNNNN', the oldest that a replica still needs"),
-            why: "Binary logs that every replica and backup has read are the server's own files that can go.".into(),
+            why: format!(
+                "Binary logs that every replica and backup has read are the server's own files that can go. Afterwards a lower {} keeps \
+                 fewer of them.",
+                expires_logs(window)
+            ),
             dynamic: true,
             risk: "A replica that has not read them is broken. The statement waits itself while a commit holds the log's mutex: \
                    free space elsewhere first."
@@ -289,6 +293,17 @@ fn finding(window: &Window, waits: &InClasses<'_>, full: Option<&Room>, rooms: &
         }))
         .explains(&[commit_sync_bound::CAUSE.name, storage_stalled::CAUSE.name])
         .finding()
+}
+
+/// The variable that says for how long binary logs are kept: that in seconds is there from MySQL 8.0.1 and MariaDB 10.6.1 on.
+fn expires_logs(window: &Window) -> &'static str {
+    match window.server.version {
+        Some(version) if version.mysql_at_least(8, 0, 1) || version.mariadb_at_least(10, 6, 1) => {
+            "binlog_expire_logs_seconds"
+        }
+        Some(_) => "expire_logs_days",
+        None => "binlog_expire_logs_seconds (before MySQL 8.0 and MariaDB 10.6: expire_logs_days)",
+    }
 }
 
 /// Space where the server keeps something.
@@ -381,6 +396,23 @@ pub(crate) mod examples {
         );
         assert!(finding.remedies[1].statement.contains("'binlog.NNNNNN'"), "{:?}", finding.remedies);
         assert_eq!(diagnosis.findings.len(), 1, "{:#?}", diagnosis.findings);
+    }
+
+    #[test]
+    fn the_variable_that_lets_logs_expire_is_the_one_that_the_version_has() {
+        for (version, name) in [
+            ("5.7.44", "expire_logs_days"),
+            ("8.0.36", "binlog_expire_logs_seconds"),
+            ("10.5.27-MariaDB", "expire_logs_days"),
+            ("10.6.19-MariaDB", "binlog_expire_logs_seconds"),
+            ("11.4.3-MariaDB", "binlog_expire_logs_seconds"),
+        ] {
+            assert_eq!(expires_logs(&Build::busy(version).window()), name, "{version}");
+        }
+        assert!(expires_logs(&Window::default()).contains("expire_logs_days)"));
+        let findings = crate::diagnose(&fires()).findings;
+        let purge = &findings[0].remedies[1];
+        assert!(purge.why.contains("a lower binlog_expire_logs_seconds keeps"), "{purge:?}");
     }
 
     #[test]
