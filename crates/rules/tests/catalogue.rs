@@ -73,10 +73,15 @@ fn paragraph(text: &str, of: &str) -> String {
     lines.replace(KEPT_BLANK, " ")
 }
 
+/// A text of a cause: its paragraphs, as a blank line parts them.
+fn paragraphs(text: &str, of: &str) -> String {
+    text.split("\n\n").map(|each| paragraph(each, of)).collect::<Vec<_>>().join("\n\n")
+}
+
 fn page(cause: &Cause) -> String {
     let mut page = format!("# {}\n\n{}.\n", cause.name, sentence(&paragraph(cause.title, cause.name)));
     for (heading, text) in cause.documentation() {
-        page += &format!("\n## {heading}\n\n{}\n", paragraph(text, cause.name));
+        page += &format!("\n## {heading}\n\n{}\n", paragraphs(text, cause.name));
     }
     page += "\n## References\n\n";
     for reference in cause.references {
@@ -156,6 +161,11 @@ fn what_markdown_would_read_as_its_own_is_escaped() {
         paragraph("spin-burn in A::b_c). `Waiting for <x>`, https://a.b/c_d#e", "spin-burn"),
         "spin-burn in `A::b_c`). `Waiting for <x>`, <https://a.b/c_d#e>"
     );
+}
+
+#[test]
+fn paragraphs_of_a_text_stay_apart() {
+    assert_eq!(paragraphs("It reads\nn_cpu.\n\nIt fires.", "spin-burn"), "It reads `n_cpu`.\n\nIt fires.");
 }
 
 #[test]

@@ -30,20 +30,19 @@ pub const CAUSE: Cause = Cause {
     why_it_hurts: "Writes go at the speed of random page flushing instead of sequential logging, in stops and \
                    starts. A page that is changed again and again is written each time round the ring, where a \
                    larger log would write it once.",
-    evidence: "The checkpoint age in each sample: Innodb_redo_log_current_lsn less checkpoint_lsn (MySQL 8.0.30 \
-               and later), Innodb_checkpoint_age (MariaDB, Percona), the metric log_lsn_checkpoint_age where it \
-               is enabled, or the LOG section of the InnoDB status. The limit: Innodb_checkpoint_max_age, the \
-               metric log_max_modified_age_sync, or computed from the capacity as the server does. The redo rate \
-               over the window, and from it the time in which the log is filled once. And the stops themselves: \
-               sessions whose stacks wait for room in the log (log_free_check_wait), and the metric \
-               log_on_file_space_waits where it is enabled. It fires when the log is filled within ten minutes and \
-               the age is at 7/8 of the limit or more in half of the samples, or stops were counted between half \
-               of them, or on average two sessions and a tenth of those at work wait for room. A log that is filled \
-               within a minute is flushed all the time, and on a slow disk that alone blocks writers: as many \
-               that wait for a page, while the stacks show the page cleaner in the middle of writing one, are the \
-               same stall. The estimate is the share of the sessions at work that wait for room or for such a page, or \
-               half the share of samples at the limit where that is more: an estimate, because a thread that is \
-               stopped blocks others elsewhere. An error log that was given and ends with a full redo log is enough.",
+    evidence: "What is read: the checkpoint age in each sample: Innodb_redo_log_current_lsn less checkpoint_lsn (MySQL 8.0.30 and \
+               later), Innodb_checkpoint_age (MariaDB, Percona), the metric log_lsn_checkpoint_age where it is enabled, or the LOG \
+               section of the InnoDB status. The limit: Innodb_checkpoint_max_age, the metric log_max_modified_age_sync, or computed \
+               from the capacity as the server does. The redo rate over the window, and from it the time in which the log is filled \
+               once. And the stops themselves: sessions whose stacks wait for room in the log (log_free_check_wait), and the metric \
+               log_on_file_space_waits where it is enabled.\n\n\
+               It fires when the log is filled within ten minutes and the age is at 7/8 of the limit or more in half of the samples, \
+               or stops were counted between half of them, or on average two sessions and a tenth of those at work wait for room. A \
+               log that is filled within a minute is flushed all the time, and on a slow disk that alone blocks writers: as many \
+               that wait for a page, while the stacks show the page cleaner in the middle of writing one, are the same stall. An \
+               error log that was given and ends with a full redo log is enough.\n\n\
+               The estimate is the share of the sessions at work that wait for room or for such a page, or half the share of samples \
+               at the limit where that is more: an estimate, because a thread that is stopped blocks others elsewhere.",
     looks_alike: "Innodb_log_waits counts waits for the log buffer in memory, another thing: raise \
                   innodb_log_buffer_size for that. Commits that wait for fsync are commit-sync-bound. A high age \
                   that does not change on a server that writes little is a lazy checkpoint, not a stall. Threads \

@@ -244,11 +244,17 @@ mod tests {
         }
     }
 
+    /// Characters of a paragraph, from which on nobody finds anything in it: a dozen lines of a terminal.
+    const LONGEST: usize = 1_000;
+
     #[test]
     fn every_cause_is_documented_under_every_heading() {
         for cause in CAUSES {
             for (heading, text) in cause.documentation() {
                 assert!(text.len() > 80 && text.ends_with('.'), "{}: {heading}: {text}", cause.name);
+                for paragraph in text.split("\n\n") {
+                    assert!(paragraph.len() <= LONGEST, "{}: {heading}: part {paragraph}", cause.name);
+                }
             }
             assert!(!cause.references.is_empty(), "{}", cause.name);
             assert!(cause.title.len() <= 80, "{}", cause.name);

@@ -31,18 +31,20 @@ pub const CAUSE: Cause = Cause {
            statement reads a thousand rows where it read one. Nobody changed the application.",
     why_it_hurts: "What took a tenth of a millisecond takes a hundred of them, a thousand times a second: the CPUs or the disk are \
                    full within seconds, and all other statements wait with it.",
-    evidence: "The server's own summary (events_statements_summary_by_digest): rows examined by each execution in the window \
-               against those of all executions before it, since the summary was last emptied. A statement counts when a \
-               hundred executions before are known, it now reads a thousand rows and more each time, ten times as many as \
-               before, and either half of its executions scan a table or join without an index and less than a tenth did \
-               before, or fifty executions in the window read so many: fewer may be rare values. MariaDB counts the executions of \
-               all prepared statements together: of them only the first counts. About the one that takes most time `doctor` then asks the server, and `record` for an event: EXPLAIN, where it is a plain SELECT, the indexes \
-               of its table, and when the statistics of the table were computed (innodb_table_stats and innodb_index_stats of the \
-               database mysql). An index that the optimizer may not use, one that is not there, and statistics that are no older than \
-               the change are named as the reason; where nothing of it is so, other values are asked for. The estimate is the share \
-               of all statement time that it takes, times the part of the effective CPUs that it could keep busy. What \
-               happened before the summary was emptied, or so long ago that a tenth of all executions came after, is not \
-               seen: `spindoctor workload --diff` compares two times of a recording.",
+    evidence: "What is read: the server's own summary (events_statements_summary_by_digest): rows examined by each execution in the \
+               window against those of all executions before it, since the summary was last emptied.\n\n\
+               A statement counts when a hundred executions before are known, it now reads a thousand rows and more each time, ten \
+               times as many as before, and either half of its executions scan a table or join without an index and less than a \
+               tenth did before, or fifty executions in the window read so many: fewer may be rare values. MariaDB counts the \
+               executions of all prepared statements together: of them only the first counts.\n\n\
+               About the one that takes most time `doctor` then asks the server, and `record` for an event: EXPLAIN, where it is a \
+               plain SELECT, the indexes of its table, and when the statistics of the table were computed (innodb_table_stats and \
+               innodb_index_stats of the database mysql). An index that the optimizer may not use, one that is not there, and \
+               statistics that are no older than the change are named as the reason; where nothing of it is so, other values are \
+               asked for.\n\n\
+               The estimate is the share of all statement time that it takes, times the part of the effective CPUs that it could \
+               keep busy. What happened before the summary was emptied, or so long ago that a tenth of all executions came after, is \
+               not seen: `spindoctor workload --diff` compares two times of a recording.",
     looks_alike: "A statement that always read too much is rows-read-waste. A report that runs once a day reads much each time. \
                   More calls of the same statement, each as cheap as before, are more load. A statement that takes longer for \
                   as many rows waits: for locks, for the disk, for a CPU.",

@@ -30,16 +30,17 @@ pub const CAUSE: Cause = Cause {
     why_it_hurts: "Delayed changes: the server sleeps in every insert, update and delete, up to innodb_max_purge_lag_delay. \
                    Without the delay, reads walk through chains of old versions, indexes keep entries of deleted rows, and \
                    the undo tablespaces grow.",
-    evidence: "The history list's length over the window (Innodb_history_list_length, the metric trx_rseg_history_len, or \
-               SHOW ENGINE INNODB STATUS), innodb_max_purge_lag and innodb_max_purge_lag_delay, the oldest open \
-               transaction. It fires where the list is, or was, longer than innodb_max_purge_lag and changes are delayed: \
-               the estimate is the delay, the mean of all samples, times the rows changed a second (Handler_write, _update, \
-               _delete), of the time of the sessions at work. It fires too, as a warning, where the list has a million \
-               entries and grows (of a single status: and a transaction is open for a minute), and on MariaDB, which delays nobody while nothing can be purged, where it is too long and \
-               \"Purge done for\" stands: the delay comes when purge goes on. And it fires where a transaction is open \
-               for five seconds or more and a tenth or more of the CPU samples of statements stand in the functions that build old versions: \
-               the estimate is that part of the sessions' time. Of captured CPU samples a tenth there is enough, and of captured stacks \
-               a fifth of the sessions at work.",
+    evidence: "What is read: the history list's length over the window (Innodb_history_list_length, the metric trx_rseg_history_len, \
+               or SHOW ENGINE INNODB STATUS), innodb_max_purge_lag and innodb_max_purge_lag_delay, the oldest open transaction.\n\n\
+               It fires where the list is, or was, longer than innodb_max_purge_lag and changes are delayed: the estimate is the \
+               delay, the mean of all samples, times the rows changed a second (Handler_write, _update, _delete), of the time of the \
+               sessions at work.\n\n\
+               It fires too, as a warning, where the list has a million entries and grows (of a single status: and a transaction is \
+               open for a minute), and on MariaDB, which delays nobody while nothing can be purged, where it is too long and \"Purge \
+               done for\" stands: the delay comes when purge goes on.\n\n\
+               And it fires where a transaction is open for five seconds or more and a tenth or more of the CPU samples of \
+               statements stand in the functions that build old versions: the estimate is that part of the sessions' time. Of \
+               captured CPU samples a tenth there is enough, and of captured stacks a fifth of the sessions at work.",
     looks_alike: "A long list that gets shorter: purge catches up after a bulk change. Updates that wait for rows are \
                   row-lock-pileup; the transaction that holds them may be the old one.",
     remedies: "End the old transaction, and find out why it stays open: a client that forgot to commit, a backup with a \

@@ -25,18 +25,17 @@ pub const CAUSE: Cause = Cause {
                    is taken from a statement, and when the quota is used up every thread stops until the next \
                    period. In the published case 21 % of the CPU went into the spin, and throughput rose by \
                    35 % (3,462 to 4,677 transactions a second) once the mark was right.",
-    evidence: "N, the CPUs that the server itself counts: n_cpu of its live srv_cpu_usage, or the metric cpu_n; \
-               never the host's own count. Q, the quota along the whole cgroup path. The server's user CPU \
-               (utime_abs) in each sample. The spin window is [lwm, hwm * N) in percent of one CPU; it fires \
-               when a third or more of the samples lie in the part of that window that the corrected mark \
-               max(1, floor(50 * Q / N)) closes, and commits happen. Where CPU samples were taken, a fiftieth of \
-               them must lie in the loop, and their share is the estimate. Where log_on_flush_no_waits and \
-               log_on_flush_waits are enabled, they show how many commits ended their wait without sleeping; \
-               with log_flush_avg_time the spun time can be computed. Otherwise it is estimated after \
-               the published case, and says so. Clear without a quota, with innodb_log_writer_threads=OFF or \
-               innodb_flush_log_at_trx_commit=0 (no commit spin at all), on MariaDB (at most one short delay), \
-               where 100 * Q <= lwm (it never spins), and where one flush takes longer than \
-               innodb_log_wait_for_flush_spin_hwm (400 us: slow disks switch the flush spin off).",
+    evidence: "What is read: N, the CPUs that the server itself counts: n_cpu of its live srv_cpu_usage, or the metric cpu_n; never \
+               the host's own count. Q, the quota along the whole cgroup path. The server's user CPU (utime_abs) in each sample.\n\n\
+               The spin window is [lwm, hwm * N) in percent of one CPU. It fires when a third or more of the samples lie in the part \
+               of that window that the corrected mark max(1, floor(50 * Q / N)) closes, and commits happen. Where CPU samples were \
+               taken, a fiftieth of them must lie in the loop.\n\n\
+               The estimate is the share of the CPU samples in the loop. Without them: where log_on_flush_no_waits and \
+               log_on_flush_waits are enabled, they show how many commits ended their wait without sleeping; with log_flush_avg_time \
+               the spun time can be computed. Otherwise it is estimated after the published case, and says so.\n\n\
+               Clear without a quota, with innodb_log_writer_threads=OFF or innodb_flush_log_at_trx_commit=0 (no commit spin at \
+               all), on MariaDB (at most one short delay), where 100 * Q <= lwm (it never spins), and where one flush takes longer \
+               than innodb_log_wait_for_flush_spin_hwm (400 us: slow disks switch the flush spin off).",
     looks_alike: "ut_delay in a profile is the latch spin, another loop with other settings \
                   (innodb_sync_spin_loops, innodb_spin_wait_delay): see spin-burn. A cpuset instead of a quota \
                   is counted rightly. Throttling without spinning is cpu-throttled alone. MySQL 9.3 to 9.6 \

@@ -29,21 +29,24 @@ pub const CAUSE: Cause = Cause {
                    access when its page is not. A thousand small scans a second of ten thousand rows take a \
                    CPU, and a large scan pushes useful pages out of the buffer pool. A changing statement that scans locks every row it \
                    reads.",
-    evidence: "Growth of each statement's summary over the window (events_statements_summary_by_digest): time, executions, rows \
-               examined, sent and changed, executions that scanned or joined without an index. A statement counts as waste when it \
-               examines a hundred rows or more for each it returns or changes, a thousand or more each time, and half of its executions \
-               scanned or joined without an index; one that used an index counts from five thousand rows on unless it adds up or groups. \
-               The estimate is the share of all statement time that waste takes, times the part of the effective CPUs that it could keep \
-               busy. Without the summary (MariaDB by default): Handler_read_rnd_next against Rows_sent, from 50,000 rows a second on, at \
-               five million rows a second for a CPU and never more CPU than the server used. Where such scans take four fifths of what it \
-               used and read a thousand rows and more each, twenty rows for each returned are enough, with the summary, too, unless the \
-               statement adds up or groups. Of one statement of one session that runs \
-               on, only what the other threads wait for a CPU counts; the same where prepared statements run and the summary has less \
-               than half of the rows read (before MySQL 9 their executions are in no digest; from 5.7 on prepared_statements_instances \
-               is read for them); the statement named is the one seen most in the thread list. Polls for a row that nobody has locked \
-               (FOR UPDATE SKIP LOCKED) count from a hundred a second on that return nothing, where these are half of such polls; the \
-               estimate is then their share of the statement time, in the same way. spindoctor's own queries, all on performance_schema \
-               and information_schema, are left out.",
+    evidence: "What is read: the growth of each statement's summary over the window (events_statements_summary_by_digest): time, \
+               executions, rows examined, sent and changed, executions that scanned or joined without an index. spindoctor's own \
+               queries, all on performance_schema and information_schema, are left out.\n\n\
+               A statement counts as waste when it examines a hundred rows or more for each it returns or changes, a thousand or \
+               more each time, and half of its executions scanned or joined without an index. One that used an index counts from \
+               five thousand rows on unless it adds up or groups.\n\n\
+               The estimate is the share of all statement time that waste takes, times the part of the effective CPUs that it could \
+               keep busy.\n\n\
+               Without the summary (MariaDB by default): Handler_read_rnd_next against Rows_sent, from 50,000 rows a second on; the \
+               estimate is made at five million rows a second for a CPU, and is never more CPU than the server used. Where such \
+               scans take four fifths of what it used and read a thousand rows and more each, twenty rows for each returned are \
+               enough, with the summary, too, unless the statement adds up or groups.\n\n\
+               Of one statement of one session that runs on, only what the other threads wait for a CPU counts; the same where \
+               prepared statements run and the summary has less than half of the rows read (before MySQL 9 their executions are in \
+               no digest; from 5.7 on prepared_statements_instances is read for them). The statement named is then the one seen most \
+               in the thread list.\n\n\
+               Polls for a row that nobody has locked (FOR UPDATE SKIP LOCKED) count from a hundred a second on that return nothing, \
+               where these are half of such polls; the estimate is then their share of the statement time, in the same way.",
     looks_alike: "COUNT, SUM and GROUP BY over an index read many rows to return few, and that is their work; a \
                   report that must read a table reads it, once. Logical backups scan everything and send \
                   everything: their ratio is one. A statement that waits for a row lock takes time without \

@@ -39,19 +39,23 @@ pub const CAUSE: Cause = Cause {
            is there (1062).",
     why_it_hurts: "The clients get nothing done. Nobody waits, so no list shows it: the server looks idle, or busy and well, while its users \
                    see every request fail. Most clients try again at once, which adds load.",
-    evidence: "Growth of SUM_ERROR_RAISED by number (events_errors_summary_global_by_error, MySQL 8.0), held against SUM_ERRORS of all \
-               statements: a number that was raised far more often was a warning, as of INSERT IGNORE. Where errors are not counted by \
-               number: SUM_ERRORS of all statements, Access_denied_errors without refused logins, Max_statement_time_exceeded, \
-               Max_execution_time_exceeded; and on a server that is read-only Questions without all Com_* counters, for what is refused \
-               so is in no Com_* (seen on MySQL 9.7 and MariaDB 10.11). It fires from one error a second, ten in the window and 1 % of \
-               the statements on. Below ten a second it is a note, as a monitor or a forgotten job has errors, too, unless half of the \
-               statements or writes fail because the server is read-only or full. Of a captured error log: no more open files, damaged \
-               pages, a table without room; of errors that clients print: 1030, 1226, 1290, 1836, 3024 and 1969. What an \
-               application expects (duplicate keys, values that do not fit, error 1062 and its like), and errors of unknown number, are nothing below 5 % of the statements, a note up to half of them, and a warning at \
-               most; a warning from 5 % on where an INSERT never succeeds, or where clients poll for locked rows with NOWAIT: a hundred \
-               a second that fail, and half of all such. Errors of files, and those of no number, are said to be for want of file \
-               descriptors where the server is at its limit of them. The estimate is the share of the statements that fail; on a \
-               read-only server that is no replica, the share of the writes.",
+    evidence: "What is read: the growth of SUM_ERROR_RAISED by number (events_errors_summary_global_by_error, MySQL 8.0), held \
+               against SUM_ERRORS of all statements: a number that was raised far more often was a warning, as of INSERT IGNORE. \
+               Where errors are not counted by number: SUM_ERRORS of all statements, Access_denied_errors without refused logins, \
+               Max_statement_time_exceeded, Max_execution_time_exceeded; and on a server that is read-only Questions without all \
+               Com_* counters, for what is refused so is in no Com_* (seen on MySQL 9.7 and MariaDB 10.11).\n\n\
+               It fires from one error a second, ten in the window and 1 % of the statements on. Below ten a second it is a note, as \
+               a monitor or a forgotten job has errors, too, unless half of the statements or writes fail because the server is \
+               read-only or full.\n\n\
+               What an application expects (duplicate keys, values that do not fit, error 1062 and its like), and errors of unknown \
+               number, are nothing below 5 % of the statements, a note up to half of them, and a warning at most; a warning from 5 % \
+               on where an INSERT never succeeds, or where clients poll for locked rows with NOWAIT: a hundred a second that fail, \
+               and half of all such.\n\n\
+               Errors of files, and those of no number, are said to be for want of file descriptors where the server is at its limit \
+               of them. Of a captured error log: no more open files, damaged pages, a table without room; of errors that clients \
+               print: 1030, 1226, 1290, 1836, 3024 and 1969.\n\n\
+               The estimate is the share of the statements that fail; on a read-only server that is no replica, the share of the \
+               writes.",
     looks_alike: "Refused logins (1040, 1045, 1203, 1226) are connections-exhausted and logins-refused, 1213 is deadlock-storm, 1461 \
                   prepared-statements-exhausted. A statement that ends with 1205 has waited for a lock for a second or more: \
                   row-lock-pileup, metadata-lock-pileup. Polls with SKIP LOCKED that find nothing are no errors: rows-read-waste. An \

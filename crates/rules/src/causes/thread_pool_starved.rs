@@ -26,16 +26,17 @@ pub const CAUSE: Cause = Cause {
            go on, and a login is not answered.",
     why_it_hurts: "Clients hang without an error, on an idle server. The process list shows only those that have a thread: the others \
                    seem to sleep. Who wants to look at it cannot log in.",
-    evidence: "thread_handling is pool-of-threads; Threadpool_threads is at thread_pool_max_threads in half of the samples or more; as many \
-               sessions are at work as there are threads, one for each of the thread_pool_size groups left out, which listens; and \
-               half of them or more wait. Sessions at work are counted in the list and in the stacks, and the larger number counts: a \
-               pool that is full by turns lets spindoctor's own questions through in its good moments, and the list shows no others. \
-               Without stacks what the questions took says it: a second and more, for a fifth of the time. Of a captured error log: its line that the number of allowed \
-               threads was reached. Of a captured status without a list: as many threads as there may be, and none idle. \
-               Without a session: by the \
-               stacks no thread of the pool is free, two or more are at a statement, and more of them wait than run. The estimate is \
-               the share of the connections that have no thread, at most (those of them that have nothing to ask are not \
-               distinguished), or the share of the time in which spindoctor's own questions waited, where that is more.",
+    evidence: "It fires where thread_handling is pool-of-threads; Threadpool_threads is at thread_pool_max_threads in half of the \
+               samples or more; as many sessions are at work as there are threads, one for each of the thread_pool_size groups left \
+               out, which listens; and half of them or more wait.\n\n\
+               Sessions at work are counted in the list and in the stacks, and the larger number counts: a pool that is full by \
+               turns lets spindoctor's own questions through in its good moments, and the list shows no others. Without stacks what \
+               the questions took says it: a second and more, for a fifth of the time.\n\n\
+               Of a captured error log: its line that the number of allowed threads was reached. Of a captured status without a \
+               list: as many threads as there may be, and none idle. Without a session: by the stacks no thread of the pool is free, \
+               two or more are at a statement, and more of them wait than run.\n\n\
+               The estimate is the share of the connections that have no thread, at most (those of them that have nothing to ask are \
+               not distinguished), or the share of the time in which spindoctor's own questions waited, where that is more.",
     looks_alike: "What the sessions wait for is the cause where it has a name: row-lock-pileup, metadata-lock-pileup and \
                   global-lock-pileup then stand above this. Threads of a pool that all run are cpu-saturated. A server that refuses \
                   logins with error 1040 is connections-exhausted. Few threads in few groups also make statements queue for up to \

@@ -21,15 +21,16 @@ pub const CAUSE: Cause = Cause {
     why_it_hurts: "The mutex is held for a moment, but for longer the more transactions are open, and by every transaction. With many \
                    short transactions on many cores the sessions queue, spin, and are woken at once: in the published case reads by \
                    primary key fell from 164,885 a second with 32 clients to 68,369 with 256.",
-    evidence: "Stacks of statements that wait for a latch where a transaction starts, commits, or opens a read view (MVCC::view_open, \
-               ReadView, trx_serialisation_number_get, trx_commit_in_memory, trx_start_low); CPU samples that spin there; and the \
-               waits that performance_schema counted in the window for trx_sys_mutex (kernel_mutex in MySQL 5.5, with \
-               trx_sys_shard_mutex and trx_sys_serialisation_mutex from 8.0 on). It fires where two sessions or more on average, and \
-               5 % of those at work, wait so, or where 5 % of the CPU samples spin so. An instrument that is off counts nothing: it is \
-               unknown then, and not nothing. Of a status that somebody captured, and of a server of which there is nothing else, \
-               three threads are enough that wait for this mutex in the section SEMAPHORES, each for less than 5 s. Shown beside it, \
-               where the version counts them: rounds of spinning for each wait that slept. Few machines have the cores to reproduce \
-               it: the rule is proved on windows that were made by hand after the published numbers.",
+    evidence: "What is read: stacks of statements that wait for a latch where a transaction starts, commits, or opens a read view \
+               (MVCC::view_open, ReadView, trx_serialisation_number_get, trx_commit_in_memory, trx_start_low); CPU samples that spin \
+               there; and the waits that performance_schema counted in the window for trx_sys_mutex (kernel_mutex in MySQL 5.5, with \
+               trx_sys_shard_mutex and trx_sys_serialisation_mutex from 8.0 on). An instrument that is off counts nothing: it is \
+               unknown then, and not nothing.\n\n\
+               It fires where two sessions or more on average, and 5 % of those at work, wait so, or where 5 % of the CPU samples \
+               spin so. Of a status that somebody captured, and of a server of which there is nothing else, three threads are enough \
+               that wait for this mutex in the section SEMAPHORES, each for less than 5 s.\n\n\
+               Shown beside it, where the version counts them: rounds of spinning for each wait that slept. Few machines have the \
+               cores to reproduce it: the rule is proved on windows that were made by hand after the published numbers.",
     looks_alike: "Waits of a commit for the mutex of its rollback segment are rollback-segment-contention: the innermost function \
                   decides. Waits for row locks are row-lock-pileup, and those for the mutexes of their lists are no matter of this one \
                   from MySQL 5.6 on. Where a spin on any latch is too long or too short for this CPU, spin-burn or spin-too-short \

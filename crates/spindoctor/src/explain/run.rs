@@ -51,7 +51,10 @@ fn one(cause: &Cause, look: Look) -> String {
     for (heading, text) in cause.documentation() {
         page.blank();
         page.paragraph("", heading, STRONG);
-        for paragraph in text.split("\n\n") {
+        for (at, paragraph) in text.split("\n\n").enumerate() {
+            if at > 0 {
+                page.blank();
+            }
             page.paragraph("    ", &one_line(paragraph), PLAIN);
         }
     }
@@ -105,6 +108,14 @@ mod tests {
     use unicode_width::UnicodeWidthStr as _;
 
     use super::*;
+
+    #[test]
+    fn a_long_text_is_parted_into_paragraphs() {
+        let cause = spindoctor_rules::find("checkpoint-stall").unwrap();
+        let text = one(cause, Look { width: 80, colour: false });
+        assert!(text.contains("\n\n    It fires when the log is filled"), "{text}");
+        assert!(text.contains("\n\n    The estimate is"), "{text}");
+    }
 
     #[test]
     fn every_cause_is_explained_within_80_columns() {
