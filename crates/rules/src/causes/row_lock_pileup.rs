@@ -3,6 +3,7 @@
 mod checking;
 mod evidence;
 mod holders;
+mod likely;
 mod meaning;
 mod pileup;
 mod printed;
@@ -35,15 +36,17 @@ pub const CAUSE: Cause = Cause {
     why_it_hurts: "Behind one row, work is done one at a time, however many CPUs there are. Waiting transactions \
                    hold the locks they already have, so the queue grows in breadth; clients time out, retry, and \
                    fill max_connections.",
-    evidence: "In each sample, who waits for whose row lock (performance_schema.data_lock_waits from 8.0, \
-               information_schema.INNODB_LOCKS before and on MariaDB), transactions in LOCK WAIT, and \
-               Innodb_row_lock_current_waits. It fires when sessions wait that are 5 % or more of those at work, and half a \
-               session or more on average (a quarter by the time that InnoDB counts), or one waits for 5 s and more. The root is the \
-               transaction that is not waiting and blocks the most; it is one holder when the same \
-               connection is the root in half of the samples with waits, else the row is hot. The estimate is the \
-               share of the sessions' working time spent waiting. Where the lock tables cannot be read, the \
-               counters show that there are waits, and no root is named. Of errors that clients print: 1205. Of captured CPU samples, or of \
-               sessions at work in captured stacks: a fifth in the functions that check a row's queue.",
+    evidence: "What is read: in each sample, who waits for whose row lock (performance_schema.data_lock_waits from 8.0, \
+               information_schema.INNODB_LOCKS before and on MariaDB), transactions in LOCK WAIT, and Innodb_row_lock_current_waits. \
+               Where the lock tables cannot be read, the counters show that there are waits, and no root is named.\n\n\
+               It fires when sessions wait that are 5 % or more of those at work, and half a session or more on average (a quarter \
+               by the time that InnoDB counts), or one waits for 5 s and more. The root is the transaction that is not waiting and \
+               blocks the most; it is one holder when the same connection is the root in half of the samples with waits, else the \
+               row is hot.\n\n\
+               Of lists that somebody captured and that do not name the holder, an idle transaction is named as most likely: one \
+               that has locks, is not waiting and is as old as the longest wait. Of errors that clients print: 1205. Of captured CPU \
+               samples, or of sessions at work in captured stacks: a fifth in the functions that check a row's queue.\n\n\
+               The estimate is the share of the sessions' working time spent waiting.",
     looks_alike: "Waits for table metadata lock are another lock, above InnoDB: metadata-lock-pileup. Lock waits \
                   of a few milliseconds are normal traffic of a busy server. Statements that wait for a page \
                   latch or a mutex show no lock wait at all. A holder that itself waits for a commit to reach \

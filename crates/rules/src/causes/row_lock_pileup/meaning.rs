@@ -3,6 +3,7 @@
 use spindoctor_model::wait_graph::{LockKind, WaitRoot};
 use spindoctor_model::{Sample, number};
 
+use super::likely::Likely;
 use super::pileup::Pileup;
 use crate::sessions;
 use crate::wait_graph::{ROLLING_BACK, Ring, Verdict};
@@ -28,13 +29,18 @@ impl Pileup<'_> {
                 } else {
                     String::new()
                 },
-                self.root_of_one_sample()
+                self.who_has_it()
             ),
             None => {
-                let root = self.root_of_one_sample();
-                format!("{mean_waiters:.1} sessions on average wait for row locks{on}{root}")
+                let who = self.who_has_it();
+                format!("{mean_waiters:.1} sessions on average wait for row locks{on}{who}")
             }
         }
+    }
+
+    /// The end of a headline: who has the lock in a single list, or has it most likely.
+    fn who_has_it(&self) -> String {
+        self.likely.as_ref().map_or_else(|| self.root_of_one_sample(), Likely::headline)
     }
 
     /// `; connection 7 blocks 5 transactions: it is idle in transaction`, of one list, which does not show whether it stays.
@@ -90,6 +96,9 @@ impl Pileup<'_> {
     }
 
     fn why_unnamed(&self) -> &str {
+        if let Some(likely) = &self.likely {
+            return likely.why();
+        }
         let waits = self.queue.last().and_then(|sample| sample.server.row_lock_waits.value());
         match &self.unattached {
             Some((sample, root)) => why_unattached(sample, root),

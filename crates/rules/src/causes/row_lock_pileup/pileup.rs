@@ -7,6 +7,7 @@ use spindoctor_model::wait_graph::{LockKind, WaitRoot};
 use spindoctor_model::{Sample, Window};
 
 use super::holders::Holders;
+use super::likely::Likely;
 use super::queue::Queue;
 use crate::wait_graph::{Ring, without_connection};
 
@@ -21,6 +22,8 @@ pub(super) struct Pileup<'w> {
     pub(super) ring: Option<Ring>,
     /// Who has the lock and waits for none, where the list has no connection of it.
     pub(super) nameless: BTreeSet<&'w String>,
+    /// Who most likely has the lock, where somebody captured the lists and nothing in them names it.
+    pub(super) likely: Option<Likely<'w>>,
     /// The wait whose place is waited for the most.
     pub(super) place: Option<RowLockWait>,
 }
@@ -36,7 +39,9 @@ impl<'w> Pileup<'w> {
         let ring = unnamed.and_then(|sample| Ring::from_window(window, sample, LockKind::Row));
         let is_one_list = queue.samples.len() == 1 && window.is_given();
         let nameless = unnamed.filter(|_| is_one_list).map(nameless).unwrap_or_default();
-        Self { window, queue, holders, unattached, ring, nameless, place: most_wanted(window) }
+        let unnamed = unnamed.filter(|_| window.is_given() && ring.is_none() && nameless.is_empty());
+        let likely = unnamed.and_then(|sample| Likely::from_sample(sample, queue.longest_s));
+        Self { window, queue, holders, unattached, ring, nameless, likely, place: most_wanted(window) }
     }
 
     /// A single list, as somebody captured it.

@@ -2,6 +2,7 @@
 
 use spindoctor_model::{Remedy, Window};
 
+use super::likely::Likely;
 use super::meaning::transactions;
 use super::pileup::Pileup;
 use crate::wait_graph::{Ring, Verdict};
@@ -11,6 +12,7 @@ impl Pileup<'_> {
     pub(super) fn remedies(&self) -> Vec<Remedy> {
         let is_one = self.holders.one().is_some();
         let (is_queue, is_unattached) = (self.queue.is_queue, self.unattached.is_some());
+        let is_hot = is_queue && !is_one && !is_unattached && self.likely.is_none();
         let end = self.holders.latest().filter(|_| is_one || !is_queue).and_then(|verdict| {
             let others = self.holders.held_up(verdict);
             verdict.remedy(&format!("It is not waiting, and blocks {}.", transactions(others)))
@@ -27,7 +29,8 @@ impl Pileup<'_> {
             .chain(undetected.and_then(Ring::first).map(kill_member))
             .chain(undetected.map(|_| detect_deadlocks()))
             .chain(is_unattached.then(look_at_unattached))
-            .chain((is_queue && !is_one && !is_unattached && undetected.is_none()).then(shorten_transactions))
+            .chain(self.likely.as_ref().and_then(Likely::remedy))
+            .chain((is_hot && undetected.is_none()).then(shorten_transactions))
             .chain(shorter_timeout(self.window))
             .collect()
     }
