@@ -8,12 +8,19 @@ use spindoctor_model::{Diagnosis, Finding, NotExamined, Profile, Severity, Unava
 
 use crate::causes::{plan_change, server_stopped, unnamed_wait, write_io_bound};
 use crate::spin_samples::{SpinSamples, Whose};
-use crate::{CAUSES, Cause, Costs, Outcome, costs_of, rank, time_model};
+use crate::{CAUSES, Cause, Costs, Outcome, costs_of, managed, rank, time_model};
 
 /// Puts a window through every rule of [`CAUSES`].
 ///
-/// Where the server restarted in it, the causes are judged on what came before.
+/// Where the server restarted in it, the causes are judged on what came before. Remedies are written as this server takes them.
 pub fn diagnose(window: &Window) -> Diagnosis {
+    let mut diagnosis = examine(window);
+    managed::adapt(window, &mut diagnosis.findings);
+    diagnosis
+}
+
+/// The same with all remedies as a server takes them that its owner runs: proposals read what they set.
+pub(crate) fn examine(window: &Window) -> Diagnosis {
     let interrupted = window.interruption();
     let before_restart = window.before_restart();
     let whole = window;

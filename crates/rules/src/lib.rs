@@ -24,6 +24,7 @@ mod killing;
 pub mod latch_spin;
 mod latch_time;
 mod logged;
+mod managed;
 mod open_files;
 mod own_answers;
 pub mod pause_fit;

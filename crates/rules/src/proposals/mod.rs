@@ -26,7 +26,7 @@ use spindoctor_model::{Elsewhere, Finding, Left, Plan, Proposal, Severity, Unava
 pub use risks::risk;
 pub use undo_tablespaces::{UNDO_TABLESPACES, undo_budget_bytes, undo_bytes_at_most};
 
-use crate::diagnose::diagnose;
+use crate::diagnose::examine;
 use advice::{Advice, Examined};
 
 /// A kind of cure: what it is about, and what it says to a window.
@@ -69,7 +69,7 @@ pub fn proposals(window: &Window) -> Vec<Proposal> {
 
 /// The same, with what was looked at and left, and what no setting cures.
 pub fn plan(window: &Window) -> Plan {
-    let diagnosis = diagnose(window);
+    let diagnosis = examine(window);
     let examined = Examined { window, findings: &diagnosis.findings };
     let mut proposals = Vec::new();
     let mut left = Vec::new();

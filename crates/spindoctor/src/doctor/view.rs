@@ -61,11 +61,12 @@ pub fn root_named(root: &Root) -> String {
 /// How to undo a remedy. Where the remedy does not say: that it is not possible, for a connection or a statement that was ended;
 /// None for anything else.
 pub fn undo(remedy: &Remedy) -> Option<&str> {
+    let begins = |words: &[&str]| words.iter().any(|begin| remedy.statement.starts_with(begin));
     match remedy.undo.as_str() {
-        "" if remedy.statement.starts_with("KILL QUERY ") => {
+        "" if begins(&["KILL QUERY ", "CALL mysql.rds_kill_query("]) => {
             Some("not possible: the client has to run the statement again")
         }
-        "" if remedy.statement.starts_with("KILL ") => {
+        "" if begins(&["KILL ", "CALL mysql.rds_kill("]) => {
             Some("not possible: the client has to connect and do its work again")
         }
         "" => None,
@@ -193,6 +194,8 @@ mod tests {
         };
         assert!(of("KILL 12").is_some_and(|undo| undo.contains("has to connect")));
         assert!(of("KILL QUERY 12").is_some_and(|undo| undo.contains("run the statement again")));
+        assert_eq!(of("CALL mysql.rds_kill(12)"), of("KILL 12"));
+        assert_eq!(of("CALL mysql.rds_kill_query(12)"), of("KILL QUERY 12"));
         assert_eq!(of("EXPLAIN SELECT 1"), None);
     }
 }

@@ -1,0 +1,152 @@
+//! Remedies as they are written where Amazon runs the server (RDS, Aurora): accounts there have no right to KILL the sessions of others,
+//! nor to SET GLOBAL; procedures and the parameter group take their place.
+
+use spindoctor_model::{Finding, Flavor, Remedy, Window};
+
+/// Where Amazon's servers have their programs.
+const BASEDIR: &str = "/rdsdbbin";
+
+/// How a statement begins that sets variables.
+const SET_GLOBAL: &str = "SET GLOBAL ";
+
+/// True for a server of Amazon RDS or Aurora, by what it says of itself.
+fn is_amazon(window: &Window) -> bool {
+    window.server.version.is_some_and(|version| version.flavor == Flavor::Aurora)
+        || window.variable("aurora_version").is_some()
+        || window.variable("basedir").is_some_and(|folder| folder.starts_with(BASEDIR))
+}
+
+/// Writes the remedies of findings as the window's server takes them.
+pub(crate) fn adapt(window: &Window, findings: &mut [Finding]) {
+    if is_amazon(window) {
+        findings.iter_mut().flat_map(|finding| &mut finding.remedies).for_each(adapted);
+    }
+}
+
+fn adapted(remedy: &mut Remedy) {
+    remedy.statement = with_calls(&remedy.statement);
+    match in_group(&remedy.statement) {
+        Some(statement) => {
+            remedy.statement = statement;
+            remedy.risk = beside(&remedy.risk, "The group may be that of other servers, too.");
+        }
+        None if remedy.statement.contains(SET_GLOBAL) => {
+            let note = "Amazon RDS refuses SET GLOBAL: set the variable in the DB parameter group instead.";
+            remedy.risk = beside(&remedy.risk, note);
+        }
+        None => {}
+    }
+    if let Some(undo) = in_group(&remedy.undo) {
+        remedy.undo = undo;
+    }
+}
+
+fn beside(text: &str, more: &str) -> String {
+    if text.is_empty() { more.to_owned() } else { format!("{text} {more}") }
+}
+
+/// Of `SET GLOBAL a = 1, b = 2` the same for the parameter group. None where that is not all of a text.
+fn in_group(text: &str) -> Option<String> {
+    let assignments: Vec<&str> = text
+        .strip_prefix(SET_GLOBAL)?
+        .split(", ")
+        .map(|each| each.trim_start_matches(SET_GLOBAL).trim_start_matches("GLOBAL "))
+        .collect();
+    let is_name = |c: char| c.is_ascii_alphanumeric() || "_.".contains(c);
+    let is_plain = |assignment: &&str| {
+        assignment.split_once(" = ").is_some_and(|(name, value)| {
+            name.chars().all(is_name) && !value.is_empty() && !value.contains(char::is_whitespace)
+        })
+    };
+    assignments.iter().all(is_plain).then(|| {
+        format!("{} in the DB parameter group (Amazon RDS refuses SET GLOBAL)", assignments.join(", "))
+    })
+}
+
+/// `KILL 7` and `KILL QUERY 7`, wherever they stand in a text, as calls of Amazon's procedures.
+fn with_calls(text: &str) -> String {
+    const KILL: &str = "KILL ";
+    let mut written = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, behind)) = rest.split_once(KILL) {
+        written.push_str(before);
+        let (procedure, number) = match behind.strip_prefix("QUERY ") {
+            Some(number) => ("rds_kill_query", number),
+            None => ("rds_kill", behind),
+        };
+        let after = number.trim_start_matches(|c: char| c.is_ascii_digit());
+        let id = number.strip_suffix(after).unwrap_or_default();
+        let is_word = !written.ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
+        if id.is_empty() || !is_word {
+            written.push_str(KILL);
+            rest = behind;
+        } else {
+            written.push_str(&format!("CALL mysql.{procedure}({id})"));
+            rest = after;
+        }
+    }
+    written + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use spindoctor_model::Reading;
+
+    use super::*;
+    use crate::causes::{purge_lag, row_lock_pileup};
+
+    #[test]
+    fn a_kill_with_its_number_is_a_call_and_the_word_alone_is_not() {
+        for (text, wanted) in [
+            ("KILL 7", "CALL mysql.rds_kill(7)"),
+            ("KILL QUERY 7", "CALL mysql.rds_kill_query(7)"),
+            ("KILL 7; KILL 8, and stop", "CALL mysql.rds_kill(7); CALL mysql.rds_kill(8), and stop"),
+            (
+                "KILL of the holder; KILL QUERY NUMBER; SKILL 7",
+                "KILL of the holder; KILL QUERY NUMBER; SKILL 7",
+            ),
+            ("kill -CONT 7; KILL ", "kill -CONT 7; KILL "),
+        ] {
+            assert_eq!(with_calls(text), wanted, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_sets_variables_and_nothing_else_is_of_the_parameter_group() {
+        let of = "in the DB parameter group (Amazon RDS refuses SET GLOBAL)";
+        for (text, wanted) in [
+            ("SET GLOBAL a = 1", Some(format!("a = 1 {of}"))),
+            ("SET GLOBAL a = 1, GLOBAL b = 2", Some(format!("a = 1, b = 2 {of}"))),
+            ("SET GLOBAL a = 1, SET GLOBAL b = OFF", Some(format!("a = 1, b = OFF {of}"))),
+            ("SET GLOBAL a = 1, in a session that is open already", None),
+            ("SET GLOBAL a to what it was", None),
+            ("SET SESSION a = 1", None),
+        ] {
+            assert_eq!(in_group(text), wanted, "{text}");
+        }
+    }
+
+    #[test]
+    fn amazons_servers_get_remedies_that_they_take_and_others_their_own() {
+        let statements = |mut window: Window, name: &str, value: &str| -> Vec<String> {
+            for sample in &mut window.samples {
+                if let Reading::Available { value: variables, .. } = &mut sample.server.variables {
+                    variables.insert(name, value);
+                }
+            }
+            let findings = crate::diagnose(&window).findings;
+            findings.into_iter().flat_map(|found| found.remedies).map(|remedy| remedy.statement).collect()
+        };
+        let queue = row_lock_pileup::CAUSE.examples.fires;
+        let begins = |all: &[String], with: &str| all.iter().any(|one| one.starts_with(with));
+        for (name, value) in [("basedir", "/rdsdbbin/mysql-8.0.36.R1/"), ("aurora_version", "3.05.2")] {
+            let all = statements(queue(), name, value);
+            assert!(!begins(&all, "KILL ") && begins(&all, "CALL mysql.rds_kill("), "{name}: {all:#?}");
+        }
+        let all = statements(queue(), "basedir", "/usr/");
+        assert!(begins(&all, "KILL "), "{all:#?}");
+        let delayed = purge_lag::CAUSE.examples.fires;
+        let all = statements(delayed(), "basedir", "/rdsdbbin/mysql-8.0.36.R1/");
+        assert!(begins(&all, "innodb_max_purge_lag = 0 in the DB parameter group"), "{all:#?}");
+    }
+}
