@@ -156,7 +156,7 @@ mod tests {
     use spindoctor_model::mysql::{MetadataLock, RowLockWait};
     use spindoctor_model::{Finding, Reading};
 
-    use super::super::examples::{found, replica};
+    use super::super::tests::{found, replica};
     use crate::testing::{Build, answer, session, transaction};
 
     /// The example's replica, whose applier (connection 7) is in that state.

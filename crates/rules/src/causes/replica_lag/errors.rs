@@ -524,7 +524,7 @@ mod tests {
     use spindoctor_model::Finding;
     use spindoctor_model::mysql::ApplierError;
 
-    use super::super::examples::{found, replica};
+    use super::super::tests::{found, replica};
     use super::*;
     use crate::testing::answer;
 

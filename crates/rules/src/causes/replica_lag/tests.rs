@@ -1,0 +1,221 @@
+//! Replicas that are behind, have stopped, or are late on purpose.
+
+use spindoctor_model::Reading;
+use spindoctor_model::mysql::{ReplicaChannel, ServerThread};
+
+use super::*;
+use crate::testing::{Build, answer};
+
+fn channel(behind_s: f64) -> ReplicaChannel {
+    ReplicaChannel {
+        source_host: "db1".into(),
+        source_port: 3306,
+        receiver_running: "Yes".into(),
+        applier_running: "Yes".into(),
+        behind_s: Some(behind_s),
+        ..ReplicaChannel::default()
+    }
+}
+
+pub(super) fn replica(behind: fn(f64) -> f64) -> Build {
+    Build::busy("8.0.36").variable("replica_parallel_workers", "1").each(|at_s, server, _| {
+        server.replication = answer(at_s, vec![channel(behind(at_s))]);
+        if let Reading::Available { value: threads, .. } = &mut server.threads {
+            threads.push(ServerThread {
+                name: "thread/sql/replica_worker".into(),
+                connection_id: Some(7),
+                user: "system user".into(),
+                command: "Query".into(),
+                state: "Applying batch of row changes (update)".into(),
+                ..ServerThread::default()
+            });
+        }
+    })
+}
+
+/// Twenty seconds behind, and nearly a second more each second.
+pub(crate) fn fires() -> Window {
+    replica(|at_s| 20.0 + 0.8 * at_s).window()
+}
+
+/// A jump that is over soon: a single slow statement.
+pub(crate) fn near_miss() -> Window {
+    replica(|at_s| if at_s < 4.0 { 6.0 } else { 0.0 }).window()
+}
+
+pub(crate) fn missing() -> Window {
+    Build::busy("8.0.36").each(|_, server, _| server.replication = Reading::NotAsked).window()
+}
+
+/// A replica that is so far behind, with a delay of an hour: as the status has it, or as the applier's state alone shows it.
+fn delayed(behind: fn(f64) -> f64, sql_delay_s: Option<f64>, state: &'static str) -> Window {
+    replica(behind)
+        .each(move |_, server, _| {
+            if let Reading::Available { value: channels, .. } = &mut server.replication {
+                channels[0].sql_delay_s = sql_delay_s;
+                channels[0].applier_state = state.into();
+            }
+        })
+        .window()
+}
+
+#[test]
+fn a_replica_is_late_only_beyond_its_delay() {
+    let waits = "Waiting until SOURCE_DELAY seconds after source executed event";
+    assert_eq!(evaluate(&delayed(|at_s| 11.0 + at_s, Some(3600.0), waits)), Outcome::Clear);
+    assert_eq!(evaluate(&delayed(|at_s| 3595.0 + at_s / 2.0, Some(3600.0), "")), Outcome::Clear);
+    let of_old_words = "Waiting until MASTER_DELAY seconds after master executed event";
+    assert_eq!(evaluate(&delayed(|at_s| 11.0 + at_s, None, of_old_words)), Outcome::Clear);
+    let finding = found(&delayed(|at_s| 3700.0 + 0.8 * at_s, Some(3600.0), "Reading event"));
+    assert!(
+        finding.headline.starts_with("The replica is 2 min behind db1:3306 beyond its delay of 60 min"),
+        "{}",
+        finding.headline
+    );
+    assert_eq!(finding.evidence[0].expected, "<= 3601");
+}
+
+pub(super) fn found(window: &Window) -> Finding {
+    match evaluate(window) {
+        Outcome::Fired(finding) => finding,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_the_applier_was_at_is_shown_and_more_workers_are_offered() {
+    let finding = found(&fires());
+    assert_eq!(finding.headline, "The replica is 28 s behind db1:3306, 0.8 s more each second");
+    assert!(finding.why.contains("row update"), "{}", finding.why);
+    let statements: Vec<&str> = finding.remedies.iter().map(|remedy| remedy.statement.as_str()).collect();
+    assert_eq!(statements, ["spindoctor workload --replica", "SET GLOBAL replica_parallel_workers = 4"]);
+}
+
+#[test]
+fn an_applier_that_stopped_with_an_error_is_shown_and_one_that_was_stopped_is_not() {
+    let stopped = |error: &'static str| {
+        Build::busy("8.0.36")
+            .each(|at_s, server, _| {
+                server.replication = answer(
+                    at_s,
+                    vec![ReplicaChannel {
+                        applier_running: "No".into(),
+                        applier_error: error.into(),
+                        behind_s: None,
+                        ..channel(0.0)
+                    }],
+                );
+            })
+            .window()
+    };
+    let finding = found(&stopped("Error 'Duplicate entry' on query"));
+    assert!(finding.headline.contains("has stopped with an error"), "{}", finding.headline);
+    assert!(finding.remedies[0].statement.contains("START REPLICA SQL_THREAD"), "{finding:?}");
+    assert!(!finding.evidence.iter().any(|evidence| evidence.reading == "behind the source"), "nobody knows");
+    assert_eq!(evaluate(&stopped("")), Outcome::Clear);
+}
+
+#[test]
+fn an_applier_that_somebody_stopped_is_a_note_while_changes_arrive() {
+    let stopped = |received_per_s: f64| {
+        replica(|_| 0.0)
+            .each(move |at_s, server, _| {
+                let stopped = ReplicaChannel {
+                    applier_running: "No".into(),
+                    behind_s: None,
+                    received_file: "bin.000001".into(),
+                    received_position: Some((9e5 + received_per_s * at_s) as u64),
+                    applied_file: "bin.000001".into(),
+                    applied_position: Some(13_000),
+                    ..channel(0.0)
+                };
+                server.replication = answer(at_s, vec![stopped]);
+            })
+            .window()
+    };
+    let finding = found(&stopped(2e4));
+    assert!(finding.headline.contains("was stopped by somebody"), "{}", finding.headline);
+    assert_eq!(finding.severity, spindoctor_model::Severity::Note);
+    assert_eq!(finding.remedies[0].statement, "START REPLICA SQL_THREAD");
+    assert_eq!(evaluate(&stopped(0.0)), Outcome::Clear, "nothing arrives");
+}
+
+#[test]
+fn workers_that_wait_for_each_other_are_not_slow() {
+    let finding = found(&delayed(|at_s| 20.0 + at_s, None, "Waiting for dependent transaction to commit"));
+    assert!(finding.why.contains("depends on one that is not committed yet"), "{}", finding.why);
+}
+
+#[test]
+fn a_receiver_that_gets_nothing_because_of_an_error_is_shown() {
+    let receives = |running: &'static str, error: &'static str| {
+        Build::busy("5.7.44")
+            .each(|at_s, server, _| {
+                server.replication = answer(
+                    at_s,
+                    vec![ReplicaChannel {
+                        receiver_running: running.into(),
+                        receiver_error: error.into(),
+                        behind_s: None,
+                        ..channel(0.0)
+                    }],
+                );
+            })
+            .window()
+    };
+    let lost = "Got fatal error 1236 from master when reading data from binary log";
+    let finding = found(&receives("No", lost));
+    assert!(finding.headline.starts_with("The receiver does not run"), "{}", finding.headline);
+    assert!(finding.remedies[0].statement.ends_with("START SLAVE IO_THREAD"), "{finding:?}");
+    assert!(matches!(evaluate(&receives("Connecting", "error connecting to master")), Outcome::Fired(_)));
+    assert_eq!(evaluate(&receives("Yes", "")), Outcome::Clear);
+}
+
+#[test]
+fn a_server_that_is_no_replica_is_clear() {
+    assert_eq!(evaluate(&Build::busy("8.0.36").window()), Outcome::Clear);
+}
+
+#[test]
+fn a_list_says_how_far_a_replica_is_behind_where_its_status_does_not() {
+    let of = |behind_s: Option<f64>| {
+        let mut window = Build::busy("8.0.36")
+            .each(move |at_s, server, _| {
+                let channel = ReplicaChannel { behind_s, ..ReplicaChannel::default() };
+                server.replication = answer(at_s, vec![channel]);
+                let applier = ServerThread {
+                    user: "system user".into(),
+                    command: "Connect".into(),
+                    state: "System lock".into(),
+                    time_s: 402_264.0,
+                    ..ServerThread::default()
+                };
+                server.threads = answer(at_s, vec![applier]);
+            })
+            .window();
+        window.server.no_pid = Some(Unavailable::because(spindoctor_model::window::NOT_GIVEN));
+        of_list(&window)
+    };
+    assert!(of(None).unwrap().headline.contains("behind its source"));
+    assert_eq!(of(Some(3.0)), None);
+}
+
+#[test]
+fn what_the_applier_itself_says_that_it_waits_for_is_why() {
+    let why = |state: &'static str| {
+        let window = Build::busy("8.0.36")
+            .each(move |at_s, server, _| {
+                let channel = ReplicaChannel { applier_state: state.into(), ..channel(37_020.0) };
+                server.replication = answer(at_s, vec![channel]);
+            })
+            .window();
+        let found = crate::diagnose(&window).findings;
+        found.into_iter().find(|finding| finding.cause == CAUSE.name).unwrap().why
+    };
+    assert!(
+        why("Waiting for dependent transaction to commit").starts_with("The next transaction depends on one")
+    );
+    assert!(why("Waiting for preceding transaction to commit").contains("that one is the limit"));
+    assert!(why("Waiting for semi-sync ACK from slave").contains("a replica of this replica"));
+    assert!(!why("Reading event from the relay log").contains("transaction"));
+}

@@ -1,0 +1,241 @@
+//! Waits that no cause names, of many sessions and of few, and what is ordinary.
+
+use spindoctor_model::Reading;
+
+use super::*;
+use crate::testing::{Build, session};
+
+fn listed(count: u64, state: &'static str) -> Build {
+    let sessions = move |_| (0..count).map(|at| session(20 + at, "Query", state, "SELECT 1")).collect();
+    Build::busy("8.0.36").sessions(sessions).remote().without_profile()
+}
+
+/// Forty sessions wait for a transaction of the source to be applied.
+pub(crate) fn fires() -> Window {
+    listed(40, "Waiting for GTID to be committed").window()
+}
+
+/// They sleep on purpose.
+pub(crate) fn near_miss() -> Window {
+    listed(40, "User sleep").window()
+}
+
+/// The server's threads could not be listed, and no stack was taken.
+pub(crate) fn missing() -> Window {
+    listed(40, "Waiting for GTID to be committed")
+        .each(|_, server, _| server.threads = Reading::NotAsked)
+        .window()
+}
+
+#[test]
+fn killed_sessions_that_are_not_gone_are_a_note_and_not_called_running() {
+    let sessions = |_| (0..40).map(|at| session(20 + at, "Killed", "killed", "")).collect();
+    let window = Build::busy("8.0.36").sessions(sessions).remote().without_profile().window();
+    let findings = crate::diagnose(&window).findings;
+    let finding = findings.iter().find(|finding| finding.cause == CAUSE.name).unwrap();
+    assert!(finding.headline.contains("sessions were killed and are not gone"), "{}", finding.headline);
+    assert_eq!(finding.severity, Severity::Note);
+    assert!(finding.why.contains("undone first"), "{}", finding.why);
+}
+
+#[test]
+fn a_server_that_answers_late_is_never_met_with_silence() {
+    use crate::testing::Build;
+    let found = |late, ms, build: Build| crate::diagnose(&build.late(late, ms).window()).findings;
+    let at_rest = || Build::busy("8.0.36").sessions(|_| vec![session(20, "Sleep", "", "")]).without_profile();
+    assert_eq!(found(3, 600.0, at_rest()), [], "beside builds");
+    for (late, severity) in [(1, Severity::Note), (3, Severity::Warning)] {
+        for build in [at_rest(), at_rest().remote(), Build::busy("10.11.19-MariaDB")] {
+            let findings = found(late, 1_900.0, build);
+            assert_eq!((findings[0].cause.as_str(), findings[0].severity), (CAUSE.name, severity));
+        }
+    }
+    let findings = found(3, 1_900.0, at_rest().host_cpu(4.0, 0.0));
+    assert_eq!(findings[0].severity, Severity::Note, "{findings:#?}");
+}
+
+#[test]
+fn logins_that_do_not_end_are_a_queue_and_no_work() {
+    let found = |count: u64| {
+        let sessions = move |_| (0..count).map(|at| session(20 + at, "Connect", "login", "")).collect();
+        let window = Build::busy("8.0.36").sessions(sessions).remote().without_profile().late(1, 1_400.0);
+        crate::diagnose(&window.window()).findings
+    };
+    let findings = found(80);
+    assert_eq!((findings[0].cause.as_str(), findings[0].severity), (CAUSE.name, Severity::Critical));
+    assert!(findings[0].headline.contains("80 sessions are in `login`"), "{}", findings[0].headline);
+    assert!(findings[0].remedies[0].why.contains("connect_timeout"));
+    assert!(found(8).iter().all(|finding| finding.severity == Severity::Note));
+}
+
+#[test]
+fn commits_of_which_none_ends_are_a_queue_and_commits_that_end_are_work() {
+    let found = |changes_per_s: f64| {
+        let sessions = |_| {
+            (20..32)
+                .map(|id| session(id, "Query", "waiting for handler commit", "UPDATE t SET a = 1"))
+                .collect()
+        };
+        let quiet = ["Com_commit", "Com_insert", "Com_delete", "Com_replace"];
+        let build = quiet.iter().fold(Build::busy("8.0.36"), |build, name| build.counter(name, 0.0));
+        let window = build.counter("Com_update", changes_per_s).sessions(sessions).remote().without_profile();
+        crate::diagnose(&window.window()).findings
+    };
+    let findings = found(0.0);
+    assert_eq!((findings[0].cause.as_str(), findings[0].severity), (CAUSE.name, Severity::Critical));
+    assert!(found(40.0).iter().all(|finding| finding.severity == Severity::Note), "{:#?}", found(40.0));
+}
+
+#[test]
+fn a_third_of_the_time_of_few_sessions_is_a_note_and_a_tenth_of_it_is_none() {
+    let found = |every: usize| {
+        let sessions = move |at: usize| {
+            let state =
+                if at.is_multiple_of(every) { "Waiting for GTID to be committed" } else { "executing" };
+            vec![session(20, "Query", state, "SELECT 1")]
+        };
+        let window = Build::busy("8.0.36").sessions(sessions).remote().without_profile().window();
+        crate::diagnose(&window).findings
+    };
+    let findings = found(3);
+    assert_eq!(
+        findings.iter().map(|found| (found.cause.as_str(), found.severity)).collect::<Vec<_>>(),
+        [(CAUSE.name, Severity::Note)]
+    );
+    assert!(findings[0].headline.contains("% of the session time"), "{}", findings[0].headline);
+    assert_eq!(found(10), []);
+}
+
+#[test]
+fn a_tenth_of_the_time_in_latches_is_a_note_and_a_quarter_is_none() {
+    use spindoctor_model::stack::ThreadState;
+    let severity = |waiting| {
+        let frames: &[&str] = &["sync_array_wait_event", "row_upd", "dispatch_command", "do_command"];
+        let runs: &[&str] = &["row_upd", "dispatch_command", "do_command"];
+        let window = Build::busy("8.0.36").remote().only_snapshots(&[
+            (waiting, ThreadState::Lock, frames),
+            (40 - waiting, ThreadState::Running, runs),
+        ]);
+        let findings = crate::diagnose(&window.window()).findings;
+        findings.into_iter().find(|finding| finding.cause == CAUSE.name).map(|finding| finding.severity)
+    };
+    assert_eq!(severity(4), Some(Severity::Note));
+    assert_eq!(severity(10), Some(Severity::Critical));
+}
+
+#[test]
+fn who_is_ready_and_has_no_cpu_waits_for_one_thing() {
+    let of = |queue: f64, taken: f64| {
+        let share = |class, share| TimeShare { class, share, known_by: KnownBy::Counter, seen: Vec::new() };
+        let time = SessionTime {
+            session_seconds_per_second: 6.0,
+            classes: vec![
+                share(TimeClass::CpuQueue, queue),
+                share(TimeClass::CpuTaken, taken),
+                share(TimeClass::Cpu, 1.0 - queue - taken),
+            ],
+            ..SessionTime::default()
+        };
+        let window = Build::busy("8.0.36").window();
+        match evaluate(&window, &time, &[]) {
+            Outcome::Fired(finding) => Some(finding.severity),
+            Outcome::Clear | Outcome::NotEnoughEvidence(_) => None,
+        }
+    };
+    assert_eq!(of(0.4, 0.28), Some(Severity::Note));
+    assert_eq!(of(0.3, 0.1), None);
+}
+
+#[test]
+fn of_equal_reads_in_a_list_alone_the_plan_is_the_first_thing_to_look_at() {
+    let of = |version: &str, statement: &'static str, is_given: bool| {
+        let sessions =
+            move |_| (0..6).map(|at| session(20 + at, "Query", "Sending data", statement)).collect();
+        let mut window = Build::busy(version).sessions(sessions).remote().without_profile().window();
+        if is_given {
+            window.server.no_pid =
+                Some(spindoctor_model::Unavailable::because(spindoctor_model::window::NOT_GIVEN));
+        }
+        let time = crate::session_time(&window).unwrap();
+        let Outcome::Fired(finding) = evaluate(&window, &time, &[]) else { panic!("{time:?}") };
+        finding.remedies[0].statement.clone()
+    };
+    let read = "SELECT note FROM parcels WHERE weight > 7";
+    for (version, wanted) in [
+        ("8.0.36", "EXPLAIN FOR CONNECTION 2"),
+        ("11.4.2-MariaDB", "EXPLAIN FOR CONNECTION 2"),
+        ("10.6.11-MariaDB", "SHOW EXPLAIN FOR 2"),
+        ("5.6.51", "EXPLAIN, and the statement with its values: SELECT note FROM parcels WHERE"),
+    ] {
+        let first = of(version, read, true);
+        assert!(first.starts_with(wanted), "{version}: {first}");
+        assert!(!of(version, read, false).starts_with("EXPLAIN"), "{version}");
+    }
+    assert!(!of("8.0.36", "UPDATE parcels SET weight = 1", true).contains("EXPLAIN"));
+}
+
+#[test]
+fn of_sessions_that_run_by_their_stacks_it_is_said_where_they_stand_and_no_stacks_are_asked_for() {
+    let of = |known_by| {
+        let seen = vec![("pack_parcels < send_parcels".to_owned(), 0.8)];
+        let share = TimeShare { class: TimeClass::Running, share: 0.9, known_by, seen };
+        let mut window = Build::busy("8.0.36").window();
+        window.server.no_pid =
+            Some(spindoctor_model::Unavailable::because(spindoctor_model::window::NOT_GIVEN));
+        (why(&share, None), look(&window, &share).statement)
+    };
+    let (why, statement) = of(KnownBy::Stack);
+    assert!(why.contains("pack_parcels < send_parcels") && !why.contains("process list"), "{why}");
+    assert!(!statement.contains("gdb"), "{statement}");
+    let (why, statement) = of(KnownBy::List);
+    assert!(why.contains("clocks and stacks") && statement.contains("gdb"), "{why} {statement}");
+}
+
+#[test]
+fn a_place_that_few_were_seen_in_has_no_share_of_nothing() {
+    let seen = vec![("os_aio_wait".to_owned(), 0.597), ("fts_sync".to_owned(), 0.003)];
+    let share = TimeShare { class: TimeClass::Other, share: 0.6, known_by: KnownBy::Stack, seen };
+    let time =
+        SessionTime { session_seconds_per_second: 40.0, classes: vec![share], ..SessionTime::default() };
+    let Outcome::Fired(finding) = evaluate(&Build::busy("8.0.36").window(), &time, &[]) else { panic!() };
+    let shown: Vec<String> = finding
+        .evidence
+        .iter()
+        .filter(|one| one.reading == "seen there")
+        .map(|one| format!("{:?}", one.value))
+        .collect();
+    assert!(
+        shown[0].contains("60 % os_aio_wait") && shown[1].contains("less than 1 % fts_sync"),
+        "{shown:?}"
+    );
+}
+
+#[test]
+fn a_list_without_connections_names_none() {
+    let of = |has_ids: bool| {
+        let mut window = listed(40, "Waiting for GTID to be committed").window();
+        window.server.no_pid =
+            Some(spindoctor_model::Unavailable::because(spindoctor_model::window::NOT_GIVEN));
+        for sample in &mut window.samples {
+            let Reading::Available { value: threads, .. } = &mut sample.server.threads else { panic!() };
+            threads.iter_mut().filter(|_| !has_ids).for_each(|thread| thread.connection_id = None);
+        }
+        match commonest(&window).unwrap().value {
+            spindoctor_model::Value::Text(text) => text,
+            spindoctor_model::Value::Number(number) => panic!("{number}"),
+        }
+    };
+    assert!(of(true).ends_with(" and more)"), "{}", of(true));
+    assert!(!of(false).contains('('), "{}", of(false));
+}
+
+#[test]
+fn a_client_that_takes_its_rows_slowly_is_said_to_be_the_reason() {
+    use spindoctor_model::stack::ThreadState;
+    let sends: &[&str] =
+        &["__poll", "vio_socket_io_wait", "net_write_packet", "dispatch_command", "do_command"];
+    let window = Build::busy("8.0.36").remote().only_snapshots(&[(6, ThreadState::NetworkIdle, sends)]);
+    let findings = crate::diagnose(&window.window()).findings;
+    assert!(findings[0].headline.contains("wait for their client"), "{findings:#?}");
+    assert!(findings[0].remedies[0].statement.contains("ss -tmn"), "{findings:#?}");
+}
