@@ -1,8 +1,10 @@
 //! Nodes and members without a majority, and what logs end with where a node does not take part.
 
+use spindoctor_model::{LoggedTrouble, Severity, TroubleKind};
+
+use super::super::server_stopped;
 use super::*;
 use crate::testing::{Build, answer};
-use spindoctor_model::Severity;
 
 /// A node of Galera whose status has these words.
 fn node(cluster: &str, ready: &str, state: &str) -> Build {
