@@ -195,8 +195,9 @@ fn refused(window: &Window) -> Option<Finding> {
         true => "The server does not start: the system gives it no memory for its buffer pool",
         false => "The system refused memory to the server",
     };
+    let has_ended = logged::at_the_end(window, TroubleKind::NotStarted).is_some();
     Some(
-        Draft::new(&CAUSE, WARNING_FROM, headline)
+        Draft::new(&CAUSE, if has_ended { CRITICAL_FROM } else { WARNING_FROM }, headline)
             .why(
                 "What the buffer pool, connections and other programs take together is more than the host, or the limit of the container, \
                  has. Errors below such a line, as of a storage engine that is not known, follow from it.",

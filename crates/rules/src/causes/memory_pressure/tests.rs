@@ -130,6 +130,10 @@ fn a_server_that_was_killed_and_did_not_start_again_is_one_critical_finding() {
         assert!(all[0].remedies[1].statement.contains("first [ERROR]"), "{:?}", all[0].remedies);
     }
     let no_memory = (TroubleKind::NoMemory, "Cannot allocate memory for the buffer pool");
+    // A server without memory for its start serves nobody.
+    let start = found(&[no_memory, ended]);
+    assert_eq!((start.len(), start[0].severity), (1, Severity::Critical), "{start:#?}");
+    assert_eq!(found(&[no_memory])[0].severity, Severity::Warning);
     let refused = found(&[kill, no_memory, ended]);
     assert_eq!((refused.len(), refused[0].remedies.len()), (1, 1), "{refused:#?}");
     // Its start has a reason of its own: an option is not memory.
