@@ -31,7 +31,8 @@ pub const CAUSE: Cause = Cause {
                some task waits for memory in 5 % of the time or more (memory.pressure of the group, else of the host), or v1's \
                under_oom is 1. Shown with it: how often the group met its limit (memory.events, v1 memory.failcnt), VmRSS, what the \
                variables let the server take, and what others have. The estimate is the share of the time in which some task \
-               waited. Buffers that are larger than the limit are a note before it comes to that.",
+               waited. Buffers that are larger than the limit are a note before it comes to that. Of a captured log: a server that the \
+               kernel killed is a warning, and critical where the log ends with a start that failed.",
     looks_alike: "Pages of the server in swap that are read back are swapping. A full node of a host with room on others is \
                   numa-imbalance. A group that is full of page cache and gives it up at once makes nobody wait. Pages of tables that \
                   are not in the buffer pool are read by a call: read-io-bound.",

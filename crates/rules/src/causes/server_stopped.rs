@@ -35,8 +35,8 @@ pub const CAUSE: Cause = Cause {
                score is the share of samples in which it was held. A server that accepts a connection and does \
                not answer, while nothing of its process can be read, is reported too, and the finding says that \
                it may hang for another reason. Profilers that stop the process for a sample (gdb, pt-pmp, \
-               eu-stack) show as a part of the samples. Of a captured error log: a crash, and a server that does \
-               not start, with the reason; of captured stacks, a server that still starts, with what its main thread is at.",
+               eu-stack) show as a part of the samples. Of a captured error log: a crash (critical with \
+               damaged pages, or where it does not start again), and a server that does not start, with the reason; of captured stacks, a server that still starts, with what its main thread is at.",
     looks_alike: "A server under a tiny CPU quota answers late, not never: cpu-throttled. Threads in state D wait for storage: a full or \
                   failing disk. A server that refuses connections is down (connection refused) or full (connections-exhausted). One that \
                   has no file descriptor left lets nobody in: accept-bottleneck. A tracer that is attached and does not stop the process \
