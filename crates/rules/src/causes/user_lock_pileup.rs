@@ -4,10 +4,11 @@ mod election;
 #[cfg(test)]
 mod tests;
 
+use spindoctor_model::wait_graph::LockKind;
 use spindoctor_model::{Remedy, SessionTime, TimeClass, Window, number};
 
 use crate::time_model::InClasses;
-use crate::wait_graph::Verdict;
+use crate::wait_graph::{Ring, Verdict};
 use crate::{Cause, Costs, Outcome, Rule, Stacks, sessions};
 
 use election::{Election, may_be_one};
@@ -61,17 +62,20 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
     if let Some((election, leader)) = election {
         return Outcome::Fired(election.finding(&waits, leader));
     }
+    let last = window.samples.last().filter(|_| blocker.is_none());
+    let ring = last.and_then(|sample| Ring::from_window(window, sample, LockKind::User));
     let root = blocker.as_ref().map(Verdict::described);
     let is_a_guess = blocker.as_ref().is_some_and(Verdict::is_a_guess);
     Outcome::Fired(
         waits
-            .draft(&CAUSE, headline(&waits, blocker.as_ref()))
-            .why(why(window, blocker.as_ref()))
+            .draft(&CAUSE, headline(&waits, blocker.as_ref(), ring.as_ref()))
+            .why(ring.as_ref().map_or_else(|| why(window, blocker.as_ref()), Ring::sentence))
             .remedy_if(blocker.as_ref().and_then(|blocker| {
                 blocker.remedy(&blocker.why_to_end("Its locks of GET_LOCK are free when it ends."))
             }))
             .remedy_if(blocker.as_ref().and_then(Verdict::remedy_between))
-            .remedy_if((blocker.is_none() || is_a_guess).then(|| Remedy {
+            .remedy_if(ring.as_ref().and_then(|ring| ring.remedy(&last?.server)))
+            .remedy_if((blocker.is_none() && ring.is_none() || is_a_guess).then(|| Remedy {
                 statement: "SELECT IS_USED_LOCK('the name of the lock')".into(),
                 why: "Its answer is the connection that has the lock; SHOW FULL PROCESSLIST has the name in the statements that wait. \
                       `spindoctor locks` looks for it in the last statements of idle sessions, too."
@@ -93,9 +97,10 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
 }
 
 /// Who waits, and behind whom.
-fn headline(waits: &InClasses<'_>, blocker: Option<&Verdict<'_>>) -> String {
+fn headline(waits: &InClasses<'_>, blocker: Option<&Verdict<'_>>, ring: Option<&Ring>) -> String {
     let Some(blocker) = blocker else {
-        return format!("{:.1} sessions wait for a lock of GET_LOCK", waits.sessions);
+        let before = ring.map_or_else(String::new, |ring| format!("{}: ", ring.headline()));
+        return format!("{before}{:.1} sessions wait for a lock of GET_LOCK", waits.sessions);
     };
     let id = blocker.connection_id;
     match (&blocker.chain, blocker.chained(true)) {

@@ -1,10 +1,13 @@
 //! A ring of sessions that wait for each other through locks of different kinds, as a finding shows it.
 
+use spindoctor_model::mysql::ServerSample;
 use spindoctor_model::wait_graph::LockKind;
-use spindoctor_model::{Sample, WaitGraph, Window, number};
+use spindoctor_model::{Remedy, Sample, WaitGraph, Window, number};
 
 use super::cycles;
+use super::metadata::is_ddl;
 use super::verdict::graph;
+use crate::{killing, sessions};
 
 /// Sessions of a ring that are named.
 const NAMED: usize = 6;
@@ -93,8 +96,12 @@ impl Ring {
         self.is_undetected
     }
 
-    /// A member, to be ended where no DDL is in the ring.
-    pub(crate) fn first(&self) -> Option<u64> {
-        self.connections.first().copied()
+    /// Ending one of them, so that the others go on: one with a DDL, which can be run again, before any other. None where no KILL
+    /// ends one.
+    pub(crate) fn remedy(&self, server: &ServerSample) -> Option<Remedy> {
+        let members = || self.connections.iter().copied().filter(|id| killing::frees(server, *id));
+        let has_ddl = |id: &u64| sessions::session(server, *id).is_some_and(is_ddl);
+        let member = members().find(has_ddl).or_else(|| members().next())?;
+        Some(sessions::ending(server, member, "It ends the ring: the others get what they wait for."))
     }
 }

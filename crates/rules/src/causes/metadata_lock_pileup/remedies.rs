@@ -8,7 +8,7 @@ use super::pileup::Pileup;
 use super::queue::{first_in_queue, is_strong, locks, owner, waits};
 use crate::killing;
 use crate::sessions;
-use crate::wait_graph::{Ring, Verdict};
+use crate::wait_graph::Verdict;
 
 impl Pileup<'_> {
     /// What to do, the best first.
@@ -27,14 +27,14 @@ impl Pileup<'_> {
         };
         let end_between =
             self.culprit.as_ref().and_then(Verdict::remedy_between).filter(|kill| !is_ended_as_ddl(kill));
-        let kill_member = self.ring.as_ref().filter(|_| kill_ddl.is_none());
+        let ring = self.ring.as_ref().filter(|_| kill_ddl.is_none());
         end_holder
             .into_iter()
             .chain(self.connections_of_numbers())
             .chain(end_between)
             .chain(list)
             .chain(unlock)
-            .chain(kill_member.and_then(|ring| kill_of_ring(self.server, ring)))
+            .chain(ring.and_then(|ring| ring.remedy(self.server)))
             .chain(kill_ddl)
             .chain((self.ddl.is_some() || self.is_passing).then(shorter_wait_of_ddl))
             .collect()
@@ -159,10 +159,4 @@ fn kill_of_ddls(server: &ServerSample) -> Option<Remedy> {
             if is_one { "" } else { "s" }
         ),
     })
-}
-
-/// Ending one session of a ring, so that the others go on.
-fn kill_of_ring(server: &ServerSample, ring: &Ring) -> Option<Remedy> {
-    let member = ring.first().filter(|id| killing::frees(server, *id))?;
-    Some(sessions::ending(server, member, "It ends the ring: the others get what they wait for."))
 }

@@ -6,22 +6,23 @@ use spindoctor_model::{Sample, number};
 use super::likely::Likely;
 use super::pileup::Pileup;
 use crate::sessions;
-use crate::wait_graph::{ROLLING_BACK, Ring, Verdict};
+use crate::wait_graph::{ROLLING_BACK, Verdict};
 
 impl Pileup<'_> {
     /// Who waits, and behind whom.
     pub(super) fn headline(&self) -> String {
         let on = self.on();
         let (mean_waiters, longest_s) = (self.queue.mean, self.queue.longest_s);
-        match self.holders.one() {
-            Some(verdict) => {
+        match (self.holders.one(), &self.ring) {
+            (Some(verdict), _) => {
                 behind(verdict, self.holders.held_up(verdict), &on) + &beside(&self.holders.others())
             }
-            None if self.ring.as_ref().is_some_and(Ring::is_undetected) => format!(
-                "{}{on}, and {mean_waiters:.0} in all are blocked: innodb_deadlock_detect is OFF",
-                self.ring.as_ref().map(Ring::headline).unwrap_or_default()
+            (None, Some(ring)) => format!(
+                "{}{on}, and {mean_waiters:.0} in all are blocked{}",
+                ring.headline(),
+                if ring.is_undetected() { ": innodb_deadlock_detect is OFF" } else { "" }
             ),
-            None if self.is_one_list() => format!(
+            (None, None) if self.is_one_list() => format!(
                 "{} for row locks{on}{}{}",
                 number::counted(mean_waiters.round() as u64, "session waits", "sessions wait"),
                 if longest_s > 0.0 {
@@ -31,7 +32,7 @@ impl Pileup<'_> {
                 },
                 self.who_has_it()
             ),
-            None => {
+            (None, None) => {
                 let who = self.who_has_it();
                 format!("{mean_waiters:.1} sessions on average wait for row locks{on}{who}")
             }

@@ -18,7 +18,7 @@ pub(super) struct Pileup<'w> {
     pub(super) holders: Holders<'w>,
     /// A transaction without a connection that has the lock, where no connection is named.
     pub(super) unattached: Option<(&'w Sample, WaitRoot)>,
-    /// Where all of them wait for each other: the ring.
+    /// Where nobody has the lock who does not wait himself: the ring of those that wait for each other.
     pub(super) ring: Option<Ring>,
     /// Who has the lock and waits for none, where the list has no connection of it.
     pub(super) nameless: BTreeSet<&'w String>,

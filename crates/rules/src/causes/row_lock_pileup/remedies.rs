@@ -5,7 +5,7 @@ use spindoctor_model::{Remedy, Window};
 use super::likely::Likely;
 use super::meaning::transactions;
 use super::pileup::Pileup;
-use crate::wait_graph::{Ring, Verdict};
+use crate::wait_graph::Verdict;
 
 impl Pileup<'_> {
     /// What to do, the best first.
@@ -22,28 +22,18 @@ impl Pileup<'_> {
         let end_others = others.iter().filter_map(|(behind, verdict)| {
             verdict.remedy(&format!("It is not waiting either, and blocks {}.", transactions(*behind)))
         });
-        let undetected = self.ring.as_ref().filter(|ring| ring.is_undetected());
+        let ring = self.ring.as_ref();
+        let end_ring = ring.and_then(|ring| ring.remedy(&self.queue.last()?.server));
         end.into_iter()
             .chain(end_between)
             .chain(end_others)
-            .chain(undetected.and_then(Ring::first).map(kill_member))
-            .chain(undetected.map(|_| detect_deadlocks()))
+            .chain(end_ring)
+            .chain(ring.filter(|ring| ring.is_undetected()).map(|_| detect_deadlocks()))
             .chain(is_unattached.then(look_at_unattached))
             .chain(self.likely.as_ref().and_then(Likely::remedy))
-            .chain((is_hot && undetected.is_none()).then(shorten_transactions))
+            .chain((is_hot && ring.is_none()).then(shorten_transactions))
             .chain(shorter_timeout(self.window))
             .collect()
-    }
-}
-
-/// What ends a ring that InnoDB does not look for.
-fn kill_member(connection_id: u64) -> Remedy {
-    Remedy {
-        statement: format!("KILL {connection_id}"),
-        why: "It is one of those that wait for each other: the other ones go on.".into(),
-        dynamic: true,
-        risk: "What its transaction has changed is rolled back.".into(),
-        undo: String::new(),
     }
 }
 

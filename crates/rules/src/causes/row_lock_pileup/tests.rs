@@ -410,6 +410,53 @@ fn a_ring_that_innodb_does_not_look_for_is_said_and_ended() {
     );
 }
 
+/// Connection 20 has locked the row and asks for a lock of GET_LOCK that 21 has, and 21 wants the row: neither InnoDB nor the server
+/// looks for such a ring.
+#[test]
+fn a_ring_of_a_row_lock_and_a_user_lock_is_ended_by_the_end_of_a_member() {
+    use spindoctor_model::mysql::MetadataLock;
+    let user_lock = |connection: u64, granted| MetadataLock {
+        object_type: "USER LEVEL LOCK".into(),
+        name: "acct:1".into(),
+        lock_type: "EXCLUSIVE".into(),
+        granted,
+        owner_internal_id: Some(connection + 40),
+        ..MetadataLock::default()
+    };
+    let wait = |waiting: u64| RowLockWait {
+        waiting_connection_id: Some(waiting),
+        blocking_connection_id: Some(20),
+        waiting_transaction: (waiting + 9000).to_string(),
+        blocking_transaction: "9020".into(),
+        table: "shop.accounts".into(),
+        record: "1".into(),
+        waited_s: 9.0,
+        ..RowLockWait::default()
+    };
+    let window = Build::busy("9.7.4")
+        .sessions(|_| {
+            let updates = (21..31).map(|id| session(id, "Query", "updating", "UPDATE accounts SET n = 1"));
+            let asks = session(20, "Query", "User lock", "SELECT GET_LOCK('acct:1', 600)");
+            updates.chain([asks]).collect()
+        })
+        .each(move |at_s, server, _| {
+            let waiting = (21..31).map(|id| transaction(id, "LOCK WAIT", 9.0));
+            server.transactions = answer(at_s, waiting.chain([transaction(20, "RUNNING", 12.0)]).collect());
+            server.row_lock_waits = answer(at_s, (21..31).map(wait).collect());
+            server.metadata_locks = answer(at_s, vec![user_lock(21, true), user_lock(20, false)]);
+        })
+        .window();
+    let findings = crate::diagnose(&window).findings;
+    let finding = findings.iter().find(|finding| finding.cause == CAUSE.name).unwrap();
+    assert_eq!(
+        finding.headline,
+        "2 sessions wait for each other on shop.accounts, and 10 in all are blocked"
+    );
+    assert!(finding.why.contains("(row lock)") && finding.why.contains("(user lock)"), "{}", finding.why);
+    assert!(finding.remedies[0].statement.starts_with("KILL 2"), "{:?}", finding.remedies);
+    assert!(finding.remedies.iter().all(|remedy| !remedy.statement.contains("hot row")), "{finding:#?}");
+}
+
 #[test]
 fn of_one_list_the_root_stands_in_the_headline_and_counters_are_named_where_they_were_read_alone() {
     use spindoctor_model::window::NOT_GIVEN;

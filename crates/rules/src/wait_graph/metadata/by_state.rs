@@ -510,7 +510,7 @@ fn statement(thread: &ServerThread) -> &str {
 }
 
 /// True for a statement that wants a table for itself.
-fn is_ddl(thread: &ServerThread) -> bool {
+pub(in crate::wait_graph) fn is_ddl(thread: &ServerThread) -> bool {
     spindoctor_sql::wants_a_table(statement(thread))
 }
 

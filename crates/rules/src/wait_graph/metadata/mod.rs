@@ -13,8 +13,8 @@ use spindoctor_model::mysql::MetadataLock;
 use spindoctor_model::wait_graph::{LockKind, WaitEdge};
 
 use super::builder::{Builder, Who};
-pub(super) use by_state::names_no_object;
 pub(crate) use by_state::{TABLE_FLUSH, TABLE_LEVEL};
+pub(super) use by_state::{is_ddl, names_no_object};
 pub(crate) use compatibility::keeps_statements_out;
 
 /// Holders of one lock that are named for each of its waiters; those that hold it with the strongest type first. A table that a
