@@ -210,6 +210,32 @@ pub(crate) mod examples {
         assert!(finding.root.is_none(), "{:?}", finding.root);
     }
 
+    /// A table that is checked again and again, each time for less than a second.
+    #[test]
+    fn who_checks_the_table_again_and_again_is_named_and_one_of_many_that_change_it_is_not() {
+        let with = |of_7: &'static str| {
+            let sessions = move |_| {
+                let timed = |id, time_s, state: &str, statement: &str| ServerThread {
+                    time_s,
+                    ..session(id, "Query", state, statement)
+                };
+                let change = "UPDATE hits SET n = n + 1 WHERE id = 9";
+                let waiting = (20..34).map(|id| timed(id, 0.5, "Waiting for table level lock", change));
+                waiting.chain([timed(7, 0.2, "Checking table", of_7)]).collect()
+            };
+            let window = Build::busy("10.5.23-MariaDB").sessions(sessions).remote().without_profile();
+            crate::diagnose(&window.window()).findings.remove(0)
+        };
+        let finding = with("CHECK TABLE hits EXTENDED");
+        assert_eq!(finding.cause, CAUSE.name);
+        assert!(finding.headline.ends_with("connection 7 most likely holds it"), "{}", finding.headline);
+        assert!(finding.remedies[0].statement.starts_with("KILL"), "{:?}", finding.remedies);
+        for other in ["CHECK TABLE visits EXTENDED", "UPDATE hits SET n = n + 1 WHERE id = 3"] {
+            let finding = with(other);
+            assert!(!finding.headline.contains("connection"), "{other}: {}", finding.headline);
+        }
+    }
+
     /// Connection 7 has a row that 8 wants, and 8 has locked the table for its statement.
     #[test]
     fn of_a_chain_each_is_said_to_hold_what_it_holds() {

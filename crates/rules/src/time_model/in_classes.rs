@@ -1,9 +1,11 @@
 //! Sessions in some classes of session time, as a finding shows them.
 
+use spindoctor_model::mysql::ServerThread;
 use spindoctor_model::wait_graph::LockKind;
 use spindoctor_model::{Evidence, KnownBy, SessionTime, TimeClass, TimeShare, Window};
 
 use super::score::severity;
+use super::stacks::wait_class;
 use crate::Cause;
 use crate::draft::Draft;
 use crate::rank::WARNING_FROM;
@@ -120,8 +122,15 @@ pub(crate) fn blocker(window: &Window, class: TimeClass, sessions: f64) -> Optio
         TimeClass::UserLock => &[LockKind::User],
         _ => return None,
     };
-    Verdict::from_window(window, window.samples.last()?, kinds).filter(|blocker| {
-        f64::from(blocker.root.waiting_in_all) >= BEHIND_ONE * sessions
-            && blocker.root.longest_wait_s.is_none_or(|waited_s| waited_s >= HELD_S)
+    let is_behind_one =
+        |blocker: &Verdict<'_>| f64::from(blocker.root.waiting_in_all) >= BEHIND_ONE * sessions;
+    let at_the_end = Verdict::from_window(window, window.samples.last()?, kinds).filter(|blocker| {
+        is_behind_one(blocker) && blocker.root.longest_wait_s.is_none_or(|waited_s| waited_s >= HELD_S)
+    });
+    let waits = |thread: &ServerThread| wait_class(&thread.state, &[]) == Some(class);
+    at_the_end.or_else(|| {
+        // A statement that has the table for less than a second, and is run again at once.
+        let of_tables = (class == TimeClass::TableLock).then_some(kinds)?;
+        Verdict::again_and_again(window, of_tables, waits).filter(is_behind_one)
     })
 }

@@ -13,6 +13,9 @@ use super::roots::{root_behind, roots_before, roots_behind, waiters};
 use super::{Readings, build};
 use crate::sessions;
 
+/// Samples of which one connection is the root before that is no chance. Chosen.
+const AGAIN: usize = 3;
+
 /// The root of waits of some kinds in one sample.
 #[derive(Debug, Clone)]
 pub(crate) struct Verdict<'a> {
@@ -112,22 +115,42 @@ impl<'a> Verdict<'a> {
         kinds: &[LockKind],
         waits: impl Fn(&ServerThread) -> bool,
     ) -> (&'a Sample, Option<Self>) {
-        let someone_waits = |sample: &&Sample| {
-            sample.server.threads.value().is_some_and(|list| sessions::at_work(list).any(&waits))
-        };
-        let waiting: Vec<&Sample> = window.samples.iter().filter(someone_waits).collect();
+        let waiting = in_which_they_wait(window, waits);
         let last = waiting.last().copied().or(window.samples.last()).unwrap_or(&window.samples[0]);
-        let mut roots: BTreeMap<u64, (usize, usize, Self)> = BTreeMap::new();
-        for (at, sample) in waiting.iter().enumerate() {
-            let Some(root) = Self::from_window(window, sample, kinds) else { continue };
-            let times = roots.get(&root.connection_id).map_or(0, |(times, ..)| *times);
-            roots.insert(root.connection_id, (times + 1, at, root));
-        }
+        let mut roots = Self::of_each(window, kinds, &waiting);
         roots.retain(|&id, _| sessions::session(&last.server, id).is_some());
         match roots.into_values().max_by_key(|&(times, at, _)| (times, at)) {
             Some((_, at, root)) => (waiting[at], Some(root)),
             None => (last, None),
         }
+    }
+
+    /// The connection that is the root in half of the samples in which sessions wait as `waits` says: it has what they want again and
+    /// again, though never for long. None of a few samples, in which that is chance.
+    pub(crate) fn again_and_again(
+        window: &'a Window,
+        kinds: &[LockKind],
+        waits: impl Fn(&ServerThread) -> bool,
+    ) -> Option<Self> {
+        let waiting = in_which_they_wait(window, waits);
+        let roots = Self::of_each(window, kinds, &waiting).into_values();
+        let (times, _, root) = roots.max_by_key(|&(times, at, _)| (times, at))?;
+        (times >= AGAIN && times * 2 >= waiting.len()).then_some(root)
+    }
+
+    /// The roots of these samples by their connections: of how many each is the root, the last of them, and how it stands there.
+    fn of_each(
+        window: &'a Window,
+        kinds: &[LockKind],
+        samples: &[&'a Sample],
+    ) -> BTreeMap<u64, (usize, usize, Self)> {
+        let mut roots: BTreeMap<u64, (usize, usize, Self)> = BTreeMap::new();
+        for (at, sample) in samples.iter().enumerate() {
+            let Some(root) = Self::from_window(window, sample, kinds) else { continue };
+            let times = roots.get(&root.connection_id).map_or(0, |(times, ..)| *times);
+            roots.insert(root.connection_id, (times + 1, at, root));
+        }
+        roots
     }
 
     /// How it stands in a report.
@@ -158,6 +181,14 @@ impl<'a> Verdict<'a> {
         };
         Some(Remedy { statement, risk, ..ending })
     }
+}
+
+/// The samples in which a session at work waits so.
+fn in_which_they_wait(window: &Window, waits: impl Fn(&ServerThread) -> bool) -> Vec<&Sample> {
+    let someone_waits = |sample: &&Sample| {
+        sample.server.threads.value().is_some_and(|list| sessions::at_work(list).any(&waits))
+    };
+    window.samples.iter().filter(someone_waits).collect()
 }
 
 fn described(thread: &WaitingThread, root: &WaitRoot) -> Root {

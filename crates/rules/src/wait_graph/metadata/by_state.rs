@@ -301,8 +301,9 @@ impl Situation<'_> {
         longest.map(|(at, _)| (Who::Listed(at), None)).into_iter().collect()
     }
 
-    /// A table of an engine without row locks: the statement that has run longest of those that name a table of the waiter's. One that
-    /// names none of them has it by a view or a trigger at most: nobody is named then, but where the waiter's statement is not known.
+    /// A table of an engine without row locks: the statement that has run longest of those that name a table of the waiter's, or one
+    /// that checks or repairs it. One that names none of them has it by a view or a trigger at most: nobody is named then, but where the
+    /// waiter's statement is not known.
     fn of_a_table_s_engine(&self, builder: &Builder<'_>, waiter: &Waiter<'_>) -> Vec<(Who, Option<String>)> {
         if waiter.thread.statement.is_none() {
             return self.longest_statement(builder, waiter);
@@ -316,7 +317,8 @@ impl Situation<'_> {
         let holder = self
             .at_work_on(builder, &wanted, has_lasted)
             .or_else(|| self.at_work_on(builder, &names(waiter.thread), has_lasted))
-            .or_else(|| self.rests_after(builder, waiter, locks_it));
+            .or_else(|| self.rests_after(builder, waiter, locks_it))
+            .or_else(|| self.at_work_on(builder, &wanted, maintains));
         holder.map(|holder| (holder, None)).into_iter().collect()
     }
 
@@ -512,6 +514,13 @@ fn statement(thread: &ServerThread) -> &str {
 /// True for a statement that wants a table for itself.
 pub(in crate::wait_graph) fn is_ddl(thread: &ServerThread) -> bool {
     spindoctor_sql::wants_a_table(statement(thread))
+}
+
+/// True for a statement of an administrator on a whole table: who runs it again and again has the table for most of the time, and has
+/// run the one that is seen for less than the others wait.
+fn maintains(thread: &ServerThread) -> bool {
+    const KINDS: [&str; 7] = ["CHECK", "REPAIR", "OPTIMIZE", "ANALYZE", "CHECKSUM", "ALTER", "LOAD"];
+    KINDS.contains(&spindoctor_sql::kind(statement(thread)).as_str())
 }
 
 /// True for a statement that locks the whole server.
