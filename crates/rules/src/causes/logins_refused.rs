@@ -5,6 +5,7 @@ mod named;
 
 use std::collections::BTreeMap;
 
+use spindoctor_model::mysql::AccountSummary;
 use spindoctor_model::number::{counted, whole};
 use spindoctor_model::{Evidence, Finding, Remedy, ServerVersion, Unavailable, Window};
 
@@ -82,12 +83,20 @@ const SILENT_EACH: f64 = 0.5;
 /// Sessions at work on average, from which on the server serves others.
 const SERVES: f64 = 0.5;
 
+/// An account has reached its limit, or the one for all accounts (ER_USER_LIMIT_REACHED, ER_TOO_MANY_USER_CONNECTIONS).
+const LIMIT_NUMBERS: [u32; 2] = [1226, 1203];
+
+/// A wrong password, account or database (ER_ACCESS_DENIED_ERROR, its variant without a password, ER_DBACCESS_DENIED_ERROR).
+const DENIED_NUMBERS: [u32; 3] = [1045, 1698, 1044];
+
 /// Why they were refused, as far as it shows.
 enum Reason {
     /// An error's number or a variable says it.
     Named(Named),
     /// This account has so many connections open, and gets no more.
     AtLimit(String, u64),
+    /// The numbers say that an account has as many as it may have; this one most likely, with so many.
+    Limit(Option<(String, u64)>),
     /// The server denied access.
     Denied,
     /// They came as far as a login, and no further.
@@ -119,7 +128,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let serves_others = Waiting::count(window, |_| true).is_ok_and(|all| all.at_work_mean >= SERVES);
     let score = match reason {
         _ if !is_sure => NOTE.min(share),
-        Reason::AtLimit(..) => share,
+        Reason::AtLimit(..) | Reason::Limit(_) => share,
         _ if serves_others => share.min(CRITICAL_FROM - 0.01),
         _ => share,
     };
@@ -129,6 +138,18 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
              The server has room for others.",
             counted(*open, "connection", "connections")
         ),
+        Reason::Limit(likely) => {
+            let who = likely.as_ref().map_or_else(String::new, |(account, open)| {
+                format!(
+                    " {account} has {} open, more than any other of whose logins none was let in: it is most likely the one.",
+                    counted(*open, "connection", "connections")
+                )
+            });
+            format!(
+                "Clients see error 1226 or 1203: the limit of an account is reached (MAX_USER_CONNECTIONS, or one of those by the hour).{who} \
+                 The server has room for others."
+            )
+        }
         Reason::Denied => {
             "The server denied access: a wrong password or account (error 1045), or a database that is not for this account (1044)."
                 .to_owned()
@@ -149,6 +170,10 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         share * 100.0,
         match &reason {
             Reason::AtLimit(account, _) => format!(": {account} has as many connections as it may have"),
+            Reason::Limit(Some((account, _))) => {
+                format!(": {account} has, most likely, as many connections as it may have")
+            }
+            Reason::Limit(None) => ": an account has as many connections as it may have".to_owned(),
             Reason::Named(named) => format!(": {}", named.headline()),
             Reason::Denied => ": access denied".to_owned(),
             Reason::Login | Reason::Unknown => String::new(),
@@ -216,8 +241,12 @@ fn reason(window: &Window, per_s: f64, refused: f64) -> Reason {
     if let Some((user, open)) = limit.and_then(|limit| busiest(window).filter(|(_, open)| *open >= limit)) {
         return Reason::AtLimit(user, open.round() as u64);
     }
+    let least = MOST_OF_THEM * refused;
+    if named::is_raised(window, &LIMIT_NUMBERS, least) {
+        return Reason::Limit(kept_out(window));
+    }
     let denied = window.status_growth("Access_denied_errors").unwrap_or(0.0);
-    if denied >= MOST_OF_THEM * refused {
+    if denied >= least || named::is_raised(window, &DENIED_NUMBERS, least) {
         return Reason::Denied;
     }
     let before_login = window.status_growth("Aborted_connects_preauth");
@@ -226,6 +255,17 @@ fn reason(window: &Window, per_s: f64, refused: f64) -> Reason {
         return Reason::Login;
     }
     Reason::Unknown
+}
+
+/// Of the accounts of which no login was let in, the one with the most connections, and how many: one that has several, as pools have.
+fn kept_out(window: &Window) -> Option<(String, u64)> {
+    let change = window.change(|s| &s.server.accounts)?;
+    let is_kept_out = |now: &&AccountSummary| {
+        let before = change.first.iter().find(|one| (&one.user, &one.host) == (&now.user, &now.host));
+        now.current > 1 && before.is_some_and(|before| before.total == now.total)
+    };
+    let most = change.last.iter().filter(is_kept_out).max_by_key(|one| one.current)?;
+    Some((name(&most.user, &most.host), most.current))
 }
 
 /// The user with the most connections, and how many it has on average.
@@ -282,7 +322,10 @@ fn remedies(window: &Window, reason: &Reason, is_mariadb: bool) -> Vec<Remedy> {
         }
     };
     match reason {
-        Reason::AtLimit(account, open) => vec![limit(account, *open), shrink()],
+        Reason::AtLimit(account, open) | Reason::Limit(Some((account, open))) => {
+            vec![limit(account, *open), shrink()]
+        }
+        Reason::Limit(None) => vec![look, shrink()],
         Reason::Named(Named::HostBlocked) => vec![forget_hosts(window)],
         Reason::Named(named) => named.remedies(is_mariadb).into_iter().chain([look]).collect(),
         Reason::Denied => vec![look],

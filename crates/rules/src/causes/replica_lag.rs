@@ -2,6 +2,7 @@
 
 mod blocked;
 mod errors;
+mod scanning;
 mod stopping;
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,7 @@ use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 use blocked::Blocked;
 use errors::Said;
+use scanning::Scan;
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -37,7 +39,7 @@ pub const CAUSE: Cause = Cause {
                of the source's work that is not kept up with, and at least a warning's. It fires too where the applier \
                has stopped with an error, or the receiver does not run because of one: with its number, and the table, key or reason \
                that it names; what a worker of the applier failed with is read from replication_applier_status_by_worker. A session behind \
-               whose lock the applier waits is named. An applier that somebody stopped while changes arrive is a note. Of a list that somebody captured: \
+               whose lock the applier waits is named, and so is a table that it reads whole for each row, by its stacks. An applier that somebody stopped while changes arrive is a note. Of a list that somebody captured: \
                an applier at work that is a minute behind by its time, and a STOP REPLICA that waits for the applier.",
     looks_alike: "A replica with SOURCE_DELAY (MASTER_DELAY) is behind on purpose: only what it is late beyond that counts. Single jumps are single slow \
                   statements: `spindoctor workload --replica` shows them as spiky. A receiver that does not run, or a slow network, leaves nothing to apply: the \
@@ -261,7 +263,9 @@ fn finding(window: &Window, seen: &KeepingUp, score: f64) -> Finding {
             }
         }
     };
-    let headline = match blocked.as_ref().and_then(Blocked::who) {
+    let scan = Scan::from_window(window).filter(|_| said.is_none() && blocked.is_none());
+    let headline = match blocked.as_ref().and_then(Blocked::who).or_else(|| scan.as_ref().map(Scan::headline))
+    {
         Some(who) => format!("{headline}: {who}"),
         None => headline,
     };
@@ -270,7 +274,11 @@ fn finding(window: &Window, seen: &KeepingUp, score: f64) -> Finding {
     let explained: &[&str] =
         if blocked.is_some() { &[] } else { &[rows_read_waste::CAUSE.name, cpu_saturated::CAUSE.name] };
     Draft::new(&CAUSE, score, headline)
-        .why(blocked.as_ref().map_or_else(|| why(seen, most), Blocked::why))
+        .why(match (&blocked, &scan) {
+            (Some(blocked), _) => blocked.why(),
+            (None, Some(scan)) => scan.why().to_owned(),
+            (None, None) => why(seen, most),
+        })
         .evidence_if(channel.behind_s.map(|behind_s| {
             Evidence::new("behind the source", behind_s, "s", status)
                 .expected(format!("<= {}", 1.0 + channel.sql_delay_s.unwrap_or(0.0)))
@@ -293,12 +301,15 @@ fn finding(window: &Window, seen: &KeepingUp, score: f64) -> Finding {
         .evidence_if(most.map(|(what, share)| {
             Evidence::new("appliers seen at", format!("{:.0} % {what}", share * 100.0), "", "thread list")
         }))
+        .evidence_if(scan.as_ref().map(Scan::evidence))
         .remedies(match (&said, &blocked) {
             (Some(said), _) => said.remedies(window),
             (None, Some(blocked)) => vec![blocked.remedy()],
-            (None, None) => vec![what_takes_the_time()],
+            (None, None) => {
+                scan.as_ref().map_or_else(|| vec![what_takes_the_time()], |scan| scan.remedies(window))
+            }
         })
-        .remedy_if(more_workers(window, seen).filter(|_| blocked.is_none()))
+        .remedy_if(more_workers(window, seen).filter(|_| blocked.is_none() && scan.is_none()))
         .root(blocked.as_ref().and_then(Blocked::root))
         .explains(explained)
         .finding()

@@ -37,7 +37,8 @@ pub const CAUSE: Cause = Cause {
     evidence: "The time model: snapshots of all threads' stacks ten times a second, or the process list once a second where \
                stacks cannot be taken. It is a finding where classes of waits that no other finding explains take 5 % of the \
                session time or more, and half a session or more on average; where few are at work and nothing is said of it, one class is a note \
-               from a fifth of their time on. And what spindoctor's own questions took: where nothing \
+               from a fifth of their time on. Beside other findings sessions that wait for their clients are a note, from a fifth of the \
+               time and four sessions on. And what spindoctor's own questions took: where nothing \
                else is found and one of them took a second or more it is a note, where two or more did, for a twentieth of the time, \
                a warning.",
     looks_alike: "Sessions that sleep on purpose and idle connections are not at work and are not counted. A share of \
@@ -97,7 +98,8 @@ pub(crate) fn evaluate(window: &Window, time: &SessionTime, findings: &[Finding]
         return Outcome::Fired(finding(window, time, unnamed, largest, &waits));
     }
     if findings.iter().any(|finding| finding.severity > Severity::Note) {
-        return Outcome::Clear;
+        return slow_clients(time)
+            .map_or(Outcome::Clear, |slow| Outcome::Fired(finding(window, time, NOTE, slow, &[slow])));
     }
     if let Some(queue) = queue(window, time) {
         return Outcome::Fired(finding(window, time, queue.share, queue, &[queue]));
@@ -133,6 +135,19 @@ pub(crate) fn evaluate(window: &Window, time: &SessionTime, findings: &[Finding]
     Outcome::Clear
 }
 
+/// Waits for what another session has: they have a culprit, however few wait.
+const LOCKS: &[TimeClass] = &[
+    TimeClass::RowLock,
+    TimeClass::MetadataLock,
+    TimeClass::TableLock,
+    TimeClass::UserLock,
+    TimeClass::GlobalLock,
+    TimeClass::AutoIncrementLock,
+];
+
+/// Sessions at work, of which a share in such a wait is no chance: a quarter for ten seconds is a wait of half a second. Chosen.
+const FEW_LOCKED: f64 = 0.25;
+
 /// Classes of who is ready to run and has no CPU.
 const READY: &[TimeClass] = &[TimeClass::CpuQueue, TimeClass::CpuQuota, TimeClass::CpuTaken];
 
@@ -141,13 +156,22 @@ fn is_named(findings: &[Finding], class: TimeClass) -> bool {
     findings.iter().any(|finding| costs_of(finding).is_some_and(|(_, explains)| explains.contains(&class)))
 }
 
+/// Sessions that wait for their clients, of which nothing is said beside a finding that is worth more: no lock explains them, and each
+/// keeps what it has open meanwhile. Fewer are the one that dumps or exports.
+fn slow_clients(time: &SessionTime) -> Option<&TimeShare> {
+    let network = time.classes.iter().find(|one| one.class == TimeClass::Network)?;
+    let sessions = network.share * time.session_seconds_per_second;
+    (network.share >= CRITICAL_FROM && sessions >= ORDINARY_SESSIONS).then_some(network)
+}
+
 /// A wait of less than half a session on average that takes a large part of the time of the few that are at work, and of which no
 /// finding says anything: their clients wait for it as they would on a busy server.
 fn of_few<'a>(time: &'a SessionTime, findings: &[Finding]) -> Option<&'a TimeShare> {
     let largest = waits(time, findings).into_iter().find(|one| !is_named(findings, one.class))?;
-    // Where the sessions at work are less than one on average, the share is of that one.
+    // Where the sessions at work are less than one on average, the share is of that one; but where it is a lock, that somebody else has.
     let at_work = time.session_seconds_per_second;
-    let is_large = largest.share * at_work >= CRITICAL_FROM * at_work.max(1.0);
+    let least = if LOCKS.contains(&largest.class) { FEW_LOCKED } else { 1.0 };
+    let is_large = largest.share * at_work >= CRITICAL_FROM * at_work.max(least);
     (is_large && largest.share > time.error).then_some(largest)
 }
 

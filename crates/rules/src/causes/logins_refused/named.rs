@@ -36,13 +36,9 @@ impl Named {
 
     /// The number that was raised for at least so many logins of the window.
     pub(super) fn by_number(window: &Window, least: f64) -> Option<Self> {
-        let change = window.change(|s| &s.server.errors)?;
-        let (first, last) = (change.first.by_number.as_ref()?, change.last.by_number.as_ref()?);
-        let before: BTreeMap<u32, u64> = first.iter().map(|error| (error.number, error.raised)).collect();
-        let grew =
-            |number, raised: u64| raised.saturating_sub(before.get(&number).copied().unwrap_or(0)) as f64;
-        last.iter()
-            .filter_map(|error| Some((Self::from_number(error.number)?, grew(error.number, error.raised))))
+        raised(window)
+            .into_iter()
+            .filter_map(|(number, count)| Some((Self::from_number(number)?, count)))
             .filter(|(_, count)| *count > 0.0 && *count >= least)
             .max_by(|a, b| a.1.total_cmp(&b.1))
             .map(|(named, _)| named)
@@ -150,6 +146,24 @@ impl Named {
     }
 }
 
+/// How often each error was raised in the window, by its number; nothing where the server does not count them so.
+fn raised(window: &Window) -> BTreeMap<u32, f64> {
+    let Some(change) = window.change(|s| &s.server.errors) else { return BTreeMap::new() };
+    let (Some(first), Some(last)) = (&change.first.by_number, &change.last.by_number) else {
+        return BTreeMap::new();
+    };
+    let before: BTreeMap<u32, u64> = first.iter().map(|error| (error.number, error.raised)).collect();
+    let grew = |number, raised: u64| raised.saturating_sub(before.get(&number).copied().unwrap_or(0)) as f64;
+    last.iter().map(|error| (error.number, grew(error.number, error.raised))).collect()
+}
+
+/// True where one of these numbers was raised for at least so many logins of the window.
+pub(super) fn is_raised(window: &Window, numbers: &[u32], least: f64) -> bool {
+    let raised = raised(window);
+    let count: f64 = numbers.iter().filter_map(|number| raised.get(number)).sum();
+    count > 0.0 && count >= least
+}
+
 /// Numbers that clients may see where nothing says which it is, beside those that every server has.
 pub(super) fn others(window: &Window) -> Vec<&'static str> {
     let limits_passwords = window
@@ -172,8 +186,10 @@ fn is_on(window: &Window, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use spindoctor_model::mysql::AccountSummary;
+
     use super::super::examples::{found, refusing};
-    use crate::testing::Build;
+    use crate::testing::{Build, answer};
 
     /// 21 logins a second are refused with this number.
     fn with_number(number: u32) -> Build {
@@ -200,6 +216,30 @@ mod tests {
             assert_eq!(found, headline);
             assert!(first.starts_with(statement), "{number}: {first}");
         }
+    }
+
+    #[test]
+    fn a_limit_is_said_by_its_number_and_the_account_is_named_of_which_no_login_was_let_in() {
+        let account = |user: &str, current, total| AccountSummary {
+            user: user.into(),
+            host: "localhost".into(),
+            current,
+            total,
+            statements: Some(7),
+        };
+        let listed = with_number(1226).each(move |at_s, server, _| {
+            let accounts = vec![account("web", 10, 10), account("app", 60, 340 + at_s as u64)];
+            server.accounts = answer(at_s, accounts);
+        });
+        let finding = found(&listed.window()).unwrap();
+        let web = ": web@localhost has, most likely, as many connections as it may have";
+        assert!(finding.headline.ends_with(web), "{}", finding.headline);
+        let statement = &finding.remedies[0].statement;
+        assert_eq!(statement, "ALTER USER 'web'@'localhost' WITH MAX_USER_CONNECTIONS 20");
+        let unknown = found(&with_number(1203).window()).unwrap();
+        assert!(unknown.headline.ends_with(": an account has as many connections as it may have"));
+        let denied = found(&with_number(1045).window()).unwrap();
+        assert!(denied.headline.ends_with(": access denied"), "{}", denied.headline);
     }
 
     #[test]

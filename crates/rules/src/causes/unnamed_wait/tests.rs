@@ -210,6 +210,51 @@ fn a_place_that_few_were_seen_in_has_no_share_of_nothing() {
     );
 }
 
+fn time_of(sessions: f64, classes: &[(TimeClass, f64)]) -> SessionTime {
+    let share = |&(class, share): &(TimeClass, f64)| TimeShare {
+        class,
+        share,
+        known_by: KnownBy::List,
+        seen: Vec::new(),
+    };
+    SessionTime {
+        session_seconds_per_second: sessions,
+        classes: classes.iter().map(share).collect(),
+        ..SessionTime::default()
+    }
+}
+
+#[test]
+fn a_lock_that_few_wait_for_is_a_note_where_a_latch_that_few_wait_for_is_none() {
+    let severity = |sessions, class, share| {
+        let time = time_of(sessions, &[(class, share), (TimeClass::Cpu, 1.0 - share)]);
+        match evaluate(&Build::busy("8.0.36").window(), &time, &[]) {
+            Outcome::Fired(finding) => Some(finding.severity),
+            Outcome::Clear | Outcome::NotEnoughEvidence(_) => None,
+        }
+    };
+    assert_eq!(severity(0.2, TimeClass::RowLock, 0.48), Some(Severity::Note));
+    assert_eq!(severity(0.1, TimeClass::RowLock, 0.3), None);
+    assert_eq!(severity(0.2, TimeClass::Latch, 0.48), None);
+}
+
+#[test]
+fn beside_another_finding_clients_that_take_their_rows_slowly_are_a_note() {
+    use crate::causes::row_lock_pileup;
+    let noted = |network| {
+        let time = time_of(19.0, &[(TimeClass::RowLock, 0.65), (TimeClass::Network, network)]);
+        let locked = Draft::new(&row_lock_pileup::CAUSE, 0.65, "13 sessions wait").finding();
+        match evaluate(&Build::busy("8.0.36").window(), &time, &[locked]) {
+            Outcome::Fired(finding) => Some((finding.severity, finding.headline)),
+            Outcome::Clear | Outcome::NotEnoughEvidence(_) => None,
+        }
+    };
+    let (severity, headline) = noted(0.31).unwrap();
+    assert_eq!(severity, Severity::Note);
+    assert!(headline.contains("wait for their client"), "{headline}");
+    assert_eq!(noted(0.1), None);
+}
+
 #[test]
 fn a_list_without_connections_names_none() {
     let of = |has_ids: bool| {

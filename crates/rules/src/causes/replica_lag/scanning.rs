@@ -1,0 +1,170 @@
+//! An applier that reads a table whole for each row that changed.
+
+use spindoctor_model::mysql::{MetadataLock, ServerThread};
+use spindoctor_model::stack::{Observation, Profile};
+use spindoctor_model::{Evidence, Remedy, Window};
+
+use crate::replica;
+use crate::spin_samples::names;
+
+/// The function in which an applier of rows is (sql/log_event.cc, MariaDB: sql/log_event_server.cc).
+const APPLIES: &str = "Rows_log_event::do_apply_event";
+
+/// Those in which it looks for a row that no key finds: by one scan for each row, or by one scan for all rows of the event.
+const SCANS: [&str; 2] =
+    ["Rows_log_event::do_table_scan_and_update", "Rows_log_event::do_hash_scan_and_update"];
+
+/// How MariaDB does the first: it looks for a row, and reads the next one of the table.
+const MARIADB_LOOKS: &str = "Rows_log_event::find_row";
+const READS_NEXT: &str = "handler::ha_rnd_next";
+
+/// The part of an applier's stacks that must lie in a scan before its table is said to have no key. Chosen.
+const LEAST: f64 = 0.5;
+
+/// Stacks of an applier that are too few to say anything.
+const STACKS: usize = 5;
+
+/// The variable of MySQL 5.6 to 8.0 that lets one scan serve all rows of an event.
+const ALGORITHMS: &str = "slave_rows_search_algorithms";
+
+/// What the stacks of the appliers show.
+pub(super) struct Scan {
+    /// Of the appliers' stacks, the part that lies in a scan, 0 to 1.
+    share: f64,
+    /// The table that they have open, where a list of locks names one alone.
+    table: Option<String>,
+}
+
+impl Scan {
+    pub(super) fn from_window(window: &Window) -> Option<Self> {
+        let profile = window.profile.value()?;
+        let applying = || observations(profile).filter(|seen| is_in(profile, seen, &[APPLIES]));
+        let scans = |seen: &&Observation| {
+            is_in(profile, seen, &SCANS)
+                || is_in(profile, seen, &[MARIADB_LOOKS]) && is_in(profile, seen, &[READS_NEXT])
+        };
+        let all = applying().count();
+        let share = applying().filter(scans).count() as f64 / all.max(1) as f64;
+        (all >= STACKS && share >= LEAST).then(|| Self { share, table: table(window) })
+    }
+
+    /// The end of a headline.
+    pub(super) fn headline(&self) -> String {
+        format!("it reads {} whole to find the rows that changed", self.table.as_deref().unwrap_or("a table"))
+    }
+
+    pub(super) fn why(&self) -> &'static str {
+        "The source sends the rows that it changed, and the applier looks for each by the primary key or another unique one. This table has \
+         none here that serves, so that it is read whole, once for each row or for each event of rows."
+    }
+
+    pub(super) fn evidence(&self) -> Evidence {
+        Evidence::new("appliers' stacks in a scan", self.share, "ratio", "stacks").expected("0")
+    }
+
+    pub(super) fn remedies(&self, window: &Window) -> Vec<Remedy> {
+        let list = "SELECT t.TABLE_SCHEMA, t.TABLE_NAME, t.TABLE_ROWS FROM information_schema.TABLES t LEFT JOIN \
+                    information_schema.TABLE_CONSTRAINTS c ON c.TABLE_SCHEMA = t.TABLE_SCHEMA AND c.TABLE_NAME = t.TABLE_NAME AND \
+                    c.CONSTRAINT_TYPE IN ('PRIMARY KEY', 'UNIQUE') WHERE c.CONSTRAINT_NAME IS NULL AND t.TABLE_TYPE = 'BASE TABLE' AND \
+                    t.TABLE_SCHEMA NOT IN ('mysql', 'sys', 'performance_schema', 'information_schema') ORDER BY t.TABLE_ROWS DESC";
+        let key = Remedy {
+            statement: match &self.table {
+                Some(table) => format!("SHOW CREATE TABLE {table}; then a primary key for it, on the source"),
+                None => format!("{list}; then a primary key for the one that changes, on the source"),
+            },
+            why: "With a key the applier finds each row at once.".into(),
+            dynamic: true,
+            risk: "The first part only reads. A new key copies the table, here and on the source; an index on the replica alone helps as \
+                   well until then."
+                .into(),
+            undo: String::new(),
+        };
+        [Some(key), one_scan_for_all(window)].into_iter().flatten().collect()
+    }
+}
+
+/// Where the server can hash the rows of an event and read the table once for all of them, and does not.
+fn one_scan_for_all(window: &Window) -> Option<Remedy> {
+    let now = window.variable(ALGORITHMS).filter(|now| !now.contains("HASH_SCAN"))?;
+    Some(Remedy {
+        statement: format!("SET GLOBAL {ALGORITHMS} = 'INDEX_SCAN,HASH_SCAN'"),
+        why: "The table is then read once for all rows of an event, and not once for each.".into(),
+        dynamic: true,
+        risk: "It counts from the next start of the applier (STOP and START SLAVE SQL_THREAD); the rows of an event are kept in memory."
+            .into(),
+        undo: format!("SET GLOBAL {ALGORITHMS} = '{now}'"),
+    })
+}
+
+fn is_in(profile: &Profile, observation: &Observation, functions: &[&str]) -> bool {
+    names(profile, observation).any(|name| functions.contains(&name))
+}
+
+/// Snapshots and CPU samples: of an applier that is on a CPU all the time the latter are as good.
+fn observations(profile: &Profile) -> impl Iterator<Item = &Observation> {
+    profile.observations.iter().chain(&profile.cpu_samples)
+}
+
+/// The one table that the appliers may write to, where a list of locks was read.
+fn table(window: &Window) -> Option<String> {
+    let threads = window.latest(|sample| &sample.server.threads)?;
+    let locks = window.latest(|sample| &sample.server.metadata_locks)?;
+    let is_owner = |lock: &MetadataLock, applier: &ServerThread| {
+        (lock.owner_internal_id.is_some() && lock.owner_internal_id == applier.internal_id)
+            || (lock.owner_connection_id.is_some() && lock.owner_connection_id == applier.connection_id)
+    };
+    let of_appliers = locks.iter().filter(|lock| {
+        lock.granted
+            && lock.object_type == "TABLE"
+            && threads.iter().filter(|thread| replica::is_applier(thread)).any(|one| is_owner(lock, one))
+    });
+    let mut names: Vec<String> = of_appliers.map(|lock| format!("{}.{}", lock.schema, lock.name)).collect();
+    names.sort();
+    names.dedup();
+    match <[String; 1]>::try_from(names) {
+        Ok([name]) => Some(name),
+        Err(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use spindoctor_model::stack::ThreadState;
+
+    use super::super::tests::{found, replica};
+
+    const BEHIND: fn(f64) -> f64 = |at_s| 20.0 + 0.8 * at_s;
+
+    #[test]
+    fn an_applier_that_reads_a_table_for_each_row_is_told_to_get_a_key() {
+        let mysql = [
+            "row_search_mvcc",
+            "handler::ha_rnd_next",
+            "Rows_log_event::do_table_scan_and_update",
+            super::APPLIES,
+        ];
+        let mariadb = ["handler::ha_rnd_next", "Rows_log_event::find_row", super::APPLIES];
+        for frames in [&mysql[..], &mariadb] {
+            let build = replica(BEHIND).variable(super::ALGORITHMS, "TABLE_SCAN,INDEX_SCAN");
+            let finding = found(&build.only_snapshots(&[(1, ThreadState::Running, frames)]).window());
+            assert!(
+                finding.headline.ends_with(": it reads a table whole to find the rows that changed"),
+                "{finding:#?}"
+            );
+            assert!(finding.why.contains("primary key"), "{}", finding.why);
+            let statements: Vec<&str> = finding.remedies.iter().map(|one| one.statement.as_str()).collect();
+            assert!(statements[0].contains("then a primary key"), "{statements:?}");
+            assert_eq!(statements[1], "SET GLOBAL slave_rows_search_algorithms = 'INDEX_SCAN,HASH_SCAN'");
+            assert!(statements.iter().all(|one| !one.contains("parallel")), "{statements:?}");
+        }
+    }
+
+    #[test]
+    fn one_that_finds_its_rows_by_a_key_is_not() {
+        let by_key =
+            ["handler::ha_index_read_map", "Rows_log_event::do_index_scan_and_update", super::APPLIES];
+        let finding =
+            found(&replica(BEHIND).only_snapshots(&[(1, ThreadState::Running, &by_key[..])]).window());
+        assert!(!finding.headline.contains("whole"), "{}", finding.headline);
+    }
+}
