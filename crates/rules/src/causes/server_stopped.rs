@@ -1,5 +1,6 @@
 //! `server-stopped`: a debugger, a signal or the freezer holds the server's threads.
 
+mod moments;
 mod start;
 mod starting;
 
@@ -35,7 +36,7 @@ pub const CAUSE: Cause = Cause {
                score is the share of samples in which it was held. A server that accepts a connection and does \
                not answer, while nothing of its process can be read, is reported too, and the finding says that \
                it may hang for another reason. Profilers that stop the process for a sample (gdb, pt-pmp, \
-               eu-stack) show as a part of the samples. Of a captured error log: a crash (critical with \
+               eu-stack) show as a part of the samples, or of the snapshots of its threads, from a twentieth of these on. Of a captured error log: a crash (critical with \
                damaged pages, or where it does not start again), and a server that does not start, with the reason; of captured stacks, a server that still starts, with what its main thread is at.",
     looks_alike: "A server under a tiny CPU quota answers late, not never: cpu-throttled. Threads in state D wait for storage: a full or \
                   failing disk. A server that refuses connections is down (connection refused) or full (connections-exhausted). One that \
@@ -229,8 +230,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             (Some(because), _) => {
                 Some(silent_finding(window, because, processes.last().map(|&(_, process)| process)))
             }
-            (None, Some(tracer)) => Some(traced_finding(tracer)),
-            (None, None) => None,
+            (None, traced) => moments::found(window, traced).or_else(|| traced.map(traced_finding)),
         });
     };
     let pid = window.server.pid.map_or_else(|| "PID".to_owned(), |pid| pid.to_string());

@@ -1,13 +1,17 @@
 //! `swapping`: sessions wait for pages of the server's own memory that were swapped out.
 
-use spindoctor_model::host::MemoryStat;
+use spindoctor_model::host::{MemoryStat, ProcessStat};
 use spindoctor_model::number::{bytes, whole};
+use spindoctor_model::window::Change;
 use spindoctor_model::{Evidence, Finding, Remedy, SessionTime, TimeClass, TroubleKind, Unavailable, Window};
 
-use super::{commit_sync_bound, read_io_bound, server_stopped, write_io_bound};
+use super::{
+    commit_sync_bound, cpu_saturated, noisy_neighbour, read_io_bound, server_stopped, write_io_bound,
+};
+use crate::draft::Draft;
 use crate::logged;
 use crate::rank::WARNING_FROM;
-use crate::time_model::InClasses;
+use crate::time_model::{InClasses, is_worth_a_finding, share_of};
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 /// The catalogue entry.
@@ -23,9 +27,10 @@ pub const CAUSE: Cause = Cause {
                is innermost. From 5 % of the session time and half a session on, and a megabyte of the server in swap (VmSwap). \
                The estimate adds the waits for latches, mutexes and opening tables: who holds these stands in a page fault. \
                Where the stacks have no names, ten major page faults a second while a fifth of the session time is in waits \
-               without a name.",
-    looks_alike: "Pages of tables that are not in the buffer pool are read by a call: read-io-bound. Swap in compressed memory \
-                  (zram) costs CPU in the kernel, and nobody waits. Memory in swap that nobody touches costs nothing.",
+               without a name. Where swap lies in compressed memory (zram) nobody waits for a disk: then 5,000 major page faults a \
+               second while the kernel has two fifths of the server's CPU time; the estimate is that part of the time that sessions \
+               are on a CPU or wait for one.",
+    looks_alike: "Pages of tables that are not in the buffer pool are read by a call: read-io-bound. Memory in swap that nobody touches costs nothing.",
     remedies: "Give the server less to do with memory, or more memory: a smaller innodb_buffer_pool_size is better than one that \
                is swapped; then buffers of each session times max_connections, and performance_schema. Raise the control group's \
                limit, or move the other programs away. On a host that has memory to spare vm.swappiness=1, and swapoff and \
@@ -102,6 +107,9 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
         .and_then(|_| InClasses::from_time(time, CAUSE.explains_time));
     let counted = faults_per_s >= FAULTS_PER_S;
     let Some(waits) = named.or_else(|| InClasses::without_a_name(time).filter(|_| counted)) else {
+        if let Some(finding) = on_cpus(window, time, &process, faults_per_s) {
+            return Outcome::Fired(finding);
+        }
         return match counted && InClasses::are_vague(time) {
             true => Outcome::NotEnoughEvidence(Unavailable::because(
                 "nobody looked at the threads, so it is open how long sessions wait for page faults",
@@ -109,49 +117,89 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
             false => Outcome::Clear,
         };
     };
+    let swapped = bytes(process.last.swapped_bytes as f64);
+    let headline = format!(
+        "{:.1} sessions wait for memory that was swapped out: {swapped} of the server are in swap, with {} major page faults a second",
+        waits.sessions,
+        whole(faults_per_s)
+    );
+    let draft = waits.draft(&CAUSE, headline).explains(&[server_stopped::CAUSE.name]);
+    Outcome::Fired(with_memory(draft, window, &process, faults_per_s))
+}
+
+/// Major page faults a second that cost CPU time worth naming where no disk is waited for: to bring a page back from compressed memory
+/// and push another out takes some ten microseconds. Chosen.
+const CPU_FAULTS_PER_S: f64 = 5_000.0;
+
+/// And the part of the server's CPU time that the kernel has then. One that is at work and well has a tenth to a third of it there. Chosen.
+const KERNEL_RATIO: f64 = 0.4;
+
+/// Where swap lies in compressed memory the page faults take the CPUs, and no thread waits for a disk.
+fn on_cpus(
+    window: &Window,
+    time: &SessionTime,
+    process: &Change<'_, ProcessStat>,
+    faults_per_s: f64,
+) -> Option<Finding> {
+    let grown =
+        |count: fn(&ProcessStat) -> u64| count(process.last).saturating_sub(count(process.first)) as f64;
+    let (user_us, system_us) = (grown(|process| process.user_us), grown(|process| process.system_us));
+    let kernel = system_us / (user_us + system_us).max(1.0);
+    if faults_per_s < CPU_FAULTS_PER_S || kernel < KERNEL_RATIO {
+        return None;
+    }
+    let on_cpus: f64 = ON_CPUS.iter().map(|class| share_of(time, *class)).sum();
+    let score = kernel * on_cpus;
+    let headline = format!(
+        "The server's memory does not fit: {} pages a second come back from swap, and the kernel has {:.0} % of the server's CPU time",
+        whole(faults_per_s),
+        kernel * 100.0
+    );
+    let draft = Draft::new(&CAUSE, score, headline)
+        .evidence(Evidence::new("the server's CPU time in the kernel", kernel, "ratio", "/proc/PID/stat"))
+        .explains(&[server_stopped::CAUSE.name, cpu_saturated::CAUSE.name, noisy_neighbour::CAUSE.name]);
+    is_worth_a_finding(time, score).then(|| with_memory(draft, window, process, faults_per_s))
+}
+
+/// Classes of sessions that are on a CPU, or wait for one.
+const ON_CPUS: [TimeClass; 5] =
+    [TimeClass::Cpu, TimeClass::Kernel, TimeClass::CpuQueue, TimeClass::CpuTaken, TimeClass::PageFault];
+
+/// The finding with what is known of the memory, and what gives the server more of it.
+fn with_memory(
+    draft: Draft,
+    window: &Window,
+    process: &Change<'_, ProcessStat>,
+    faults_per_s: f64,
+) -> Finding {
     let memory = window.latest(|sample| &sample.host.memory);
     let short = Short::from_memory(memory);
-    let swapped = bytes(process.last.swapped_bytes as f64);
-    let stalled = pressure(window);
-    Outcome::Fired(
-        waits
-            .draft(
-                &CAUSE,
-                format!(
-                    "{:.1} sessions wait for memory that was swapped out: {swapped} of the server are in swap, with {} \
-                     major page faults a second",
-                    waits.sessions,
-                    whole(faults_per_s)
-                ),
-            )
-            .why(short.why(memory))
-            .evidence(
-                Evidence::new("the server's memory in swap", process.last.swapped_bytes as f64, "bytes", "/proc/PID/status VmSwap")
-                    .expected("0"),
-            )
-            .evidence(Evidence::new("the server's memory that is resident", process.last.resident_bytes as f64, "bytes", "/proc/PID/status VmRSS"))
-            .evidence(
-                Evidence::new("major page faults", faults_per_s, "1/s", "/proc/PID/stat majflt").expected(format!("< {FAULTS_PER_S:.0}")),
-            )
-            .evidence_if(stalled.map(|share| {
-                Evidence::new("time in which some task waited for memory", share, "ratio", "memory.pressure")
-            }))
-            .evidence_if(memory.and_then(|memory| {
-                Some(Evidence::new("limit of the control group", memory.cgroup_limit_bytes? as f64, "bytes", "memory.max"))
-            }))
-            .evidence_if(memory.map(|memory| {
-                Evidence::new("memory of the host that is available", memory.available_bytes as f64, "bytes", "/proc/meminfo MemAvailable")
-            }))
-            .remedy_if(smaller_pool(
-                window,
-                process.last.swapped_bytes,
-                "What is in swap now then fits into memory. A page that is not in the pool is read once, by a thread that holds \
-                 nothing.",
-            ))
-            .remedy(short.remedy())
-            .explains(&[server_stopped::CAUSE.name])
-            .finding(),
-    )
+    draft
+        .why(short.why(memory))
+        .evidence(
+            Evidence::new("the server's memory in swap", process.last.swapped_bytes as f64, "bytes", "/proc/PID/status VmSwap")
+                .expected("0"),
+        )
+        .evidence(Evidence::new("the server's memory that is resident", process.last.resident_bytes as f64, "bytes", "/proc/PID/status VmRSS"))
+        .evidence(
+            Evidence::new("major page faults", faults_per_s, "1/s", "/proc/PID/stat majflt").expected(format!("< {FAULTS_PER_S:.0}")),
+        )
+        .evidence_if(pressure(window).map(|share| {
+            Evidence::new("time in which some task waited for memory", share, "ratio", "memory.pressure")
+        }))
+        .evidence_if(memory.and_then(|memory| {
+            Some(Evidence::new("limit of the control group", memory.cgroup_limit_bytes? as f64, "bytes", "memory.max"))
+        }))
+        .evidence_if(memory.map(|memory| {
+            Evidence::new("memory of the host that is available", memory.available_bytes as f64, "bytes", "/proc/meminfo MemAvailable")
+        }))
+        .remedy_if(smaller_pool(
+            window,
+            process.last.swapped_bytes,
+            "What is in swap now then fits into memory. A page that is not in the pool is read once, by a thread that holds nothing.",
+        ))
+        .remedy(short.remedy())
+        .finding()
 }
 
 /// What is short of memory.
@@ -308,6 +356,34 @@ pub(crate) mod examples {
         );
         assert!(finding.why.contains("control group"), "{}", finding.why);
         assert_eq!(finding.remedies[0].statement, "SET GLOBAL innodb_buffer_pool_size = 3221225472");
+    }
+
+    /// Sessions that work, with so many pages a second from swap and so much of the CPU time in the kernel.
+    fn compressed(faults_per_s: f64, kernel: f64) -> Option<Finding> {
+        use spindoctor_model::stack::ThreadState::Running;
+        const WORK: &[&str] = &["row_search_mvcc", "dispatch_command", "do_command"];
+        let build = swaps(Build::busy("8.0.36").only_snapshots(&[(6, Running, WORK)]), 180 << 20);
+        let window = build.each(move |at_s, _, host| {
+            let Reading::Available { value: process, .. } = &mut host.process else { panic!() };
+            process.major_faults = (at_s * faults_per_s) as u64;
+            process.user_us = (at_s * 1e6 * (1.0 - kernel)) as u64;
+            process.system_us = (at_s * 1e6 * kernel) as u64;
+        });
+        let window = window.window();
+        match CAUSE.evaluate(&window, crate::session_time(&window).as_ref()) {
+            Outcome::Fired(finding) => Some(finding),
+            Outcome::Clear | Outcome::NotEnoughEvidence(_) => None,
+        }
+    }
+
+    #[test]
+    fn swap_in_compressed_memory_is_found_by_what_it_takes_of_the_cpus() {
+        let finding = compressed(43_000.0, 0.6).unwrap();
+        let begins = "The server's memory does not fit: 43,000 pages a second come back from swap";
+        assert!(finding.headline.starts_with(begins), "{}", finding.headline);
+        assert!(finding.why.contains("control group"), "{}", finding.why);
+        assert!(finding.score > 0.3, "{}", finding.score);
+        assert!(compressed(43_000.0, 0.2).is_none() && compressed(500.0, 0.6).is_none());
     }
 
     #[test]
