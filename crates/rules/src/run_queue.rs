@@ -130,6 +130,29 @@ fn cpus_of_others(window: &Window, own: f64) -> Option<f64> {
     Some((busy - own).min(left).max(0.0))
 }
 
+/// A server that may run on a part of the host's CPUs alone, by its cpuset or its affinity.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Confined {
+    /// The CPUs that it may use.
+    pub(crate) allowed: f64,
+    /// CPUs of the host.
+    pub(crate) online: f64,
+    /// Of those that it may use, what others had.
+    pub(crate) others: f64,
+}
+
+impl Confined {
+    /// None where it may use all of the host's CPUs; `own` are those that it used.
+    pub(crate) fn from_window(window: &Window, own: f64) -> Option<Self> {
+        let cpus = window.latest(|s| &s.host.effective_cpus).filter(|cpus| cpus.allowed() < cpus.online)?;
+        Some(Self {
+            allowed: f64::from(cpus.allowed()),
+            online: f64::from(cpus.online),
+            others: cpus_of_others(window, own)?,
+        })
+    }
+}
+
 /// Share of the host's CPUs that were busy, 0 to 1, steal counted in.
 pub(crate) fn host_busy(window: &Window) -> Option<f64> {
     let host = window.change(|s| &s.host.cpu_times)?;

@@ -10,7 +10,7 @@ use spindoctor_model::{Evidence, Finding, Remedy, Severity, TimeClass, TroubleKi
 use crate::draft::Draft;
 use crate::logged;
 use crate::rank::{self, NOTE, WARNING_FROM};
-use crate::run_queue::{Neighbours, QueuedFor, RunQueue};
+use crate::run_queue::{Confined, Neighbours, QueuedFor, RunQueue};
 use crate::throttled::throttled;
 use crate::time_model::{FEW, SESSIONS, share_of};
 use crate::{Cause, Costs, Outcome, Rule, Stacks, session_time};
@@ -28,7 +28,7 @@ pub const CAUSE: Cause = Cause {
                are not known, 60 % or more are not the server's own. schedstat of the server's threads: they wait for a CPU as long as they run, or longer, and a thread or \
                more on average; what a quota stopped is left out. The estimate is the part of their runnable time spent \
                waiting; where threads are seen in a sync most of the time, commits wait for storage and are not counted. Of it the score counts what they wait for others: these have that part of the busy CPUs that the \
-               server may use. It is a warning at most where fewer than two threads wait, and a note where less than half a \
+               server may use, be it all of the host's or the few of a cpuset. It is a warning at most where fewer than two threads wait, and a note where less than half a \
                session is at work: a server with nothing to do loses nothing.",
     looks_alike: "A server that fills the CPUs itself is cpu-saturated. A quota that stops the server while CPUs are idle is \
                   cpu-throttled. A neighbour at nice 19 takes what is left over, and the server's threads hardly wait.",
@@ -120,9 +120,17 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let busy_us = grown(&host, |times| times.user_us + times.system_us) + stolen_us;
     let idle_us = grown(&host, |times| times.idle_us + times.iowait_us);
     let busy = busy_us / (busy_us + idle_us).max(1.0);
+    let confined = Confined::from_window(window, queue.running);
+    let (busy, busy_cpus) = match &confined {
+        Some(confined) => {
+            let in_use = queue.running + confined.others;
+            (in_use / confined.allowed, in_use)
+        }
+        None => (busy, busy_us / host.seconds / 1e6),
+    };
     let neighbours = Neighbours::from_window(window);
     let clients_cpus = neighbours.as_ref().map_or(0.0, |found| found.clients_cpus);
-    let servers = (queue.running + clients_cpus) * host.seconds * 1e6 / busy_us.max(1.0);
+    let servers = (queue.running + clients_cpus) / busy_cpus.max(f64::MIN_POSITIVE);
     let servers_share = neighbours.as_ref().map_or(SERVERS_SHARE, |_| SERVERS_SHARE_WITH_CLIENTS);
     if busy < CPUS_BUSY
         || servers > servers_share
@@ -134,7 +142,11 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     // Of the time in which no quota stopped them; what it costs is of all their time.
     let ratio = queued / (queued + queue.running).max(f64::MIN_POSITIVE);
     let cost = queued / queue.runnable().max(f64::MIN_POSITIVE);
-    let others = (busy_us - stolen_us) / host.seconds / 1e6 - queue.running - clients_cpus;
+    // On which CPUs its clients run is not known, and on a part of them the server's own are the most.
+    let others = match &confined {
+        Some(confined) => confined.others,
+        None => (busy_us - stolen_us) / host.seconds / 1e6 - queue.running - clients_cpus,
+    };
     let programs = neighbours.map(|found| found.programs).unwrap_or_default();
     let stolen = stolen_us / host.seconds / 1e6;
     let is_steal = stolen > others;
@@ -171,9 +183,13 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         )
         .severity(rank::severity(score).min(most))
         .why(format!(
-            "The server got {:.1} CPUs, and its threads waited for a CPU in {:.0} % of the time in which they could have run.",
+            "The server got {:.1} CPUs, and its threads waited for a CPU in {:.0} % of the time in which they could have run.{}",
             queue.running,
-            ratio * 100.0
+            ratio * 100.0,
+            confined.as_ref().map_or_else(String::new, |confined| format!(
+                " It may run on {:.0} of the host's {:.0} CPUs alone.",
+                confined.allowed, confined.online
+            ))
         ))
         .evidence(Evidence::new("CPUs of other programs", others.max(0.0), "CPUs", "/proc/stat"))
         .evidence(Evidence::new("CPUs of other virtual machines", stolen, "CPUs", "/proc/stat steal"))
@@ -185,7 +201,12 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             Evidence::new("time runnable without a CPU", ratio, "ratio", queue.source).expected("< 0.5"),
         )
         .evidence(Evidence::new("of the time in the run queue, behind others", queued_for.others, "ratio", "computed"))
-        .evidence(Evidence::new("host CPUs busy", busy, "ratio", "/proc/stat"))
+        .evidence(Evidence::new(
+            if confined.is_some() { "CPUs that it may use busy" } else { "host CPUs busy" },
+            busy,
+            "ratio",
+            "/proc/stat",
+        ))
         .evidence_all(programs.iter().take(NAMED).map(|program| {
             Evidence::new(&format!("CPUs of {}", description(program)), program.cpus, "CPUs", "/proc/*/stat")
         }))
@@ -200,8 +221,20 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         } else {
             bound(&programs)
         })
+        .remedy_if(confined.map(|_| more_cpus()))
         .finding(),
     ))
+}
+
+/// Let the server use the CPUs that are free.
+fn more_cpus() -> Remedy {
+    Remedy {
+        statement: "Let the server run on more CPUs: cpuset.cpus of its control group, or AllowedCPUs= and CPUAffinity= of its unit".into(),
+        why: "It may use a part of the host's CPUs alone, and others run on these, too.".into(),
+        dynamic: true,
+        risk: "What is to have the other CPUs for itself shares them with the server then.".into(),
+        undo: "Set the list back.".into(),
+    }
 }
 
 /// Find the neighbour and give it less.
@@ -235,6 +268,8 @@ fn grown(change: &Change<'_, CpuTimes>, count: fn(&CpuTimes) -> u64) -> f64 {
 
 #[cfg(test)]
 pub(crate) mod examples {
+    use spindoctor_model::host::EffectiveCpus;
+
     use super::*;
     use crate::testing::{Build, session};
 
@@ -250,6 +285,29 @@ pub(crate) mod examples {
     /// A remote server.
     pub(crate) fn missing() -> Window {
         Build::busy("9.7.4").remote().window()
+    }
+
+    /// One of four CPUs is the server's, and a program with a real-time priority has two thirds of it.
+    #[test]
+    fn a_neighbour_on_the_part_of_the_cpus_that_the_server_may_use_is_one_though_the_host_has_idle_ones() {
+        let on = |cpuset: Option<u32>| {
+            let build = Build::busy("8.0.31").runs(0.34, 5.5).host_cpu(1.1, 2.9);
+            let build = build.other_programs(&[program("rtpoller", 0.65, Some(false))]);
+            let window = build.each(move |at_s, _, host| {
+                let cpus = EffectiveCpus { cpus: 4.0, online: 4, cpuset, ..EffectiveCpus::default() };
+                host.effective_cpus = crate::testing::answer(at_s, cpus);
+            });
+            evaluate(&window.without_profile().window())
+        };
+        let Outcome::Fired(finding) = on(Some(1)) else { panic!("it fires") };
+        assert!(
+            finding.headline.starts_with("rtpoller has 0.7 CPUs while 5.5 threads"),
+            "{}",
+            finding.headline
+        );
+        assert!(finding.why.ends_with("It may run on 1 of the host's 4 CPUs alone."), "{}", finding.why);
+        assert!(finding.remedies[1].statement.contains("cpuset"), "{:?}", finding.remedies);
+        assert_eq!(on(None), Outcome::Clear);
     }
 
     #[test]
