@@ -3,8 +3,8 @@
 use spindoctor_model::TroubleKind;
 
 use crate::log_troubles::{
-    DEADLOCKS, FULL, NO_MEMORY, NO_ROOM_IN_TABLE, NO_THREAD, OUTSIDE, TABLE_FILE_MISSING, TOO_MANY,
-    WAITS_FOR_ROOM,
+    DEADLOCKS, FULL, NO_MEMORY, NO_ROOM_IN_TABLE, NO_THREAD, OUTSIDE, TABLE_CRASHED, TABLE_FILE_MISSING,
+    TOO_MANY, WAITS_FOR_ROOM,
 };
 
 /// What lines of the others mean.
@@ -75,7 +75,7 @@ const fn alone(
 }
 
 /// The errors (share/messages_to_clients.txt; MariaDB, sql/share/errmsg-utf8.txt), and of clients libmysql/errmsg.cc and Connector/J.
-const ERRORS: [ClientError; 27] = [
+const ERRORS: [ClientError; 32] = [
     // 3 and 1026 (EE_WRITE, ER_ERROR_ON_WRITE), which other errors of the system have, too
     sure(
         "",
@@ -137,14 +137,22 @@ const ERRORS: [ClientError; 27] = [
         meaning: TABLE_FILE_MISSING,
         kind: None,
     },
-    alone(
+    sure(
         "1034",
         &[
             ("Incorrect key file for table '", "; try to repair it"),
             ("Index for table '", "is corrupt; try to repair it"),
         ],
         INDEX_DAMAGED,
+        TroubleKind::TableCrashed,
     ),
+    // HA_ERR_CRASHED, with the words of 1034
+    sure("126", &[], INDEX_DAMAGED, TroubleKind::TableCrashed),
+    sure("1194", &[("Table '", "' is marked as crashed and ")], TABLE_CRASHED, TroubleKind::TableCrashed),
+    // The same words: its last repair failed, and both as the storage engine's own errors (HA_ERR_CRASHED_ON_REPAIR and _ON_USAGE).
+    sure("1195", &[], TABLE_CRASHED, TroubleKind::TableCrashed),
+    sure("144", &[], TABLE_CRASHED, TroubleKind::TableCrashed),
+    sure("145", &[], TABLE_CRASHED, TroubleKind::TableCrashed),
     alone("1045", &[("Access denied for user '", "")], LOGIN_REFUSED),
     alone(
         "1872",
@@ -154,7 +162,7 @@ const ERRORS: [ClientError; 27] = [
         ],
         REPLICA_LOST_PLACE,
     ),
-    alone("1932", &[("Table '", "' doesn't exist in engine")], NOT_IN_ENGINE),
+    sure("1932", &[("Table '", "' doesn't exist in engine")], NOT_IN_ENGINE, TroubleKind::TableCrashed),
     // Of mysqlbinlog, and of a server that reads its own.
     alone(
         "",
@@ -344,11 +352,6 @@ mod tests {
                 "ERROR 1872 (HY000): Slave failed to initialize relay log info structure from the repository",
                 REPLICA_LOST_PLACE,
             ),
-            ("Error    : Table 'shop.stock' doesn't exist in engine", NOT_IN_ENGINE),
-            (
-                "2024-03-04 10:11:12 7 [ERROR] mariadbd: Index for table 'stock' is corrupt; try to repair it",
-                INDEX_DAMAGED,
-            ),
             ("ERROR: Could not read entry at offset 359: Error in log format or read error.", LOG_UNREADABLE),
             (
                 "mariadb-dump: Error 2013: Lost connection to server during query when dumping table `stock` at row: 812",
@@ -365,6 +368,40 @@ mod tests {
         }
         let lost = "ERROR 2013 (HY000): Lost connection to MySQL server during query";
         assert!(read(lost).says[0].starts_with(LOST), "{:?}", read(lost).says);
+    }
+
+    #[test]
+    fn a_table_that_is_refused_is_a_trouble_by_its_words_and_by_each_of_its_numbers() {
+        for (line, meaning) in [
+            ("Error    : Table 'shop.stock' doesn't exist in engine", NOT_IN_ENGINE),
+            ("ERROR 1932 (42S02): Die Tabelle 'shop.stock' gibt es in der Engine nicht", NOT_IN_ENGINE),
+            (
+                "2024-03-04 10:11:12 7 [ERROR] mariadbd: Index for table 'stock' is corrupt; try to repair it",
+                INDEX_DAMAGED,
+            ),
+            (
+                "ERROR 126 (HY000): Incorrect key file for table './shop/stock.MYI'; try to repair it",
+                INDEX_DAMAGED,
+            ),
+            ("ERROR 126 (HY000): Der Index der Tabelle passt nicht", INDEX_DAMAGED),
+            (
+                "ERROR 145 (HY000) at line 7: Table './shop/stock' is marked as crashed and should be repaired",
+                TABLE_CRASHED,
+            ),
+            (
+                "java.sql.SQLException: Table './shop/stock' is marked as crashed and last (automatic?) repair failed",
+                TABLE_CRASHED,
+            ),
+            ("ERROR 144 (HY000): La tabla './shop/stock' no se pudo reparar", TABLE_CRASHED),
+            ("ERROR 145 (HY000): La tabla './shop/stock' debe ser reparada", TABLE_CRASHED),
+            ("ERROR 1194 (HY000): La tabla 'stock' debe ser reparada", TABLE_CRASHED),
+            ("ERROR 1195 (HY000): La tabla 'stock' no se pudo reparar", TABLE_CRASHED),
+        ] {
+            assert_eq!(kinds(line), [TroubleKind::TableCrashed], "{line}");
+            let says = read(line).says;
+            assert!(says.len() == 1 && says[0].starts_with(meaning), "{line}: {says:?}");
+        }
+        assert!(!is_of_client("ERROR 1445 (HY000): Not allowed") && !is_of_client("145: no table"));
     }
 
     #[test]

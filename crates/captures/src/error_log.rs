@@ -10,6 +10,7 @@ use crate::server_version::version;
 use crate::unknown_errors::Unknown;
 use crate::{
     clock, kernel_log, log_replication, log_troubles, lost_connections, stacks, start_errors, systemd_log,
+    tool_errors,
 };
 
 /// What a log says.
@@ -74,6 +75,9 @@ impl<'t> Tally<'t> {
         // What an applier says has values of rows.
         let line = match kind {
             TroubleKind::NodeDiffers => spindoctor_sql::error_without_values(line),
+            TroubleKind::TableCrashed if line.contains(" on query. ") => {
+                spindoctor_sql::error_without_values(line)
+            }
             _ => line.to_owned(),
         };
         LoggedTrouble {
@@ -182,6 +186,7 @@ pub(crate) fn read(text: &str) -> ErrorLog {
         log.says.push("the server crashed".into());
     }
     add_detail(&mut log.troubles, text);
+    add_checked_table(&mut log.troubles, text);
     log.says.extend(unknown.sentence());
     log.says.extend(lost_connections::who(text));
     log.says.extend(failed_check(text));
@@ -322,6 +327,17 @@ fn add_detail(troubles: &mut [LoggedTrouble], text: &str) {
     let place = troubles.iter().rposition(is_last).or_else(|| troubles.iter().rposition(is_crash));
     if let Some((place, detail)) = place.zip(detail_of_crash(text)) {
         troubles[place].detail = detail;
+    }
+}
+
+/// Names the table that mysqlcheck found damaged, which its errors do not.
+fn add_checked_table(troubles: &mut [LoggedTrouble], text: &str) {
+    let is_of_check = |trouble: &&mut LoggedTrouble| {
+        trouble.kind == TroubleKind::TableCrashed && tool_errors::is_line(&trouble.line)
+    };
+    let mut of_check = troubles.iter_mut().filter(is_of_check).peekable();
+    if let Some(table) = of_check.peek().and_then(|_| tool_errors::table_checked(text)) {
+        of_check.for_each(|trouble| trouble.detail = table.to_owned());
     }
 }
 

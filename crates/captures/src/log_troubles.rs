@@ -32,7 +32,7 @@ use replication::{
 use server::{ASSERTION, DID_NOT_RUN, DISK_IS_FULL, wrote_nothing};
 
 pub(crate) use cluster::{OUTSIDE, is_of_node, leaves};
-pub(crate) use files::{REDO_UNUSABLE, TABLE_FILE_MISSING, is_end_by_damage};
+pub(crate) use files::{REDO_UNUSABLE, TABLE_CRASHED, TABLE_FILE_MISSING, is_end_by_damage};
 pub(crate) use host::{ENDED_BY_KILL, ENDED_LATE, is_event_of_probe, is_probe_failed};
 pub(crate) use over::takes_back;
 pub(crate) use server::{

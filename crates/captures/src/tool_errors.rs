@@ -41,6 +41,36 @@ pub(crate) fn is_line(line: &str) -> bool {
         || of_check(line, WARNING_OF_CHECK).is_some()
 }
 
+/// The table that mysqlcheck's last error in a text is of: its name stands alone in a line above that.
+///
+/// ```text
+/// shop.stock
+/// warning  : Table is marked as crashed
+/// error    : Corrupt
+/// ```
+pub(crate) fn table_checked(text: &str) -> Option<&str> {
+    let (mut table, mut of_last) = (None, None);
+    for line in text.lines() {
+        if of_check(line, ERROR_OF_CHECK).is_some() {
+            of_last = table;
+        } else if is_name_of_table(line) {
+            table = Some(line.trim());
+        }
+    }
+    of_last
+}
+
+/// True for a line with the name of a table and of its schema, and nothing else.
+fn is_name_of_table(line: &str) -> bool {
+    /// Bytes of two names of 64 characters each, in letters of up to four bytes.
+    const LONGEST: usize = 600;
+    let is_name = |name: &str| {
+        !name.is_empty() && name.chars().all(|letter| letter.is_alphanumeric() || "_$-".contains(letter))
+    };
+    line.len() <= LONGEST
+        && line.trim().split_once('.').is_some_and(|(schema, table)| is_name(schema) && is_name(table))
+}
+
 /// What stands behind one of mysqlcheck's signs, in any letters.
 fn of_check<'l>(line: &'l str, sign: &str) -> Option<&'l str> {
     let (begin, rest) = line.split_at_checked(sign.len())?;
@@ -73,6 +103,8 @@ fn of_program(line: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use spindoctor_model::{LoggedTrouble, TroubleKind};
+
     use super::*;
     use crate::error_log::read;
     use crate::log_lines::is_of_log;
@@ -109,9 +141,28 @@ mod tests {
     }
 
     #[test]
+    fn an_error_of_mysqlcheck_is_of_the_table_that_is_named_last_above_it() {
+        let of_two = "shop.orders\nerror    : Corrupt\nshop.stock\nerror    : Size of datafile is: 7\nerror    : Corrupt\nshop.last\n";
+        assert_eq!(table_checked(of_two), Some("shop.stock"));
+        assert_eq!(table_checked("error    : Corrupt\nshop.stock\n"), None);
+        for line in ["shop.stock   OK", "stock", "a.b.c", ".b", "a.", "", "see db1/a.b", "Repairing tables"] {
+            assert!(!is_name_of_table(line), "{line}");
+        }
+        assert!(is_name_of_table("shop.stock ") && is_name_of_table("läden.vorräte"));
+    }
+
+    #[test]
     fn what_a_check_and_a_backup_found_is_said() {
         let check = read("shop.stock\nwarning  : Table is marked as crashed\nerror    : Corrupt\n");
         assert_eq!(check.says, ["a table is marked as crashed"]);
+        let of_table = |trouble: &LoggedTrouble| (trouble.kind, trouble.detail.clone());
+        let named = [(TroubleKind::TableCrashed, "shop.stock".to_owned())];
+        assert_eq!(check.troubles.iter().map(of_table).collect::<Vec<_>>(), named);
+        let mended = read("shop.stock\nwarning  : Table is marked as crashed\nstatus   : OK\n");
+        assert_eq!(
+            (mended.says, mended.troubles),
+            (vec!["a table is marked as crashed".to_owned()], Vec::new())
+        );
         let script = "WSREP_SST: [INFO] Proceeding with the transfer (20240304 10:11:12.345)";
         assert!(is_line(script) && words(script).is_none());
         let operator = r#"{"level":"error","error":"error reconciling Galera: error recovering cluster: status not completed"}"#;

@@ -14,7 +14,8 @@ pub struct LoggedTrouble {
     pub before_end_s: Option<f64>,
     /// The last of them, as the server wrote it; of a tool of the system, what it says in a sentence.
     pub line: String,
-    /// What the log says of it beside that line, as the end of a sentence, else empty: `it died in dict_index_t::clear`.
+    /// What the log says of it beside that line, as the end of a sentence, else empty: `it died in dict_index_t::clear`. Of a table that
+    /// mysqlcheck found damaged, its name.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub detail: String,
     /// Who says so: empty for an error log, else the tool: `vmstat`.
@@ -49,6 +50,8 @@ pub enum TroubleKind {
     DidNotRun,
     /// The redo log had no room left.
     RedoLogFull,
+    /// A backup failed: the server had written over redo log that it had not copied yet.
+    BackupOvertaken,
     /// The kernel killed the server because no memory was left.
     KilledForMemory,
     /// A transaction was rolled back as the victim of a deadlock.
@@ -79,6 +82,8 @@ pub enum TroubleKind {
     NodeDiffers,
     /// A member does not join its replication group, because it has transactions that the group does not have.
     Errant,
+    /// No replica acknowledged a commit in time: the source went on without one.
+    SemiSyncLost,
     /// The pool made no more threads, because it had as many as it may have.
     PoolFull,
     /// A table had no room for more rows.
@@ -87,6 +92,9 @@ pub enum TroubleKind {
     NoMemory,
     /// A page of a data file is damaged.
     PageDamaged,
+    /// A table is refused: it is marked as crashed, an index of it is damaged, or its engine does not know it (errors 126, 144, 145, 1034,
+    /// 1194, 1195 and 1932).
+    TableCrashed,
     /// Pages of the data files are newer than the redo log: it was deleted, or is not theirs.
     PagesNewer,
     /// The server does not start: it does not know an option, or the value of one.

@@ -44,7 +44,7 @@ pub(super) const SEVERAL_LINES: [&str; 12] = [
 ];
 
 /// What lines about trouble hold, in lower case, what that means, and the trouble that causes rest on. The first that fits counts.
-pub(super) const TROUBLES: [(&str, &str, Option<TroubleKind>); 166] = [
+pub(super) const TROUBLES: [(&str, &str, Option<TroubleKind>); 168] = [
     (OF_KILLS[0], KILLED, Some(TroubleKind::KilledForMemory)),
     (OF_KILLS[1], KILLED, Some(TroubleKind::KilledForMemory)),
     (OF_KILLS[2], KILLED, Some(TroubleKind::KilledForMemory)),
@@ -186,11 +186,13 @@ pub(super) const TROUBLES: [(&str, &str, Option<TroubleKind>); 166] = [
         None,
     ),
     (OF_SYSTEM_TABLES, SYSTEM_TABLES, Some(TroubleKind::SystemTablesDamaged)),
-    ("is marked as crashed", TABLE_CRASHED, None),
+    // Of mysqlcheck. Where it then finds no error, the table is as it should be.
+    ("warning  : table is marked as crashed", TABLE_CRASHED, None),
+    ("is marked as crashed", TABLE_CRASHED, Some(TroubleKind::TableCrashed)),
     // Of mysqlcheck.
-    ("error    : corrupt", TABLE_CRASHED, None),
-    ("error    : size of datafile is", TABLE_CRASHED, None),
-    ("error    : size of indexfile is", TABLE_CRASHED, None),
+    ("error    : corrupt", TABLE_CRASHED, Some(TroubleKind::TableCrashed)),
+    ("error    : size of datafile is", TABLE_CRASHED, Some(TroubleKind::TableCrashed)),
+    ("error    : size of indexfile is", TABLE_CRASHED, Some(TroubleKind::TableCrashed)),
     ("is in the future!", NEWER_PAGES, Some(TroubleKind::PagesNewer)),
     ("you may have copied the innodb tablespace", NEWER_PAGES, Some(TroubleKind::PagesNewer)),
     ("missing mlog_checkpoint", REDO_UNUSABLE, Some(TroubleKind::RedoLogUnusable)),
@@ -204,10 +206,12 @@ pub(super) const TROUBLES: [(&str, &str, Option<TroubleKind>); 166] = [
         SAME_NUMBER,
         Some(TroubleKind::SameTablespaceNumber),
     ),
-    ("log block numbers mismatch", OVERTAKEN, None),
-    ("expected log block no. ", OVERTAKEN, None),
-    ("log has wrapped around before", OVERTAKEN, None),
-    ("was only able to copy log from", OVERTAKEN, None),
+    ("log block numbers mismatch", OVERTAKEN, Some(TroubleKind::BackupOvertaken)),
+    ("expected log block no. ", OVERTAKEN, Some(TroubleKind::BackupOvertaken)),
+    ("log has wrapped around before", OVERTAKEN, Some(TroubleKind::BackupOvertaken)),
+    ("was only able to copy log from", OVERTAKEN, Some(TroubleKind::BackupOvertaken)),
+    // xtrabackup from 8.0.30 on
+    ("redo log files have been removed by the server", OVERTAKEN, Some(TroubleKind::BackupOvertaken)),
     (BACKUP_FILE, BACKUP_MISSES, None),
     ("innodb: preallocating ", NOT_EXTENDED, None),
     ("system error number 21 ", FOLDER_FOR_FILE, None),
@@ -237,12 +241,12 @@ pub(super) const TROUBLES: [(&str, &str, Option<TroubleKind>); 166] = [
     (
         "semi-sync replication switched off",
         "semi-synchronous replication was switched off: no replica answered in time",
-        None,
+        Some(TroubleKind::SemiSyncLost),
     ),
     (
         "timeout waiting for reply of binlog",
         "a commit waited for a replica for all of rpl_semi_sync_source_timeout (rpl_semi_sync_master_timeout): none acknowledged it",
-        None,
+        Some(TroubleKind::SemiSyncLost),
     ),
     ("flow control", "Galera's flow control stood in the way of commits", None),
     ("table is full", NO_ROOM_IN_TABLE, Some(TroubleKind::TableFull)),

@@ -53,7 +53,7 @@ pub(super) const SYSTEM_TABLES: &str = "system tables (schema mysql) are damaged
 /// Stands for what a server says of them.
 pub(super) const OF_SYSTEM_TABLES: &str = "system tables are damaged";
 
-pub(super) const TABLE_CRASHED: &str = "a table is marked as crashed";
+pub(crate) const TABLE_CRASHED: &str = "a table is marked as crashed";
 
 /// True for the last line of an InnoDB that found its files damaged: of a redo log that it cannot use it says so, too.
 pub(crate) fn is_end_by_damage(line: &str) -> bool {

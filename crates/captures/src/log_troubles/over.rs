@@ -7,7 +7,7 @@ use crate::systemd_log::{Unit, unit};
 
 /// What lines that take a trouble back hold, in lower case. Galera prints a view of the primary part when it has found one, and
 /// Received SELF-LEAVE where the node is shut down in order; Group Replication says whom it reaches again.
-const OVER: [(&str, TroubleKind); 17] = [
+const OVER: [(&str, TroubleKind); 22] = [
     // It was started again, or has the state of its cluster.
     ("gcomm: connecting to group", TroubleKind::NodeDiffers),
     ("synchronized with group", TroubleKind::NodeDiffers),
@@ -29,6 +29,14 @@ const OVER: [(&str, TroubleKind); 17] = [
     // The file that it could not open, in the line above, is that log: the server goes on.
     (" for logging (error", TroubleKind::FileRefused),
     ("received self-leave", TroubleKind::NodeLost),
+    // myisam_recover_options and aria_recover_options: where that fails, the next use of the table says so.
+    ("recovering table: '", TroubleKind::TableCrashed),
+    ("semi-sync replication switched on", TroubleKind::SemiSyncLost),
+    // Somebody set it so, or the server was started again.
+    ("semi-sync replication disabled on the ", TroubleKind::SemiSyncLost),
+    ("ready for connections", TroubleKind::SemiSyncLost),
+    // xtrabackup and mariabackup: a later backup.
+    ("completed ok!", TroubleKind::BackupOvertaken),
 ];
 
 /// Which kinds a line, in lower case, takes back; None where it takes back nothing.

@@ -95,6 +95,65 @@ fn a_state_transfer_that_failed_is_a_trouble_until_one_is_complete() {
     assert_eq!(kinds("1.0 (db-b): State transfer to 2.0 (db-c) complete."), []);
 }
 
+/// The troubles that some lines of a log end with.
+fn kinds(lines: &[&str]) -> Vec<TroubleKind> {
+    let lines = lines.iter().map(|words| format!("2024-03-04T10:11:12.1Z 7 {words}\n"));
+    let log = crate::error_log::read(&lines.collect::<String>());
+    log.troubles.iter().map(|trouble| trouble.kind).collect()
+}
+
+#[test]
+fn a_table_that_is_marked_as_crashed_is_a_trouble_until_the_server_repairs_it() {
+    let marked = "[ERROR] mysqld: Table './shop/stock' is marked as crashed and should be repaired";
+    let repairs = "[Warning] Recovering table: './shop/stock'";
+    let failed =
+        "[ERROR] mysqld: Table './shop/stock' is marked as crashed and last (automatic?) repair failed";
+    assert_eq!(kinds(&[marked]), [TroubleKind::TableCrashed]);
+    assert_eq!(kinds(&[marked, "[Warning] Checking table:   './shop/stock'", repairs]), []);
+    assert_eq!(kinds(&[marked, repairs, failed]), [TroubleKind::TableCrashed]);
+}
+
+#[test]
+fn the_statement_of_an_applier_that_met_a_crashed_table_is_not_shown() {
+    let line = "2024-03-04T10:11:12.1Z 7 [ERROR] Slave SQL: Error 'Table './shop/stock' is marked as crashed and should be repaired' on query. \
+                Default database: 'shop'. Query: 'INSERT INTO stock VALUES (7, 'secret')', Error_code: 145\n";
+    let log = crate::error_log::read(line);
+    let crashed = log.troubles.iter().find(|trouble| trouble.kind == TroubleKind::TableCrashed);
+    let shown = crashed.map(|trouble| trouble.line.as_str()).unwrap_or_default();
+    assert!(shown.contains("./shop/stock") && !shown.contains("secret"), "{shown}");
+}
+
+#[test]
+fn semi_sync_that_was_lost_is_a_trouble_until_it_is_back_or_taken_away_on_purpose() {
+    let late = "[Warning] [MY-011153] [Repl] Timeout waiting for reply of binlog (file: b.000007, pos: 812), semi-sync up to file b.000007, \
+                position 411.";
+    let off = "[Note] Semi-sync replication switched OFF.";
+    let lost = [TroubleKind::SemiSyncLost];
+    assert_eq!(kinds(&[late]), lost);
+    assert_eq!(kinds(&[off]), lost);
+    for over in [
+        "[Note] [MY-011156] [Repl] Semi-sync replication switched ON at (b.000007, 900)",
+        "[Note] Semi-sync replication switched ON with slave (server_id: 7) at (b.000007, 900)",
+        "[Note] Semi-sync replication disabled on the master.",
+        "[Note] mysqld: ready for connections.",
+    ] {
+        assert_eq!(kinds(&[late, off, over]), [], "{over}");
+    }
+    assert!(kinds(&[off, "[Note] Start semi-sync binlog_dump to slave (server_id: 7)"]) == lost);
+}
+
+#[test]
+fn a_backup_that_was_overtaken_is_a_trouble_until_one_is_complete() {
+    for words in [
+        "[ERROR] [MY-011825] [Xtrabackup] log block numbers mismatch:",
+        "[ERROR] [MY-011825] [Xtrabackup] Possibly the redo log files have been removed by the server. Consider",
+        "[ERROR] InnoDB: Was only able to copy log from 12 to 34, not 56; try increasing innodb_log_file_size",
+    ] {
+        assert_eq!(kinds(&[words]), [TroubleKind::BackupOvertaken], "{words}");
+        assert_eq!(kinds(&[words, "[Note] [MY-011825] [Xtrabackup] completed OK!"]), [], "{words}");
+    }
+}
+
 #[test]
 fn pages_that_are_newer_than_the_redo_log_are_a_trouble_of_a_server_that_runs_too() {
     let log = crate::error_log::read(
