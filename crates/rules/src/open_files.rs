@@ -53,7 +53,7 @@ pub(crate) fn remedies(window: &Window) -> Vec<Remedy> {
     let files = at_the_limit(window);
     let pid = window.server.pid.map_or_else(|| "PID".to_owned(), |pid| pid.to_string());
     let limit = files.and_then(|files| files.limit);
-    let more = limit.map_or(ENOUGH, |limit| limit.saturating_mul(2).max(ENOUGH));
+    let more = enough(limit);
     let at_once = Remedy {
         statement: format!("prlimit --pid {pid} --nofile={more}:{more}"),
         why: "The running server may open more files at once: logins go on within a second, and tables can be opened.".into(),
@@ -65,18 +65,6 @@ pub(crate) fn remedies(window: &Window) -> Vec<Remedy> {
             Some(limit) => format!("prlimit --pid {pid} --nofile={limit}:"),
             None => format!("prlimit --pid {pid} --nofile with the values that `prlimit --pid {pid}` shows before"),
         },
-    };
-    let for_good = Remedy {
-        statement: format!(
-            "LimitNOFILE={more} in the server's unit (systemctl edit; in a container --ulimit nofile={more}), open_files_limit = {more} \
-             in its option file, and a restart"
-        ),
-        why: "At its start the server sets its limit as its options say, within what the unit allows, and sizes its caches of tables by \
-              what it got: SHOW GLOBAL VARIABLES LIKE 'open_files_limit'."
-            .into(),
-        dynamic: false,
-        risk: "The server is down meanwhile.".into(),
-        undo: "The old values, and a restart.".into(),
     };
     let cache = window.variable_number("table_open_cache").filter(|tables| *tables >= 2.0);
     let fewer_tables = Remedy {
@@ -104,7 +92,29 @@ pub(crate) fn remedies(window: &Window) -> Vec<Remedy> {
     let are_connections =
         files.is_some_and(|files| files.sockets.is_some_and(|sockets| sockets > files.open / 2));
     let fewer = if are_connections { fewer_connections } else { fewer_tables };
-    vec![at_once, for_good, fewer]
+    vec![at_once, at_the_start(window), fewer]
+}
+
+/// Twice the limit, and no less than what is enough for most servers.
+fn enough(limit: Option<u64>) -> u64 {
+    limit.map_or(ENOUGH, |limit| limit.saturating_mul(2).max(ENOUGH))
+}
+
+/// The limit that the server gets with its next start.
+pub(crate) fn at_the_start(window: &Window) -> Remedy {
+    let more = enough(at_the_limit(window).and_then(|files| files.limit));
+    Remedy {
+        statement: format!(
+            "LimitNOFILE={more} in the server's unit (systemctl edit; in a container --ulimit nofile={more}), open_files_limit = {more} \
+             in its option file, and a restart"
+        ),
+        why: "At its start the server sets its limit as its options say, within what the unit allows, and sizes its caches of tables by \
+              what it got: SHOW GLOBAL VARIABLES LIKE 'open_files_limit'."
+            .into(),
+        dynamic: false,
+        risk: "The server is down meanwhile.".into(),
+        undo: "The old values, and a restart.".into(),
+    }
 }
 
 #[cfg(test)]

@@ -543,6 +543,7 @@ mod tests {
         ] {
             let all = found(&[(kind, "Cannot allocate memory for the buffer pool"), ENDED]);
             assert_eq!(all.iter().map(|finding| finding.cause.as_str()).collect::<Vec<_>>(), [cause]);
+            assert_eq!(all[0].severity, Severity::Critical, "{kind:?}");
         }
         let damaged = found(&[(TroubleKind::PageDamaged, "Database page corruption on disk"), ENDED]);
         assert_eq!(damaged[0].headline, "The server does not start: a page of its data files is damaged");

@@ -1,17 +1,18 @@
 //! What an error log ends with when statements are refused, or the errors say that clients print.
 
-use spindoctor_model::{Finding, Remedy, TroubleKind, Window};
+use spindoctor_model::{Evidence, Finding, Remedy, TroubleKind, Window};
 
 use super::super::server_stopped;
 use super::{CAUSE, printed};
 use crate::draft::Draft;
 use crate::logged;
 use crate::open_files;
-use crate::rank::WARNING_FROM;
+use crate::rank::{CRITICAL_FROM, WARNING_FROM};
 
 /// What an error log ends with, or what clients printed last.
 pub(super) fn of_log(window: &Window) -> Option<Finding> {
-    damaged(window)
+    ended_without_files(window)
+        .or_else(|| damaged(window))
         .or_else(|| without_files(window))
         .or_else(|| full_table(window))
         .or_else(|| printed::of_clients(window))
@@ -66,8 +67,8 @@ fn full_table(window: &Window) -> Option<Finding> {
     }
     Some(
         Draft::new(&CAUSE, WARNING_FROM, "Statements fail: a table has no room for more rows (error 1114)")
-            .why("A MEMORY table is full at max_heap_table_size (as it was when the table was made); an InnoDB table where its file system is \
-                  full, or where innodb_data_file_path ends without autoextend or with a max; a MyISAM table at its MAX_ROWS.")
+            .why("A MEMORY table is full at max_heap_table_size (as it was when the table was made); an InnoDB table where its file system \
+                  is full, or where innodb_data_file_path ends without autoextend or with a max; a MyISAM table at its MAX_ROWS.")
             .evidence_all(logged::evidence(trouble, times).into_iter())
             .remedy(Remedy {
                 statement: "SHOW CREATE TABLE of it; df -h of the data directory; SHOW GLOBAL VARIABLES LIKE 'innodb_data_file_path'; LIKE \
@@ -87,6 +88,22 @@ fn full_table(window: &Window) -> Option<Finding> {
                 risk: "ALTER TABLE copies the table, and writers wait meanwhile.".into(),
                 undo: String::new(),
             })
+            .finding(),
+    )
+}
+
+/// A start that ended because the server may open no more files: nobody is served meanwhile.
+fn ended_without_files(window: &Window) -> Option<Finding> {
+    let (trouble, times) = logged::at_the_end(window, TroubleKind::NoFile)?;
+    let (end, _) = logged::at_the_end(window, TroubleKind::NotStarted)?;
+    Some(
+        Draft::new(&CAUSE, CRITICAL_FROM, "The server does not start: it has reached its limit of open files")
+            .why("At its start a server opens its logs and its tablespaces, and ends where it may open no more files. The limit is that of \
+                  its unit, container or shell, and open_files_limit cannot raise it beyond that.")
+            .evidence_all(logged::evidence(trouble, times).into_iter())
+            .evidence(Evidence::new("it did not start", end.line.clone(), "", "error log"))
+            .remedy(open_files::at_the_start(window))
+            .explains(&[server_stopped::CAUSE.name])
             .finding(),
     )
 }
