@@ -1,5 +1,6 @@
 //! `checkpoint-stall`: the redo log is too small for the write rate, and pages are flushed in a hurry.
 
+mod backup;
 mod filling;
 mod larger_log;
 mod stopped;
@@ -40,7 +41,8 @@ pub const CAUSE: Cause = Cause {
                or stops were counted between half of them, or on average two sessions and a tenth of those at work wait for room. A \
                log that is filled within a minute is flushed all the time, and on a slow disk that alone blocks writers: as many \
                that wait for a page, while the stacks show the page cleaner in the middle of writing one, are the same stall. An \
-               error log that was given and ends with a full redo log is enough.\n\n\
+               error log that was given and ends with a full redo log is enough. So is the log of xtrabackup or mariabackup that says that \
+               the server had written over redo log before it was copied: a warning that costs no session time.\n\n\
                The estimate is the share of the sessions at work that wait for room or for such a page, or half the share of samples \
                at the limit where that is more: an estimate, because a thread that is stopped blocks others elsewhere.",
     looks_alike: "Innodb_log_waits counts waits for the log buffer in memory, another thing: raise \
@@ -50,7 +52,9 @@ pub const CAUSE: Cause = Cause {
     remedies: "A larger redo log: room for an hour of writing lets the flushing even out. MySQL 8.0.30 and later: \
                innodb_redo_log_capacity; MariaDB 10.9 and later: innodb_log_file_size; both while the server \
                runs. Before those: innodb_log_file_size in the option file and a clean restart. If storage idles \
-               meanwhile, innodb_io_capacity and innodb_io_capacity_max let the background flush sooner.",
+               meanwhile, innodb_io_capacity and innodb_io_capacity_max let the background flush sooner. A backup that was overtaken: \
+               a larger redo log as well, a faster target for it, or an archive of the redo log (innodb_redo_log_archive_dirs, MySQL \
+               8.0.17 and later; xtrabackup --redo-log-arch-dir).",
     safety: "Growing is safe while running and needs the disk space. Crash recovery reads the part of the log in \
              use and takes longer with a larger one: minutes for tens of gigabytes on fast storage. Shrinking \
              back is done the same way, and waits for a checkpoint.",
@@ -102,7 +106,9 @@ fn evaluate(window: &Window) -> Outcome {
 /// What an error log ends with: `Redo log writer is waiting for a new redo log file` (MySQL 8.0.30), `The age of the last checkpoint
 /// is ...` (to 5.7, MariaDB). How long writers stood it does not say.
 fn of_log(window: &Window) -> Option<Finding> {
-    let (trouble, times) = logged::at_the_end(window, TroubleKind::RedoLogFull)?;
+    let Some((trouble, times)) = logged::at_the_end(window, TroubleKind::RedoLogFull) else {
+        return backup::overtaken(window);
+    };
     Some(
         Draft::new(&CAUSE, WARNING_FROM, "The redo log had no room left for what was written")
             .why("Who changes something waits until pages are on disk and a part of the log can be written again.")
