@@ -1,5 +1,7 @@
 //! `semi-sync-wait`: commits wait for the acknowledgement of a replica.
 
+mod error_log;
+
 use spindoctor_model::mysql::ServerThread;
 use spindoctor_model::{Evidence, Remedy, SessionTime, TimeClass, Window, number};
 
@@ -15,13 +17,17 @@ pub const CAUSE: Cause = Cause {
            is over. A replica that is slow, far away or gone makes every commit wait for it.",
     why_it_hurts: "Every transaction that writes takes the way to the replica and back, or stands for the whole timeout; with a \
                    long timeout and no replica all writing stands.",
-    evidence: "Sessions in the state Waiting for semi-sync ACK, or in the functions of the plugin by their stacks, 1 % of the \
-               session time or more, and with those in the queue of the commit behind them 5 % and half a session or more; the timeout, and how many replicas there are \
-               (Rpl_semi_sync_source_clients). That the applier of a replica waits so for replicas of its own is said.",
+    evidence: "Sessions in the state Waiting for semi-sync ACK, or in the functions of the plugin by their stacks, 1 % of the session time \
+               or more, and with those in the queue of the commit behind them 5 % and half a session or more; the timeout, and how many \
+               replicas there are (Rpl_semi_sync_source_clients). That the applier of a replica waits so for replicas of its own is said. \
+               An error log that was given and says that no replica acknowledged a commit within the timeout, or that semi-sync was \
+               switched off, and not that it is back, is a warning.",
     looks_alike: "Commits that wait for the disk are commit-sync-bound. Commits of a Galera cluster wait for its certification.",
-    remedies: "Bring the replica back, or look at its disk and the network between. To let writes go on without it: SET GLOBAL \
-               rpl_semi_sync_source_enabled = OFF (rpl_semi_sync_master_enabled before MySQL 8.0.26 and on MariaDB), or a \
-               shorter timeout. KILL frees nobody: the transaction is committed already.",
+    remedies: "Bring the replica back, or look at its receiver, its disk and the network between. Where commits stood for the whole \
+               timeout and went on without a replica, then look at the timeout: longer than short interruptions, and no longer than \
+               clients may wait. To let writes go on without it: SET GLOBAL rpl_semi_sync_source_enabled = OFF \
+               (rpl_semi_sync_master_enabled before MySQL 8.0.26 and on MariaDB), or a shorter timeout. KILL frees nobody: the transaction \
+               is committed already.",
     safety: "Without semi-sync a commit that was acknowledged to a client can be lost with the source. Both variables are \
              dynamic; sessions that wait go on at once.",
     references: &[
@@ -31,7 +37,7 @@ pub const CAUSE: Cause = Cause {
     costs: Costs::Waits(&[TimeClass::SemiSync, TimeClass::Commit, TimeClass::CommitOrder]),
     explains_time: &[TimeClass::SemiSync, TimeClass::Commit, TimeClass::CommitOrder],
     stacks: Stacks::Standing(&["Repl_semi_sync_master::commit_trx", "ReplSemiSyncMaster::commitTrx"]),
-    rule: Rule::Time(evaluate),
+    rule: Rule::TimeOrCapture(evaluate, error_log::of_log),
     #[cfg(test)]
     examples: crate::Examples {
         fires: examples::fires,
