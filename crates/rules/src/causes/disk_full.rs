@@ -27,12 +27,12 @@ pub const CAUSE: Cause = Cause {
            holds the log's mutex meanwhile. InnoDB's own files give an error instead (The table is full), and so do sorts in tmpdir.",
     why_it_hurts: "Behind the one thread that waits, all commits and DDL stand, while connections are accepted and reads are \
                    answered: the server looks healthy. After space is freed it can take a minute until the thread looks again.",
-    evidence: "Sessions in wait_for_free_space (MariaDB: mariadb_sleep_for_space) by their stacks, or in the state Waiting for disk \
-               space; else less than a megabyte free where the data or the binary log are, while a fifth of the session time is in \
-               commits, writes, or waits without a name; or an error log that was given ends with it. A warning where tmpdir is filled \
-               (less than a megabyte free, or less than 16 and half of its file system) while temporary files are made, or where the \
-               server refused a statement of spindoctor's own for want of room for its temporary table (1114, 1021, 28). The estimate is \
-               the share of those that wait for space and of the commits.",
+    evidence: "Sessions in wait_for_free_space (MariaDB: mariadb_sleep_for_space) by their stacks, or in the state Waiting for disk space; \
+               else less than a megabyte free where the data or the binary log are, while a fifth of the session time is in commits, \
+               writes, or waits without a name; or an error log that was given ends with it, or with a temporary table whose index is \
+               damaged (126, 1034). A warning where tmpdir is filled (less than a megabyte free, or less than 16 and half of its file \
+               system) while temporary files are made, or where the server refused a statement of spindoctor's own for want of room for \
+               its temporary table (1114, 1021, 28). The estimate is the share of those that wait for space and of the commits.",
     looks_alike: "Storage that hangs stands in the kernel, in write or fsync, with space free: storage-stalled. A lock of FLUSH \
                   TABLES WITH READ LOCK stops commits too: global-lock-pileup.",
     remedies: "Free space where the files are. Binary logs are the first choice where replicas and backups have read them: PURGE \

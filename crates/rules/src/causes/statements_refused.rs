@@ -1,6 +1,7 @@
 //! `statements-refused`: clients' statements end with errors at a high rate, and nobody waits.
 
 mod counted;
+mod crashed_table;
 mod error_log;
 mod kinds;
 mod known;
@@ -35,10 +36,10 @@ pub const CAUSE: Cause = Cause {
     title: "clients' statements end with errors at a high rate",
     what: "Statements reach the server and end with an error at once: the server is read-only (1290, 1792, 1836), a table or column is not \
            there after half of a deployment (1146, 1054), the account lacks a right (1142, 1044), a table or the disk is full (1114), an \
-           account has used up its statements of the hour (1226), a time limit ends them (3024, 1969), or many clients insert a key that \
-           is there (1062).",
-    why_it_hurts: "The clients get nothing done. Nobody waits, so no list shows it: the server looks idle, or busy and well, while its users \
-                   see every request fail. Most clients try again at once, which adds load.",
+           account has used up its statements of the hour (1226), a time limit ends them (3024, 1969), a table is damaged (1034, 1194, \
+           1932), or many clients insert a key that is there (1062).",
+    why_it_hurts: "The clients get nothing done. Nobody waits, so no list shows it: the server looks idle, or busy and well, while its \
+                   users see every request fail. Most clients try again at once, which adds load.",
     evidence: "What is read: the growth of SUM_ERROR_RAISED by number (events_errors_summary_global_by_error, MySQL 8.0), held \
                against SUM_ERRORS of all statements: a number that was raised far more often was a warning, as of INSERT IGNORE. \
                Where errors are not counted by number: SUM_ERRORS of all statements, Access_denied_errors without refused logins, \
@@ -52,23 +53,30 @@ pub const CAUSE: Cause = Cause {
                on where an INSERT never succeeds, or where clients poll for locked rows with NOWAIT: a hundred a second that fail, \
                and half of all such.\n\n\
                Errors of files, and those of no number, are said to be for want of file descriptors where the server is at its limit \
-               of them. Of a captured error log: no more open files, damaged pages, a table without room; of errors that clients \
-               print: 1030, 1226, 1290, 1836, 3024 and 1969.\n\n\
+               of them. Of a captured error log: no more open files (critical where the server did not start for it), damaged pages, a \
+               table that is marked as crashed, is damaged or is not known to InnoDB (126, 144, 145, 1034, 1194, 1195 and 1932, and errors \
+               of mysqlcheck) and that the server did not repair itself, a table without room; of errors that clients print: 1030, 1226, \
+               1290, 1836, 3024 and 1969.\n\n\
                The estimate is the share of the statements that fail; on a read-only server that is no replica, the share of the \
                writes.",
     looks_alike: "Refused logins (1040, 1045, 1203, 1226) are connections-exhausted and logins-refused, 1213 is deadlock-storm, 1461 \
                   prepared-statements-exhausted. A statement that ends with 1205 has waited for a lock for a second or more: \
-                  row-lock-pileup, metadata-lock-pileup. Polls with SKIP LOCKED that find nothing are no errors: rows-read-waste. An \
-                  application that inserts first and updates on error 1062 works as it should.",
-    remedies: "Read-only: find out who set it (a failover, an operator, a program that protects a full disk) and where the primary is; send the \
-               writes there, or set read_only back to OFF where this is the primary. Missing tables and columns: finish or roll back the \
-               deployment. Rights: GRANT what is missing. Full: make room. Time limits: make the statement faster, or raise the limit. \
-               events_statements_history has the message with the account and the client's host; MariaDB's plugin SQL_ERROR_LOG writes \
-               each error to a file.",
+                  row-lock-pileup, metadata-lock-pileup. A temporary table (#sql) with a damaged index had no room: disk-full. Polls with \
+                  SKIP LOCKED that find nothing are no errors: rows-read-waste. An application that inserts first and updates on error \
+                  1062 works as it should.",
+    remedies: "Read-only: find out who set it (a failover, an operator, a program that protects a full disk) and where the primary is; \
+               send the writes there, or set read_only back to OFF where this is the primary. Missing tables and columns: finish or roll \
+               back the deployment. Rights: GRANT what is missing. Full: make room. Time limits: make the statement faster, or raise the \
+               limit. A table that is marked as crashed: CHECK TABLE, and REPAIR TABLE after a copy of its files (MyISAM, Aria); a damaged \
+               one of InnoDB: ALTER TABLE ... FORCE, a replica or a backup; one that InnoDB does not know (1932): its .ibd file, or all of \
+               the data folder of one backup. events_statements_history has the message with the account and the client's host; MariaDB's \
+               plugin SQL_ERROR_LOG writes each error to a file.",
     safety: "SET GLOBAL read_only = OFF takes effect at once, and is dangerous where another server takes writes, too: the data of both \
-             then differ, and one side is lost. A right that is granted is taken back by REVOKE. The queries of performance_schema only read.",
+             then differ, and one side is lost. A right that is granted is taken back by REVOKE. The queries of performance_schema only \
+             read. REPAIR TABLE locks the table and leaves out rows that it cannot read: the copied files bring back the state before.",
     references: &[
         "MySQL Reference Manual: Error Summary Tables; read_only; super_read_only; Server Error Message Reference",
+        "MySQL Reference Manual: CHECK TABLE Statement; REPAIR TABLE Statement; How to Repair MyISAM Tables",
         "MariaDB Knowledge Base: read_only; SQL_ERROR_LOG Plugin; Access_denied_errors",
     ],
     costs: Costs::Elsewhere,

@@ -119,8 +119,13 @@ fn look_which() -> Remedy {
 
 /// A temporary table of the server's own that could not grow: the log does not say whether its file system or a limit was full.
 pub(super) fn of_full_table(window: &Window) -> Option<Finding> {
-    let (trouble, times) = logged::at_the_end(window, TroubleKind::TableFull)?;
-    let path = path(&trouble.line).filter(|path| is_temporary(path))?;
+    let temporary = |kind| {
+        let (trouble, times) = logged::at_the_end(window, kind)?;
+        Some((path(&trouble.line).filter(|path| is_temporary(path))?, trouble, times))
+    };
+    // Its index cannot be read where it could not be written (error 126).
+    let (path, trouble, times) =
+        temporary(TroubleKind::TableFull).or_else(|| temporary(TroubleKind::TableCrashed))?;
     Some(
         Draft::new(
             &CAUSE,

@@ -3,7 +3,7 @@
 use spindoctor_model::{Evidence, Finding, Remedy, TroubleKind, Window};
 
 use super::super::server_stopped;
-use super::{CAUSE, printed};
+use super::{CAUSE, crashed_table, printed};
 use crate::draft::Draft;
 use crate::logged;
 use crate::open_files;
@@ -14,6 +14,7 @@ pub(super) fn of_log(window: &Window) -> Option<Finding> {
     ended_without_files(window)
         .or_else(|| damaged(window))
         .or_else(|| without_files(window))
+        .or_else(|| crashed_table::of_log(window))
         .or_else(|| full_table(window))
         .or_else(|| printed::of_clients(window))
 }
