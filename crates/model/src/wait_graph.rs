@@ -21,6 +21,9 @@ pub struct WaitGraph {
     pub moved_on: u64,
     /// What could not be seen, and what would unlock it.
     pub notes: Vec<String>,
+    /// True where somebody waits on a server that Amazon runs (RDS, Aurora): it refuses KILL, and has procedures in its place.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_amazons: bool,
 }
 
 /// A thread of the server that waits or is waited for.
@@ -230,7 +233,8 @@ pub struct WaitRoot {
     pub waiting_in_all: u32,
     /// For how long the longest of them has waited, seconds; none where no source reports it.
     pub longest_wait_s: Option<f64>,
-    /// The statement that would free them: `KILL 12`, `KILL QUERY 12`; none where no statement would.
+    /// The statement that would free them: `KILL 12`, `KILL QUERY 12`, of Amazon's servers `CALL mysql.rds_kill(12)`; none where no
+    /// statement would.
     pub free_with: Option<String>,
     /// What that costs, or why no statement would help: `its transaction is rolled back: 12 changed rows`.
     pub free_note: String,

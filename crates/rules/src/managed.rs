@@ -1,25 +1,55 @@
 //! Remedies as they are written where Amazon runs the server (RDS, Aurora): accounts there have no right to KILL the sessions of others,
 //! nor to SET GLOBAL; procedures and the parameter group take their place.
 
-use spindoctor_model::{Finding, Flavor, Remedy, Window};
+use spindoctor_model::wait_graph::WaitRoot;
+use spindoctor_model::{Finding, Flavor, Remedy, ServerSample, ServerVersion, Window};
 
 /// Where Amazon's servers have their programs.
 const BASEDIR: &str = "/rdsdbbin";
 
+/// The account of Amazon's own that watches each of its servers: the list of threads always has it.
+const ACCOUNT: &str = "rdsadmin";
+
 /// How a statement begins that sets variables.
 const SET_GLOBAL: &str = "SET GLOBAL ";
 
-/// True for a server of Amazon RDS or Aurora, by what it says of itself.
+/// True for a server of Amazon RDS or Aurora, by its version, its variables or its accounts.
+pub(crate) fn is_of_amazon(version: Option<ServerVersion>, server: &ServerSample) -> bool {
+    let variables = server.variables.value();
+    let variable = |name| variables.and_then(|variables| variables.text(name));
+    let mut threads = server.threads.value().into_iter().flatten();
+    version.is_some_and(|version| version.flavor == Flavor::Aurora)
+        || variable("aurora_version").is_some()
+        || variable("basedir").is_some_and(|folder| folder.starts_with(BASEDIR))
+        || threads.any(|thread| thread.user == ACCOUNT)
+}
+
+/// The same of a window's server.
 fn is_amazon(window: &Window) -> bool {
-    window.server.version.is_some_and(|version| version.flavor == Flavor::Aurora)
-        || window.variable("aurora_version").is_some()
-        || window.variable("basedir").is_some_and(|folder| folder.starts_with(BASEDIR))
+    let version = window.server.version;
+    version.is_some_and(|version| version.flavor == Flavor::Aurora)
+        || window.samples.iter().any(|sample| is_of_amazon(version, &sample.server))
 }
 
 /// Writes the remedies of findings as the window's server takes them.
 pub(crate) fn adapt(window: &Window, findings: &mut [Finding]) {
     if is_amazon(window) {
         findings.iter_mut().flat_map(|finding| &mut finding.remedies).for_each(adapted);
+    }
+}
+
+/// Writes what ends a session or its statement as Amazon's servers take it.
+pub(crate) fn adapt_roots(roots: &mut [WaitRoot]) {
+    for statement in roots.iter_mut().filter_map(|root| root.free_with.as_mut()) {
+        *statement = with_calls(statement);
+    }
+}
+
+/// A statement that ends a session (`KILL 12`) or its statement (`KILL QUERY 12`) as the window's server takes it.
+pub fn ending_for(window: &Window, statement: &str) -> String {
+    match is_amazon(window) {
+        true => with_calls(statement),
+        false => statement.to_owned(),
     }
 }
 
@@ -39,6 +69,23 @@ fn adapted(remedy: &mut Remedy) {
     if let Some(undo) = in_group(&remedy.undo) {
         remedy.undo = undo;
     }
+    if let Some(statement) = without_option_file(&remedy.statement) {
+        remedy.statement = statement;
+        remedy.risk = beside(&remedy.risk, "The group may be that of other servers, too.");
+    }
+    for text in [&mut remedy.why, &mut remedy.undo] {
+        if let Some(adapted) = without_option_file(text) {
+            *text = adapted;
+        }
+    }
+}
+
+/// The parameter group takes the place of the option file, which nobody but Amazon reaches. None where a text names no option file.
+fn without_option_file(text: &str) -> Option<String> {
+    const FILES: [&str; 3] = ["the option files", "the option file", "its option file"];
+    let adapted =
+        FILES.iter().fold(text.to_owned(), |text, file| text.replace(file, "the DB parameter group"));
+    (adapted != text).then(|| adapted.replace(", and a restart", ", and a reboot of the DB instance"))
 }
 
 fn beside(text: &str, more: &str) -> String {
@@ -91,9 +138,11 @@ fn with_calls(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use spindoctor_model::Reading;
+    use spindoctor_model::mysql::ServerThread;
 
     use super::*;
     use crate::causes::{purge_lag, row_lock_pileup};
+    use crate::testing::{Build, session};
 
     #[test]
     fn a_kill_with_its_number_is_a_call_and_the_word_alone_is_not() {
@@ -124,6 +173,33 @@ mod tests {
         ] {
             assert_eq!(in_group(text), wanted, "{text}");
         }
+    }
+
+    #[test]
+    fn the_parameter_group_takes_the_place_of_the_option_file() {
+        let remedy = |statement: &str, undo: &str| {
+            let mut remedy = Remedy { statement: statement.into(), undo: undo.into(), ..Remedy::default() };
+            adapted(&mut remedy);
+            remedy
+        };
+        let setting =
+            remedy("a = 1 in the option file, and a restart", "a = 0 in the option file, and a restart");
+        assert_eq!(setting.statement, "a = 1 in the DB parameter group, and a reboot of the DB instance");
+        assert_eq!(setting.undo, "a = 0 in the DB parameter group, and a reboot of the DB instance");
+        assert_eq!(setting.risk, "The group may be that of other servers, too.");
+        let other = remedy("Look at df, and a restart", "");
+        assert_eq!((other.statement.as_str(), other.risk.as_str()), ("Look at df, and a restart", ""));
+    }
+
+    #[test]
+    fn a_server_is_amazon_s_by_its_account_in_the_list_of_threads_alone() {
+        let with = |user: &str| {
+            let user = user.to_owned();
+            let sessions = move |_| vec![ServerThread { user: user.clone(), ..session(3, "Sleep", "", "") }];
+            ending_for(&Build::busy("8.0.36").sessions(sessions).window(), "KILL QUERY 7")
+        };
+        assert_eq!(with("rdsadmin"), "CALL mysql.rds_kill_query(7)");
+        assert_eq!(with("rdsadmins"), "KILL QUERY 7");
     }
 
     #[test]

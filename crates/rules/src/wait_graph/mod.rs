@@ -43,14 +43,16 @@ mod verdict;
 
 use std::collections::BTreeSet;
 
+use spindoctor_model::wait_graph::WaitRoot;
 use spindoctor_model::{Profile, ServerSample, ServerVersion, WaitGraph};
 
+use crate::managed;
 use builder::Builder;
 pub(crate) use doing::ROLLING_BACK;
 pub(crate) use latch::{is_free, latch_named};
 pub(crate) use metadata::{keeps_statements_out, kind as lock_kind};
 pub(crate) use ring::Ring;
-pub use roots::{cycles, roots, waiting_behind};
+pub use roots::{cycles, waiting_behind};
 pub(crate) use verdict::{Verdict, graph, owner_by_number, root_at_the_end, without_connection};
 
 /// What a wait graph is built from: the readings of one instant.
@@ -87,7 +89,19 @@ pub fn build(readings: &Readings<'_>) -> WaitGraph {
     commit_order::add(&mut builder);
     by_frames::add(&mut builder);
     left_out(&mut builder);
-    builder.finish()
+    let mut graph = builder.finish();
+    graph.is_amazons = !graph.edges.is_empty() && managed::is_of_amazon(readings.version, readings.server);
+    graph
+}
+
+/// The roots of a graph, those that block the most first, with the statements that its server takes. An owner that nobody can see is a root
+/// without a thread.
+pub fn roots(graph: &WaitGraph) -> Vec<WaitRoot> {
+    let mut roots = roots::roots(graph);
+    if graph.is_amazons {
+        managed::adapt_roots(&mut roots);
+    }
+    roots
 }
 
 /// True where `SHOW ENGINE INNODB STATUS` may show what nothing else does: who waits for a latch, or for which row where that was

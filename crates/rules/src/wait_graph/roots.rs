@@ -26,8 +26,9 @@ fn held(edge: &WaitEdge) -> Held<'_> {
     }
 }
 
-/// The roots, those that block the most first. An owner that nobody can see is a root without a thread.
-pub fn roots(graph: &WaitGraph) -> Vec<WaitRoot> {
+/// The roots, those that block the most first. An owner that nobody can see is a root without a thread. What frees those behind it is
+/// written as a server takes it that its owner runs.
+pub(super) fn roots(graph: &WaitGraph) -> Vec<WaitRoot> {
     let waiters_of = waiters_of(graph);
     let waiting: BTreeSet<u32> = graph.edges.iter().map(|edge| edge.waiter).collect();
     let mut roots: Vec<WaitRoot> = waiters_of

@@ -85,6 +85,20 @@ fn waiters_for_a_row_wait_for_its_holder_and_not_for_each_other() {
 }
 
 #[test]
+fn a_root_of_amazon_s_server_is_ended_by_its_procedure() {
+    let free_with = |server: &ServerSample| roots(&graph_of(server))[0].free_with.clone();
+    let own = five_for_one_row();
+    let mut amazons = own.clone();
+    let Reading::Available { value: threads, .. } = &mut amazons.threads else { panic!() };
+    threads.push(ServerThread { user: "rdsadmin".into(), ..session(3, "Sleep", "", "") });
+    assert_eq!(free_with(&own).as_deref(), Some("KILL 7"));
+    assert_eq!(free_with(&amazons).as_deref(), Some("CALL mysql.rds_kill(7)"));
+    // A graph in which nobody waits is like any other such graph.
+    amazons.row_lock_waits = answer(0.0, Vec::new());
+    assert!(!graph_of(&amazons).is_amazons);
+}
+
+#[test]
 fn a_waiter_that_moved_on_before_the_reading_ended_is_left_out() {
     let server = five_for_one_row();
     let mut again = server.clone();

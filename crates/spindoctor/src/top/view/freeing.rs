@@ -1,10 +1,12 @@
 //! The statement to copy: what frees those that wait, or ends the session that is marked.
 
+use spindoctor_rules::ending_for;
+
 use super::{Content, Target, locks};
 use crate::top::moment::Moment;
 use crate::top::state::State;
 
-/// `KILL 12`, for the clipboard.
+/// `KILL 12`, for the clipboard; of Amazon's servers the call that they have in its place.
 ///
 /// # Errors
 /// Why there is none, for the last line of the screen.
@@ -18,7 +20,13 @@ pub fn kill(state: &State, moment: &Moment, shown: &Content) -> Result<String, &
         (None, _) => None,
     };
     match marked {
-        Some(Target::Thread(connection)) => return Ok(format!("KILL {connection}")),
+        Some(Target::Thread(connection)) => {
+            let kill = format!("KILL {connection}");
+            return Ok(match &moment.window {
+                Some(window) => ending_for(window, &kill),
+                None => kill,
+            });
+        }
         Some(_) => return Err("no connection is marked; the screens of threads and of locks have them"),
         None => {}
     }
