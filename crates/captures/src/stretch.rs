@@ -4,7 +4,7 @@ use crate::rows::{header_of, is_border, row_number};
 use crate::{
     client_errors, clock, cloudwatch, containers, deadlock_rows, dump_slow, heartbeat, iotop, load_tests,
     log_lines, memory_nodes, named, other_programs, plan, plan_json, pressure, prose, screens, server_status,
-    slow_log, stacks, statement_report, status, sysstat, topology, traced_calls, tuner,
+    slow_log, stacks, statement_report, status, sysstat, tool_errors, topology, traced_calls, tuner,
 };
 
 /// What a stretch of lines looks like.
@@ -278,7 +278,7 @@ fn beginning(lines: &[&str], at: usize) -> Option<Look> {
     {
         return Some(Look::Table);
     }
-    if log_lines::is_of_log(line) {
+    if log_lines::is_of_log(line) || tool_errors::begins_check(lines, at) {
         return Some(Look::Log);
     }
     let is_rule = line.len() >= 3 && line.bytes().all(|byte| byte == b'-');

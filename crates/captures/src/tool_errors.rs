@@ -60,6 +60,13 @@ pub(crate) fn table_checked(text: &str) -> Option<&str> {
     of_last
 }
 
+/// True where what mysqlcheck says of a table begins: with its name.
+pub(crate) fn begins_check(lines: &[&str], at: usize) -> bool {
+    let is_of_check =
+        |line: &&str| [ERROR_OF_CHECK, WARNING_OF_CHECK].iter().any(|sign| of_check(line, sign).is_some());
+    is_name_of_table(lines[at]) && lines.get(at + 1).is_some_and(is_of_check)
+}
+
 /// True for a line with the name of a table and of its schema, and nothing else.
 fn is_name_of_table(line: &str) -> bool {
     /// Bytes of two names of 64 characters each, in letters of up to four bytes.
@@ -145,6 +152,9 @@ mod tests {
         let of_two = "shop.orders\nerror    : Corrupt\nshop.stock\nerror    : Size of datafile is: 7\nerror    : Corrupt\nshop.last\n";
         assert_eq!(table_checked(of_two), Some("shop.stock"));
         assert_eq!(table_checked("error    : Corrupt\nshop.stock\n"), None);
+        let parts = crate::recognise("check.txt", "We ran it.\nshop.stock\nerror    : Corrupt\n");
+        let logs: Vec<_> = parts.iter().filter(|part| part.kind == crate::Kind::ErrorLog).collect();
+        assert!(logs.len() == 1 && logs[0].lines == 2, "{parts:#?}");
         for line in ["shop.stock   OK", "stock", "a.b.c", ".b", "a.", "", "see db1/a.b", "Repairing tables"] {
             assert!(!is_name_of_table(line), "{line}");
         }

@@ -53,7 +53,18 @@ const KNOWN: &[Known] = &[
         "Looking is safe.",
     ),
     Known::new(Kind::ReadOnly, &[1836, 3989]),
-    Known::new(Kind::Full, &[1021, 1026, 1028, 1030, 1034, 1037, 1041, 1114, 1194, 1195, 3675]),
+    Known::new(Kind::Full, &[1021, 1026, 1028, 1030, 1034, 1037, 1041, 1114, 3675]),
+    Known::new(Kind::Other, &[1194, 1195]).says("a table is marked as crashed").cure(
+        "CHECK TABLE of the table that the message names; copy its files away (.MYI and .MYD; Aria: .MAI and .MAD), and then REPAIR TABLE",
+        "MyISAM and Aria refuse a table that was open when the server ended, until it is repaired.",
+        "The table is locked meanwhile, and rows that cannot be read are lost; the copied files bring back the state before.",
+    ),
+    Known::new(Kind::Other, &[1932]).says("InnoDB does not know a table").cure(
+        "ls -l of the table's files in the data folder, and the error log of that time; then restore all of the folder from one backup, or \
+         where the .ibd file is there make the table again and ALTER TABLE ... IMPORT TABLESPACE",
+        "Its .ibd file is missing, its .frm file was copied without it, or ibdata1 is not the one of these files.",
+        "Copy the files away before anything is dropped.",
+    ),
     Known::new(Kind::Limit, &[1226]).says("the account has used up what it may have").cure(
         "SHOW CREATE USER of the account, and raise the limit that the message names: ALTER USER ... WITH MAX_QUERIES_PER_HOUR, \
          MAX_UPDATES_PER_HOUR or MAX_USER_CONNECTIONS",
@@ -287,7 +298,7 @@ mod tests {
         }
         for number in [
             1048, 1142, 1226, 1227, 1264, 1290, 1305, 1356, 1364, 1366, 1406, 1418, 1449, 1526, 1665, 1786,
-            1792, 1820, 3819, 4025,
+            1792, 1820, 1194, 1932, 3819, 4025,
         ] {
             let cure = cure(number).unwrap_or_else(|| panic!("{number} has no cure"));
             assert!(!cure.why.is_empty() && !cure.risk.is_empty(), "{number}");
