@@ -4,6 +4,7 @@
 //! in its good moments only, as a starved thread pool does, what the answers say is of these moments, and how long they took is
 //! what says that there are others.
 
+use spindoctor_model::median::median;
 use spindoctor_model::{Outcome, Window};
 
 /// An answer that took so long was waited for, seconds. The dearest source takes some ten milliseconds of work; in recorded windows
@@ -19,6 +20,8 @@ pub(crate) struct OwnAnswers {
     pub(crate) late: usize,
     /// The longest, seconds.
     pub(crate) longest_s: f64,
+    /// Half of them took so long or longer, seconds; 0 where nothing was asked.
+    pub(crate) median_s: f64,
     /// Share of the window in which a late answer was waited for, 0 to 1.
     pub(crate) late_share: f64,
 }
@@ -33,6 +36,7 @@ impl OwnAnswers {
             asked: took_s.len(),
             late: late().count(),
             longest_s: took_s.iter().copied().fold(0.0, f64::max),
+            median_s: median(took_s.iter().copied()).unwrap_or(0.0),
             late_share: if late_s > 0.0 { (late_s / window.seconds().max(late_s)).min(1.0) } else { 0.0 },
         }
     }

@@ -8,6 +8,7 @@ use spindoctor_model::{Evidence, Finding, Remedy, SessionTime, TimeClass, Unavai
 use super::rows_read_waste;
 use crate::below::threads_below;
 use crate::draft::Draft;
+use crate::seen_most::SeenMost;
 use crate::sessions::shortened;
 use crate::since_start::{self, SinceStart};
 use crate::time_model::is_worth_a_finding;
@@ -93,6 +94,9 @@ const SPILLS: &[&str] = &[
 /// it is what names the engine's own functions.
 const WRITES: &[&str] = &["handler::ha_write_tmp_row"];
 
+/// A buffer in which a sort of some ten thousand rows fits: the server's own default is a quarter of a megabyte, for short sorts. Chosen.
+const SORT_BYTES: f64 = 8_388_608.0;
+
 /// Snapshots below which a share means nothing.
 const ENOUGH: usize = 10;
 
@@ -145,10 +149,15 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
     }
     let sessions = share * time.session_seconds_per_second;
     let worst = worst(window);
-    let which = worst.map_or_else(String::new, |(statement, _)| {
-        format!(": {}", shortened(spindoctor_sql::server_digest(&statement.text)))
-    });
     let sorts = passes_per_s > tables_per_s;
+    // No summary counts the merge passes of a statement: the list says which one is at work.
+    let sorted = SeenMost::from_window(window, SeenMost::NAMED_RATIO).filter(|_| sorts);
+    let statement = match (&sorted, worst) {
+        (Some(seen), _) => Some(seen.statement.as_str()),
+        (None, Some((statement, _))) if !sorts => Some(spindoctor_sql::server_digest(&statement.text)),
+        (None, _) => None,
+    };
+    let which = statement.map_or_else(String::new, |statement| format!(": {}", shortened(statement)));
     let (what, variable, purpose) = match sorts {
         true => (
             "merge sorts on disk",
@@ -188,10 +197,10 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
                 )
             }))
             .remedy(Remedy {
-                statement: match worst {
-                    Some((statement, _)) => format!(
+                statement: match statement {
+                    Some(statement) => format!(
                         "EXPLAIN {}: Using temporary or Using filesort there asks for an index in the order of GROUP BY or ORDER BY",
-                        shortened(spindoctor_sql::server_digest(&statement.text))
+                        shortened(statement)
                     ),
                     None => "Find the statement (`spindoctor workload`), and give it an index in the order of its GROUP BY or \
                              ORDER BY"
@@ -203,7 +212,13 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
                 undo: "ALTER TABLE ... DROP INDEX ...".into(),
             })
             .remedy_if(bytes.map(|bytes| Remedy {
-                statement: format!("SET SESSION {variable} = {:.0} before the statement", bytes * 4.0),
+                statement: match sorts {
+                    true => format!(
+                        "SET SESSION {variable} = {:.0} before the statement; more, until Sort_merge_passes stands still",
+                        (bytes * 4.0).max(SORT_BYTES)
+                    ),
+                    false => format!("SET SESSION {variable} = {:.0} before the statement", bytes * 4.0),
+                },
                 why: purpose.into(),
                 dynamic: true,
                 risk: "Memory for each session that does so; not globally, where many do at once.".into(),
@@ -282,6 +297,23 @@ pub(crate) mod examples {
             finding.remedies[1].statement,
             "SET SESSION tmp_table_size = 67108864 before the statement"
         );
+    }
+
+    #[test]
+    fn of_sorts_the_statement_that_is_at_work_is_named_and_a_buffer_that_holds_one() {
+        let merges = &["pwrite64", "merge_many_buff", "filesort", "dispatch_command", "do_command"];
+        let sorts = "SELECT c, pad FROM sbtest1 ORDER BY c, pad";
+        let window = Build::busy("8.0.31")
+            .counter("Created_tmp_disk_tables", 0.0)
+            .counter("Sort_merge_passes", 8.0)
+            .variable("sort_buffer_size", "32768")
+            .sessions(move |_| vec![crate::testing::session(20, "Query", "Creating sort index", sorts)])
+            .only_snapshots(&[(4, DiskWrite, merges), (2, Running, READS)]);
+        let findings = crate::diagnose(&window.window()).findings;
+        let finding = findings.iter().find(|finding| finding.cause == CAUSE.name).unwrap();
+        assert!(finding.headline.ends_with("ORDER BY c, pad"), "{}", finding.headline);
+        let statement = &finding.remedies[1].statement;
+        assert!(statement.starts_with("SET SESSION sort_buffer_size = 8388608 "), "{statement}");
     }
 
     #[test]

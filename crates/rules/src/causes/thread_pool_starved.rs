@@ -1,6 +1,6 @@
 //! `thread-pool-starved`: all threads of the pool are taken by sessions that wait, and nobody else gets one.
 
-use spindoctor_model::number::whole;
+use spindoctor_model::number::{self, whole};
 use spindoctor_model::{
     Evidence, Finding, NoSessionKind, Profile, Remedy, SessionTime, TimeClass, TroubleKind, Unavailable,
     Window,
@@ -12,6 +12,7 @@ use crate::draft::Draft;
 use crate::logged;
 use crate::own_answers::OwnAnswers;
 use crate::rank::{CRITICAL_FROM, WARNING_FROM};
+use crate::run_queue::host_busy;
 use crate::sessions::Waiting;
 use crate::since_start;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
@@ -35,13 +36,15 @@ pub const CAUSE: Cause = Cause {
                Of a captured error log: its line that the number of allowed threads was reached. Of a captured status without a \
                list: as many threads as there may be, and none idle. Without a session: by the stacks no thread of the pool is free, \
                two or more are at a statement, and more of them wait than run.\n\n\
-               The estimate is the share of the connections that have no thread, at most (those of them that have nothing to ask are \
+               Fewer groups than CPUs (thread_pool_size) make statements queue for up to thread_pool_stall_limit while no limit is \
+               reached: it fires too where a statement runs in most groups, half a CPU and more is idle, and half of spindoctor's own \
+               questions took 50 ms or longer; the estimate is then the idle part of the CPUs.\n\n\
+               The estimate is else the share of the connections that have no thread, at most (those of them that have nothing to ask are \
                not distinguished), or the share of the time in which spindoctor's own questions waited, where that is more.",
     looks_alike: "What the sessions wait for is the cause where it has a name: row-lock-pileup, metadata-lock-pileup and \
                   global-lock-pileup then stand above this. Threads of a pool that all run are cpu-saturated. A server that refuses \
-                  logins with error 1040 is connections-exhausted. Few threads in few groups also make statements queue for up to \
-                  thread_pool_stall_limit while no limit is reached: information_schema.THREAD_POOL_GROUPS (MariaDB 10.5) shows that \
-                  in QUEUE_LENGTH.",
+                  logins with error 1040 is connections-exhausted. information_schema.THREAD_POOL_GROUPS (MariaDB 10.5) shows in \
+                  QUEUE_LENGTH how many statements of each group are unread.",
     remedies: "SET GLOBAL thread_pool_max_threads to more than sessions can wait at once; then end, or cure, what they wait for. Set \
                extra_port and extra_max_connections in the option file: logins there get a thread of their own, and you can look.",
     safety: "thread_pool_max_threads is dynamic and acts at once; each thread takes its stack and what its session allocates. extra_port \
@@ -202,6 +205,9 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
         return Ok(None);
     }
     window.need(|s| &s.server.status)?;
+    if let Some(finding) = too_few_groups(window, time) {
+        return Ok(Some(finding));
+    }
     let limit = window.need_variable("thread_pool_max_threads")?;
     let threads = window.status_series("Threadpool_threads");
     let at_limit = threads.iter().filter(|(_, threads)| *threads >= limit).count() as f64;
@@ -273,6 +279,59 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
         .explains(&[connections_exhausted::CAUSE.name])
         .finding(),
     ))
+}
+
+/// spindoctor's own questions take a millisecond where nobody waits; half of them waited for so long, seconds. Chosen.
+const SLOW_S: f64 = 0.05;
+
+/// Part of the groups that must have a statement that runs. Chosen.
+const BUSY: f64 = 0.8;
+
+/// CPUs that must be left over. Chosen.
+const SPARE_CPUS: f64 = 0.5;
+
+/// A group lets one statement run at once, and another one beside it only where that waits or has run for thread_pool_stall_limit: with
+/// fewer groups than CPUs statements stay unread while CPUs are idle. Nothing counts them; spindoctor's own questions are among them.
+fn too_few_groups(window: &Window, time: &SessionTime) -> Option<Finding> {
+    let groups = window.variable_number("thread_pool_size").filter(|groups| *groups >= 1.0)?;
+    let cpus = window.latest(|s| &s.host.effective_cpus)?.cpus;
+    let own = OwnAnswers::from_window(window);
+    let running = running(time);
+    let is_host_idle = host_busy(window).is_some_and(|busy| busy < 1.0 - SPARE_CPUS / cpus.max(1.0));
+    if own.median_s < SLOW_S || groups >= cpus || running < BUSY * groups || !is_host_idle {
+        return None;
+    }
+    let idle = ((cpus - running) / cpus).clamp(0.0, 1.0);
+    let to = cpus.floor().max(groups + 1.0);
+    Some(
+        Draft::new(
+            &CAUSE,
+            idle,
+            format!(
+                "The pool runs {} at once while {:.1} CPUs are idle: half of spindoctor's own questions waited {:.0} ms or longer",
+                number::counted(groups as u64, "statement", "statements"),
+                cpus - running,
+                own.median_s * 1e3
+            ),
+        )
+        .why("Each group of the pool lets one statement run. The next one of that group is read when the first ends, waits, or has run for \
+              thread_pool_stall_limit; until then its connection seems to sleep in the process list.")
+        .evidence(Evidence::new("groups of the pool", groups, "", "thread_pool_size").expected(format!(">= {cpus:.0}")))
+        .evidence(Evidence::new("sessions that run", running, "", "session time"))
+        .evidence(Evidence::new("half of spindoctor's own questions took as long or longer", own.median_s, "s", "answers").expected("< 0.05"))
+        .evidence_if(
+            window.variable("thread_pool_stall_limit").map(|limit| Evidence::new("thread_pool_stall_limit", limit, "ms", "SHOW GLOBAL VARIABLES")),
+        )
+        .remedy(Remedy {
+            statement: format!("SET GLOBAL thread_pool_size = {to:.0}"),
+            why: "As many statements run at once as there are CPUs.".into(),
+            dynamic: true,
+            risk: "The statements that come in between wait for their CPU and not for their turn.".into(),
+            undo: format!("SET GLOBAL thread_pool_size = {groups:.0}"),
+        })
+        .remedy(extra_port())
+        .finding(),
+    )
 }
 
 /// A pool that answers no login, by the stacks of its threads.
@@ -353,7 +412,7 @@ fn extra_port() -> Remedy {
 #[cfg(test)]
 pub(crate) mod examples {
     use spindoctor_model::mysql::ServerThread;
-    use spindoctor_model::stack::ThreadState::{Condition, Epoll, Lock};
+    use spindoctor_model::stack::ThreadState::{Condition, Epoll, Lock, Running};
 
     use super::*;
     use crate::testing::{Build, session};
@@ -413,6 +472,36 @@ pub(crate) mod examples {
         assert_eq!(found(&pool(15, "Sending data").window()), None);
         let none = pool(15, "User sleep").variable("thread_handling", "one-thread-per-connection");
         assert_eq!(found(&none.window()), None);
+    }
+
+    /// One group, whose statements run for 137 ms each, on four CPUs.
+    #[test]
+    fn a_pool_with_one_group_lets_one_statement_run_while_cpus_are_idle() {
+        let of = |groups: &str, took_ms: f64, busy: f64| {
+            let build = Build::busy("10.11.18-MariaDB")
+                .variable("thread_handling", "pool-of-threads")
+                .variable("thread_pool_max_threads", "200")
+                .variable("thread_pool_size", groups)
+                .gauge("Threadpool_threads", 8.0)
+                .quota(4.0, 4)
+                .host_cpu(busy, 4.0 - busy)
+                .only_snapshots(&[(
+                    1,
+                    Running,
+                    &["Item_func_benchmark::val_int", "dispatch_command", "do_command", "tp_callback"],
+                )]);
+            found(&build.answered_in(took_ms).window())
+        };
+        let finding = of("1", 137.0, 1.2).unwrap();
+        assert!(
+            finding.headline.starts_with("The pool runs 1 statement at once while 3.0 CPUs are idle"),
+            "{}",
+            finding.headline
+        );
+        assert_eq!(finding.remedies[0].statement, "SET GLOBAL thread_pool_size = 4");
+        assert_eq!(of("1", 2.0, 1.2), None);
+        assert_eq!(of("4", 137.0, 1.2), None);
+        assert_eq!(of("1", 137.0, 3.9), None);
     }
 
     #[test]

@@ -106,7 +106,10 @@ pub(crate) fn evaluate(window: &Window, time: &SessionTime, findings: &[Finding]
     }
     let own = OwnAnswers::from_window(window);
     if own.late > 0 {
-        return Outcome::Fired(late(window, own));
+        return Outcome::Fired(match ordinary(window, time, findings) {
+            Some(parts) => with_late(finding(window, time, NOTE, parts[0], &parts), window, own),
+            None => late(window, own),
+        });
     }
     if let Some(few) = of_few(time, findings) {
         return Outcome::Fired(Finding {
@@ -114,25 +117,29 @@ pub(crate) fn evaluate(window: &Window, time: &SessionTime, findings: &[Finding]
             ..finding(window, time, few.share, few, &[few])
         });
     }
-    let explained = explained(time, findings);
-    let least = if window.is_given() { GIVEN_SESSIONS } else { ORDINARY_SESSIONS };
     if window.is_given() && nobody_has_lasted(window) {
         return Outcome::Clear;
     }
+    match ordinary(window, time, findings) {
+        Some(parts) => Outcome::Fired(finding(window, time, NOTE, parts[0], &parts)),
+        None => Outcome::Clear,
+    }
+}
+
+/// Ordinary classes in which enough sessions stand for most of the time, the largest first, and of which no finding says anything.
+fn ordinary<'t>(window: &Window, time: &'t SessionTime, findings: &[Finding]) -> Option<Vec<&'t TimeShare>> {
+    let explained = explained(time, findings);
+    let least = if window.is_given() { GIVEN_SESSIONS } else { ORDINARY_SESSIONS };
     let is_open = |one: &&TimeShare| !explained.contains(&one.class) && !is_named(findings, one.class);
     let ordinary = || time.classes.iter().filter(|one| ORDINARY.contains(&one.class)).filter(is_open);
     // Which program has the CPUs changes nothing: who is ready and has none waits for one and the same thing.
     let ready: Vec<&TimeShare> = ordinary().filter(|one| READY.contains(&one.class)).collect();
-    let alone = ordinary().next().map(|largest| vec![largest]);
-    for parts in [Some(ready), alone].into_iter().flatten() {
+    let alone: Vec<&TimeShare> = ordinary().take(1).collect();
+    let is_most = |parts: &Vec<&TimeShare>| {
         let share: f64 = parts.iter().map(|one| one.share).sum();
-        if let (Some(largest), true) =
-            (parts.first(), share >= ORDINARY_FROM && time.session_seconds_per_second >= least)
-        {
-            return Outcome::Fired(finding(window, time, NOTE, largest, &parts));
-        }
-    }
-    Outcome::Clear
+        !parts.is_empty() && share >= ORDINARY_FROM && time.session_seconds_per_second >= least
+    };
+    [ready, alone].into_iter().find(is_most)
 }
 
 /// Waits for what another session has: they have a culprit, however few wait.
@@ -177,13 +184,15 @@ fn of_few<'a>(time: &'a SessionTime, findings: &[Finding]) -> Option<&'a TimeSha
 
 /// An ordinary class in which so many stand for most of the time that it is no work that goes on: tables that are opened are work, a
 /// queue before the mutex under which they are opened is none; a login is over in milliseconds, unless the client says nothing or
-/// the server waits for a name or for who checks the password; commits are work while they end.
+/// the server waits for a name or for who checks the password; results are taken as fast as they come; commits are work while they end.
 fn queue<'a>(window: &Window, time: &'a SessionTime) -> Option<&'a TimeShare> {
     let largest = time.classes.iter().find(|one| ORDINARY.contains(&one.class))?;
     let sessions = largest.share * time.session_seconds_per_second;
     let least = match largest.class {
         TimeClass::TableCache if largest.known_by == KnownBy::Stack => QUEUE,
+        TimeClass::Login if LoginWait::from_share(largest).is_below() => ORDINARY_SESSIONS,
         TimeClass::Login => QUEUE,
+        TimeClass::Network if largest.known_by == KnownBy::Stack => ORDINARY_SESSIONS,
         TimeClass::Commit if no_change_ended(window, sessions) => ORDINARY_SESSIONS,
         _ if GroupWait::from_share(window, largest).is_some() && GroupWait::is_slow(window, sessions) => {
             ORDINARY_SESSIONS
@@ -244,7 +253,9 @@ fn finding(
     }
     draft
         .evidence_all(group.into_iter().flat_map(|group| group.evidence(window)))
-        .evidence_if(commonest(window).filter(|_| largest.class == TimeClass::Running))
+        .evidence_if(
+            commonest(window).filter(|_| matches!(largest.class, TimeClass::Running | TimeClass::Network)),
+        )
         .remedy_if(blocker.as_ref().and_then(|blocker| blocker.remedy(WHY_END_IT)))
         .remedy_if(explain(window).filter(|_| largest.class == TimeClass::Running))
         .remedy(group.map_or_else(|| look(window, largest), GroupWait::remedy))
@@ -252,13 +263,32 @@ fn finding(
         .severity(if is_common || is_killed(largest) {
             Severity::Note
         } else {
-            severity(time, &CAUSE.costs, score).min(login.map_or(Severity::Critical, LoginWait::most))
+            severity(time, &CAUSE.costs, score).min(match (login, largest.class) {
+                (Some(login), _) => login.most(),
+                // The server does not lose that time, its clients do.
+                (None, TimeClass::Network) => Severity::Warning,
+                (None, _) => Severity::Critical,
+            })
         })
         .finding()
 }
 
 /// Share of the host's CPUs that is busy, from which on spindoctor itself may have waited for one. Chosen.
 const CPUS_BUSY: f64 = 0.9;
+
+/// The same, of a server that lets spindoctor's own questions wait, too: what was seen is no work that goes on.
+fn with_late(finding: Finding, window: &Window, own: OwnAnswers) -> Finding {
+    let busy = host_busy(window);
+    let is_sure = own.late > 1 && own.late_share >= WARNING_FROM && busy.is_none_or(|busy| busy < CPUS_BUSY);
+    Finding {
+        severity: if is_sure { finding.severity.max(Severity::Warning) } else { finding.severity },
+        why: format!(
+            "{} Of spindoctor's own {} questions {} took a second or more, the longest {:.1} s.",
+            finding.why, own.asked, own.late, own.longest_s
+        ),
+        ..finding
+    }
+}
 
 /// spindoctor's own questions waited, and nothing that was seen says why: clients of this server may wait as long.
 fn late(window: &Window, own: OwnAnswers) -> Finding {
@@ -309,6 +339,9 @@ fn look(window: &Window, largest: &TimeShare) -> Remedy {
         return LoginWait::from_share(largest).remedy();
     }
     let is_given = window.is_given();
+    let port = window.variable("port").unwrap_or("3306");
+    let network =
+        format!("On the clients' hosts: ss -tmn dport = :{port}; on the server's: ss -tmn sport = :{port}");
     let (statement, why, risk) = match largest.class {
         TimeClass::Other if is_asleep(largest) => (
             "SHOW TRIGGERS; SELECT ROUTINE_SCHEMA, ROUTINE_NAME FROM information_schema.ROUTINES WHERE ROUTINE_DEFINITION LIKE '%sleep%'",
@@ -316,7 +349,7 @@ fn look(window: &Window, largest: &TimeShare) -> Remedy {
             "They only read.",
         ),
         TimeClass::Network => (
-            "On the clients' hosts: ss -tmn dport = :3306; on the server's: ss -tmn sport = :3306",
+            network.as_str(),
             "Bytes that stay in Send-Q on the server's side, with Recv-Q full on the client's, are rows that the client does not \
              take: it works on each row before it asks for the next, or has no CPU. Ask for fewer rows and columns, let the client \
              fetch all first, and work then; a transaction that is open meanwhile keeps its locks and old row versions. Where \
@@ -387,6 +420,14 @@ fn is_killed(share: &TimeShare) -> bool {
 }
 
 fn why(largest: &TimeShare, unexamined: Option<&Cause>) -> String {
+    let login = (largest.class == TimeClass::Login).then(|| LoginWait::from_share(largest));
+    if let Some(why) = login.and_then(LoginWait::why) {
+        return why.to_owned();
+    }
+    if READY.contains(&largest.class) {
+        return "They are ready to run and have no CPU: other programs, a quota, or the server's own threads have those that it may use."
+            .to_owned();
+    }
     if let Some(cause) = unexamined {
         return format!(
             "It is what {} looks like; who blocks the others is not known, because what shows it could not be read.",

@@ -79,6 +79,29 @@ impl Build {
         self
     }
 
+    /// Answers to the questions of each sample took so long.
+    pub(crate) fn answered_in(self, ms: f64) -> Self {
+        fn slow<T>(reading: &mut Reading<T>, ms: f64) {
+            if let Reading::Available { took_ms, .. } = reading {
+                *took_ms = ms;
+            }
+        }
+        self.each(move |_, server, _| {
+            slow(&mut server.status, ms);
+            slow(&mut server.variables, ms);
+            slow(&mut server.threads, ms);
+            slow(&mut server.transactions, ms);
+            slow(&mut server.innodb_status, ms);
+            slow(&mut server.innodb_metrics, ms);
+            slow(&mut server.digests, ms);
+            slow(&mut server.errors, ms);
+            slow(&mut server.waits, ms);
+            slow(&mut server.row_lock_waits, ms);
+            slow(&mut server.metadata_locks, ms);
+            slow(&mut server.accounts, ms);
+        })
+    }
+
     /// A log's syncs: how many a second, microseconds of each.
     pub(crate) fn log_syncs(self, event: &str, per_s: f64, us: f64) -> Self {
         self.each(|at_s, server, _| {

@@ -58,6 +58,25 @@ impl LoginWait {
         }
     }
 
+    /// True for what the server waits for on its own account: no client is at fault, and each new one waits as long.
+    pub(super) fn is_below(self) -> bool {
+        matches!(self, Self::NameServer | Self::Plugin)
+    }
+
+    /// What that means; none where it is not known.
+    pub(super) fn why(self) -> Option<&'static str> {
+        match self {
+            Self::NameServer => Some(
+                "Each new connection waits until the name server answers, or the resolver gives up after some seconds; only then its login \
+                 goes on. Connections that are open already are not touched.",
+            ),
+            Self::Plugin => Some(
+                "Each new connection waits for the plugin; only then its login goes on. Connections that are open already are not touched.",
+            ),
+            Self::Client | Self::Unknown => None,
+        }
+    }
+
     /// Clients that say nothing harm nobody before they have used up the connections, which is another cause.
     pub(super) fn most(self) -> Severity {
         if self == Self::Client { Severity::Warning } else { Severity::Critical }

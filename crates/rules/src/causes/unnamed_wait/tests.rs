@@ -256,6 +256,38 @@ fn beside_another_finding_clients_that_take_their_rows_slowly_are_a_note() {
 }
 
 #[test]
+fn what_the_sessions_stand_in_is_said_where_the_server_answers_late_too() {
+    let time = time_of(9.0, &[(TimeClass::Commit, 0.9), (TimeClass::Cpu, 0.1)]);
+    let window = Build::busy("10.5.23-MariaDB").late(6, 1_800.0).window();
+    let Outcome::Fired(finding) = evaluate(&window, &time, &[]) else { panic!() };
+    assert!(finding.headline.contains("`commit`"), "{}", finding.headline);
+    assert_eq!(finding.severity, Severity::Warning);
+    assert!(finding.why.contains("the longest 1.8 s"), "{}", finding.why);
+}
+
+#[test]
+fn a_name_server_that_does_not_answer_and_clients_that_take_their_rows_slowly_are_more_than_a_note() {
+    let severity = |class, seen: &str, sessions| {
+        let seen = vec![(seen.to_owned(), 0.99)];
+        let share = TimeShare { class, share: 0.99, known_by: KnownBy::Stack, seen };
+        let time = SessionTime {
+            session_seconds_per_second: sessions,
+            classes: vec![share],
+            ..SessionTime::default()
+        };
+        match evaluate(&Build::busy("8.0.36").window(), &time, &[]) {
+            Outcome::Fired(finding) => Some(finding.severity),
+            Outcome::Clear | Outcome::NotEnoughEvidence(_) => None,
+        }
+    };
+    let resolver = "__GI___poll < send_dg < __GI___res_context_send";
+    assert_eq!(severity(TimeClass::Login, resolver, 12.0), Some(Severity::Critical));
+    assert_eq!(severity(TimeClass::Login, "login_connection", 12.0), Some(Severity::Note));
+    assert_eq!(severity(TimeClass::Network, "net_write_packet", 8.0), Some(Severity::Warning));
+    assert_eq!(severity(TimeClass::Network, "net_write_packet", 1.0), None);
+}
+
+#[test]
 fn a_list_without_connections_names_none() {
     let of = |has_ids: bool| {
         let mut window = listed(40, "Waiting for GTID to be committed").window();
