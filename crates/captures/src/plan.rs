@@ -8,7 +8,9 @@
 //!
 //! Times are of one loop, and of all that stands below a step. `-> Hash` and `-> Select #2 (subquery in condition; dependent)` have none: what
 //! stands below them is part of the step above. A subquery in the list of what is selected (`in projection`) stands beside the step above, in
-//! whose time it is not. A step's condition is not repeated: it has values of the statement.
+//! whose time it is not. A step that reads what the steps below it have stored has the time of its own reads alone
+//! (`Table scan on <temporary>`, `Fill information schema table` below another scan): with them it took no less than they.
+//! A step's condition is not repeated: it has values of the statement.
 
 use spindoctor_model::number;
 
@@ -54,6 +56,16 @@ struct Line {
     total_ms: f64,
     /// None where it has no time of its own: `-> Hash`.
     step: Option<Step>,
+}
+
+/// In whose time the time of a line is.
+#[derive(Debug, Clone, Copy)]
+enum Within {
+    /// Of the step at this place.
+    Step(usize),
+    Statement,
+    /// Of a plan that stands below the first one.
+    AnotherPlan,
 }
 
 /// What a plan says that was not measured: the optimizer's estimates.
@@ -172,22 +184,31 @@ fn line(text: &str) -> Option<Line> {
 /// What a plan says, in sentences; none of a text without steps.
 pub(crate) fn read(text: &str) -> Vec<String> {
     let lines: Vec<Line> = text.lines().filter_map(line).take(MOST).collect();
-    let mut whole_ms = 0.0_f64;
-    // Of the lines right below each one.
-    let mut below_ms = vec![0.0_f64; lines.len()];
+    let mut within = Vec::with_capacity(lines.len());
     // The columns of the lines above the one that is looked at, each with the step in whose time it is what stands below.
     let mut open: Vec<(usize, Option<usize>)> = Vec::new();
     for (at, line) in lines.iter().enumerate() {
         open.retain(|(column, _)| *column < line.column);
         let is_first_or_beside = at == 0 || !open.is_empty();
         let above = open.last().and_then(|(_, step)| *step);
-        match above {
-            Some(above) => below_ms[above] += line.total_ms,
-            None if is_first_or_beside => whole_ms += line.total_ms,
-            // Another plan, which stands below.
-            None => {}
-        }
+        within.push(match above {
+            Some(above) => Within::Step(above),
+            None if is_first_or_beside => Within::Statement,
+            None => Within::AnotherPlan,
+        });
         open.push((line.column, if line.step.is_some() { Some(at) } else { above }));
+    }
+    let mut whole_ms = 0.0_f64;
+    // Of the lines right below each one.
+    let mut below_ms = vec![0.0_f64; lines.len()];
+    // The last line first: it is known then what stands below each.
+    for (at, line) in lines.iter().enumerate().rev() {
+        let total_ms = line.total_ms.max(below_ms[at]);
+        match within[at] {
+            Within::Step(above) => below_ms[above] += total_ms,
+            Within::Statement => whole_ms += total_ms,
+            Within::AnotherPlan => {}
+        }
     }
     let steps = lines.into_iter().zip(below_ms).filter_map(|(line, below_ms)| {
         Some(Step { own_ms: (line.total_ms - below_ms).max(0.0), ..line.step? })
@@ -334,6 +355,23 @@ mod tests {
                 "{text}"
             );
         }
+    }
+
+    #[test]
+    fn a_step_that_reads_what_was_stored_took_no_less_than_those_that_stored_it() {
+        let text = "-> Table scan on <temporary>  (actual time=0.002..0.017 rows=9 loops=1)\n    \
+                    -> Aggregate using temporary table  (actual time=300..300 rows=9 loops=1)\n        \
+                    -> Table scan on t  (cost=9 rows=9) (actual time=0.1..240 rows=9 loops=1)\n";
+        let parts = recognise("x", text);
+        assert_eq!(
+            parts[0].says,
+            [
+                "the statement took 300 ms",
+                "80 % of the time: Table scan on t, 1 time, 9 rows each time",
+                "20 % of the time: Aggregate using temporary table, 1 time, 9 rows each time",
+            ],
+            "{parts:?}"
+        );
     }
 
     #[test]
