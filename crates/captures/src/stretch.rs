@@ -148,7 +148,7 @@ const HEADS: [(Look, IsHead); 8] = [
     (Look::WholeStatus, |lines, at| is_title(lines[at])),
     (Look::SlowLog, |lines, at| slow_log::is_head(lines[at])),
     (Look::Report, |lines, at| statement_report::is_head(lines[at])),
-    (Look::Tuner, |lines, at| tuner::is_head(lines[at])),
+    (Look::Tuner, |lines, at| tuner::is_head(lines[at]) || tuner::begins(lines, at)),
     (Look::DumpSlow, |lines, at| dump_slow::is_head(lines[at])),
     (Look::ServerStatus, server_status::is_head),
     (Look::Deadlocks, |lines, at| deadlock_rows::is_head(lines[at])),

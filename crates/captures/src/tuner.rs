@@ -38,6 +38,17 @@ pub(crate) fn is_tagged(line: &str) -> bool {
     TAGS.iter().any(|tag| line.trim_start().starts_with(tag))
 }
 
+/// True where lines of its own begin that were copied without the title above them: two with its marks, of which one that nothing else has.
+pub(crate) fn begins(lines: &[&str], at: usize) -> bool {
+    const OWN: [&str; 2] = ["[!!] ", "[--] "];
+    const FEW: usize = 2;
+    let has = |line: &str, marks: &[&str]| marks.iter().any(|mark| line.trim_start().starts_with(mark));
+    let first = &lines[at..lines.len().min(at + FEW)];
+    first.len() == FEW
+        && first.iter().all(|line| has(line, &OWN) || has(line, &["[OK] "]))
+        && first.iter().any(|line| has(line, &OWN))
+}
+
 /// The names above a list of values, as a client prints them in batch mode.
 pub(crate) const NAMES: &str = "Variable_name\tValue";
 
@@ -87,6 +98,9 @@ pub(crate) fn read(text: &str) -> Vec<String> {
     found.sort_by_cached_key(|line: &String| !line.to_ascii_lowercase().contains("innodb"));
     let left_out = found.len().saturating_sub(SHOWN);
     found.truncate(SHOWN);
+    if found.is_empty() {
+        return vec!["mysqltuner finds nothing wrong in it, by its own rules of thumb".to_owned()];
+    }
     let mut says = vec!["what mysqltuner finds, by its own rules of thumb; no cause rests on it:".to_owned()];
     says.extend(found);
     if left_out > 0 {
@@ -125,6 +139,20 @@ mod tests {
             assert_eq!(window.variable("innodb_buffer_pool_size"), Some("21474836480"));
             assert_eq!(window.status("Threads_running"), Some(7.0));
         }
+    }
+
+    #[test]
+    fn lines_without_a_title_above_them_are_its_own() {
+        let text = "[--] InnoDB is enabled.\n[!!] InnoDB log waits: 0.06% (31 waits / 55189 writes)\n[OK] Slow queries: 0% (2/534)\n\n\
+                    -------- AriaDB Metrics -----------------------------------\n[--] AriaDB is disabled.\n";
+        let parts = crate::recognise("a.txt", text);
+        assert_eq!(parts.len(), 1, "{parts:?}");
+        assert_eq!(parts[0].says[1..], ["InnoDB log waits: 0.06% (31 waits / 55189 writes)"]);
+        assert_eq!(read("[--] AriaDB is disabled.\n").len(), 1);
+        for lines in [["[OK] one", "[OK] two"], ["[!!] one", "and a word"], ["word", "[!!] two"]] {
+            assert!(!begins(&lines, 0), "{lines:?}");
+        }
+        assert!(!begins(&["[!!] alone"], 0));
     }
 
     #[test]
