@@ -4,7 +4,7 @@
 //! adds more of them with `log_slow_extra`, MariaDB with `log_slow_verbosity`, Percona Server with a variable of that name, too; each is
 //! `name: value`. What is past is no window of samples: no cause rests on it, sentences say it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
@@ -13,7 +13,8 @@ use spindoctor_model::{ServerVersion, number};
 
 use crate::clock;
 
-/// Shapes that are kept: of the statements that have another one only the time is counted.
+/// Shapes that are kept: of the statements that have another one only the time is counted. As many statements that were left out are
+/// held against those that were not.
 const MOST_SHAPES: usize = 10_000;
 /// Bytes of a statement that are read: as many as of a live server's.
 const LONGEST: usize = 1_280;
@@ -106,6 +107,11 @@ impl Numbers {
         self.on_disk += other.on_disk;
     }
 
+    /// What two lines of one statement have in common, and those of two statements have not: microseconds.
+    fn key(&self) -> (u64, u64) {
+        (self.time_s.to_bits(), self.locked_s.to_bits())
+    }
+
     /// Takes `Query_time: 41.301245  Lock_time: 40.900112 Rows_sent: 0  Rows_examined: 1` and its like.
     fn take(&mut self, fields: &str) {
         let mut words = fields.split_whitespace().peekable();
@@ -139,6 +145,11 @@ struct Reader {
     statement: String,
     /// The statement has its end: what stands below it a person wrote.
     is_whole: bool,
+    /// Its `SET timestamp` stands above it.
+    has_setting: bool,
+    /// Statements that were left out, and what the others took.
+    left_out: Vec<Numbers>,
+    seen: HashSet<(u64, u64)>,
     /// The first and the last `# Time:`; where there is none, those of `SET timestamp`.
     times: Option<Span>,
     has_times: bool,
@@ -162,7 +173,9 @@ impl Reader {
                 (None, Some(open)) => open.take(line),
                 _ => {}
             }
-        } else if self.statement.is_empty() && is_setting(line) {
+        } else if is_setting(line) && (self.statement.is_empty() || self.ends_remark(line)) {
+            self.statement.clear();
+            self.has_setting |= line.starts_with("SET ");
             self.set_time(line);
         } else if line.trim().is_empty() || line.starts_with("```") {
             self.is_whole |= self.statement.ends_with(';');
@@ -172,6 +185,19 @@ impl Reader {
             }
             self.statement.push_str(&line[..line.floor_char_boundary(LONGEST)]);
         }
+    }
+
+    /// True for the server's own `SET timestamp=...;` below words that are the end of a remark (`# explain: ...`) which was wrapped: it is
+    /// the first line below the remarks. A statement that changes rows may have such a line.
+    fn ends_remark(&self, line: &str) -> bool {
+        const MAY_SET: [&str; 4] = ["update", "insert", "replace", "with"];
+        let time = line.strip_prefix("SET timestamp=").and_then(|rest| rest.strip_suffix(';'));
+        let is_time = time.is_some_and(|time| {
+            !time.is_empty() && time.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
+        });
+        let first = self.statement.split_whitespace().next().unwrap_or_default();
+        let may_set = first.starts_with("/*") || MAY_SET.iter().any(|word| first.eq_ignore_ascii_case(word));
+        self.open.is_some() && !self.has_setting && !self.is_whole && is_time && !may_set
     }
 
     fn head(&mut self, line: &str) {
@@ -213,9 +239,9 @@ impl Reader {
 
     fn end(&mut self) {
         self.is_whole = false;
+        self.has_setting = false;
         let statement = std::mem::take(&mut self.statement);
         let Some(numbers) = self.open.take() else { return };
-        self.all.add(numbers);
         let began = |ended: DateTime| {
             let took = SignedDuration::try_from_secs_f64(numbers.time_s).ok()?;
             Some((ended.checked_sub(took).ok()?, ended))
@@ -227,8 +253,30 @@ impl Reader {
             };
         }
         let shape = spindoctor_sql::digest(statement.trim_end().trim_end_matches(';'));
+        if shape.is_empty() && self.left_out.len() < MOST_SHAPES {
+            self.left_out.push(numbers);
+            return;
+        }
+        if !shape.is_empty() && self.seen.len() < MOST_SHAPES {
+            self.seen.insert(numbers.key());
+        }
+        self.count(shape, numbers);
+    }
+
+    fn count(&mut self, shape: String, numbers: Numbers) {
+        self.all.add(numbers);
         if self.shapes.len() < MOST_SHAPES || self.shapes.contains_key(&shape) {
             self.shapes.entry(shape).or_default().add(numbers);
+        }
+    }
+
+    /// Counts the statements that were left out, but not those that stand elsewhere in the text: who shows the longest times of a log
+    /// (`grep Query_time | sort`) shows an entry of it, too.
+    fn count_left_out(&mut self) {
+        for numbers in std::mem::take(&mut self.left_out) {
+            if !self.seen.contains(&numbers.key()) {
+                self.count(String::new(), numbers);
+            }
         }
     }
 }
@@ -238,6 +286,7 @@ pub(crate) fn read(text: &str) -> Option<SlowLog> {
     let mut reader = Reader::default();
     text.lines().for_each(|line| reader.line(line));
     reader.end();
+    reader.count_left_out();
     let Reader { shapes, all, times, ran, version, .. } = reader;
     if all.calls == 0 {
         return None;
@@ -335,6 +384,29 @@ mod tests {
             assert!(says[1].contains(": SELECT a FROM b, 1 time"), "{says:?}");
             assert!(says[2].contains(": SELECT c FROM d, 1 time"), "{says:?}");
         }
+    }
+
+    #[test]
+    fn a_statement_whose_line_was_copied_twice_is_one() {
+        let head = "# Query_time: 5.2  Lock_time: 0.1 Rows_sent: 1  Rows_examined: 9\n";
+        let one = entry(head, "SELECT a FROM b;");
+        let sorted = format!("$ grep Query_time slow.log | sort -k 3\n{head}{}", head.replace("5.2", "4.8"));
+        for text in [format!("{one}\n```\n{sorted}"), format!("{sorted}\n{one}")] {
+            let says = read(&text).unwrap().says;
+            assert!(says[0].starts_with("2 statements of 2 shapes took 10 s in all"), "{says:?}");
+        }
+    }
+
+    #[test]
+    fn the_end_of_a_remark_that_was_wrapped_is_no_statement() {
+        let remarks = "# Query_time: 0.9  Lock_time: 0.1  Rows_sent: 20  Rows_examined: 24\n\
+                       # explain: 1\tSIMPLE\tc\tALL\tUsing where; Scanned all database\ns; Using join buffer (flat, BNL join)\n#\n";
+        let says = read(&entry(remarks, "SELECT a FROM b;")).unwrap().says;
+        assert!(says[1].contains(": SELECT a FROM b, 1 time"), "{says:?}");
+        let change =
+            "# Query_time: 1  Lock_time: 0  Rows_sent: 0  Rows_examined: 24\nUPDATE a\nSET timestamp=16;\n";
+        let says = read(change).unwrap().says;
+        assert!(says[1].contains(": UPDATE a SET timestamp"), "{says:?}");
     }
 
     #[test]
