@@ -126,6 +126,21 @@ fn rows_that_a_foot_counts_and_that_are_not_there_are_said() {
 }
 
 #[test]
+fn a_deadlock_that_lost_its_first_lines_is_one() {
+    let first = "*** (1) HOLDS THE LOCK(S):\nRECORD LOCKS space id 3 page no 4 n bits 72 index by_no of table `shop`.`stock` trx id 71 \
+                 lock mode S locks gap before rec\n";
+    let second = "*** (2) TRANSACTION:\nTRANSACTION 70, ACTIVE 1 sec inserting\nmysql tables in use 1, locked 1\n\
+                  MySQL thread id 8, OS thread handle 1, query id 3 10.0.0.7 app update\nINSERT INTO stock (no) VALUES ('secret')\n\
+                  *** WE ROLL BACK TRANSACTION (2)\n";
+    for text in [format!("{first}{second}"), second.to_owned()] {
+        assert_eq!(kinds(&text), [Kind::InnodbStatus], "{text}");
+        let says: String = recognise("text", &text).into_iter().flat_map(|part| part.says).collect();
+        assert!(says.contains("its last deadlock") && says.contains("INSERT INTO stock"), "{says}");
+        assert!(says.contains("(2) was rolled back") && !says.contains("secret"), "{says}");
+    }
+}
+
+#[test]
 fn a_deadlock_alone_keeps_its_time_where_the_rule_above_its_title_was_cut() {
     let text = "LATEST DETECTED DEADLOCK\n------------------------\n2020-03-01 15:43:35 0x2adf4e24f700\n*** (1) TRANSACTION:\n\
                 TRANSACTION 81, ACTIVE 0 sec inserting\nMySQL thread id 9, OS thread handle 47, query id 10 10.0.0.1 app update\n\

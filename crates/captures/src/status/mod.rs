@@ -43,7 +43,16 @@ const SECTIONS: [(&str, &[&str]); 7] = [
         "SEMAPHORES",
         &["--Thread ", "OS WAIT ARRAY INFO: ", "RW-shared spins ", "Mutex spin waits ", "RW-excl spins "],
     ),
-    ("LATEST DETECTED DEADLOCK", &[printed_deadlock::FIRST_LINE]),
+    // Its first lines may not have been copied.
+    (
+        "LATEST DETECTED DEADLOCK",
+        &[
+            printed_deadlock::FIRST_LINE,
+            "*** (1) HOLDS THE LOCK",
+            "*** (1) WAITING FOR THIS LOCK",
+            "*** (2) TRANSACTION:",
+        ],
+    ),
     ("TRANSACTIONS", &["---TRANSACTION ", "Trx id counter ", "Purge done for trx", "History list length "]),
     ("FILE I/O", &["Pending normal aio reads:", "I/O thread 0 state:", "Pending flushes (fsync)"]),
     ("LOG", &["Log sequence number ", "Log flushed up to ", "Last checkpoint at "]),
