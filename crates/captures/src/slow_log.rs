@@ -12,6 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use spindoctor_model::{ServerVersion, number};
 
 use crate::clock;
+use crate::tables::OF_TIDB;
 
 /// Shapes that are kept: of the statements that have another one only the time is counted. As many statements that were left out are
 /// held against those that were not.
@@ -289,7 +290,8 @@ pub(crate) fn read(text: &str) -> Option<SlowLog> {
     reader.count_left_out();
     let Reader { shapes, all, times, ran, version, .. } = reader;
     if all.calls == 0 {
-        return None;
+        let is_of_tidb = text.lines().any(|line| line.starts_with("# Txn_start_ts: "));
+        return is_of_tidb.then(|| SlowLog { says: vec![OF_TIDB.to_owned()], version: None });
     }
     let mut shapes: Vec<(String, Numbers)> = shapes.into_iter().collect();
     shapes.sort_by(|one, other| other.1.time_s.total_cmp(&one.1.time_s).then_with(|| one.0.cmp(&other.0)));
@@ -504,6 +506,15 @@ mod tests {
             read("mysqld, Version: 8.0.36. started with:\n2023-03-04T10:11:12Z\t7 Query\tSELECT 1\n"),
             None
         );
+    }
+
+    #[test]
+    fn a_log_of_tidb_is_said_to_be_one() {
+        let log = "# Time: 2024-03-04T10:11:12.3+08:00\n# Txn_start_ts: 41\n# Conn_ID: 2\n# Query_time: 42.7\n\
+                   # Process_time: 0.1 Wait_time: 2.2\nselect 1 from a;\n";
+        let parts = crate::recognise("x", log);
+        assert_eq!(parts.len(), 1, "{parts:?}");
+        assert_eq!(parts[0].says, [OF_TIDB]);
     }
 
     #[test]

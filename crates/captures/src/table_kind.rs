@@ -27,6 +27,10 @@ const REPLICA: [&str; 10] = [
     "last_sql_errno",
 ];
 
+/// Columns that lists of TiDB have and nothing else.
+const TIDB: [&str; 5] =
+    ["current_holding_trx_id", "try_lock_trx_id", "cop_task_num", "txn_start_ts", "sum_cop_task_num"];
+
 /// Columns with the errors of a replica's parts, which somebody may have copied without the rest.
 pub(crate) const ERRORS_OF_REPLICA: [&str; 4] =
     ["last_io_errno", "last_io_error", "last_sql_errno", "last_sql_error"];
@@ -94,6 +98,8 @@ pub(crate) enum TableKind {
     Plan,
     /// What ProxySQL lists of its sessions and servers, in words of its own: `SHOW PROCESSLIST`, `stats_mysql_connection_pool`.
     OfProxySql,
+    /// What TiDB lists by columns of its own: `DATA_LOCK_WAITS`, `DEADLOCKS`, `STATEMENTS_SUMMARY`.
+    OfTiDb,
     /// `SHOW PROFILE`
     StatementProfile,
     /// `SHOW BINARY LOG STATUS`, to MySQL 8.0 `SHOW MASTER STATUS`
@@ -114,6 +120,8 @@ pub(crate) fn kind(columns: &[String]) -> Option<TableKind> {
         Some(TableKind::Named)
     } else if has("hostgroup") && has("srv_host") {
         Some(TableKind::OfProxySql)
+    } else if any(&TIDB) {
+        Some(TableKind::OfTiDb)
     } else if plan_rows::is_list(columns) {
         Some(TableKind::Plan)
     } else if profile_rows::is_list(columns) {
@@ -232,6 +240,17 @@ mod tests {
             "hostgroup,srv_host,srv_port,status,connused,connfree,connok,connerr,queries",
         ] {
             assert_eq!(kind_of(columns), Some(TableKind::OfProxySql), "{columns}");
+        }
+    }
+
+    #[test]
+    fn lists_of_tidb_are_none_of_a_server() {
+        for columns in [
+            "key,trx_id,current_holding_trx_id,sql_digest",
+            "deadlock_id,occur_time,retryable,try_lock_trx_id,trx_holding_lock",
+            "schema_name,digest,digest_text,exec_count,sum_latency,avg_latency,cop_task_num",
+        ] {
+            assert_eq!(kind_of(columns), Some(TableKind::OfTiDb), "{columns}");
         }
     }
 
