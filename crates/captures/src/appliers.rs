@@ -172,6 +172,22 @@ mod tests {
     }
 
     #[test]
+    fn a_receiver_that_was_stopped_beside_an_applier_that_runs_is_said() {
+        let says = |receiver: &str, error: &str| -> String {
+            let status = format!(
+                "{STARS} 1. row {STARS}\n               Slave_IO_State: \n                  Master_Host: db7\n\
+                 \x20            Slave_IO_Running: {receiver}\n            Slave_SQL_Running: Yes\n\
+                 \x20       Seconds_Behind_Master: 3399\n                Last_IO_Error: {error}\n"
+            );
+            recognise("x", &status).into_iter().flat_map(|part| part.says).collect()
+        };
+        assert!(says("No", "").contains("nothing more comes from db7"), "{}", says("No", ""));
+        for (receiver, error) in [("Yes", ""), ("Connecting", ""), ("No", "error connecting to master")] {
+            assert_eq!(says(receiver, error), "", "{receiver} {error}");
+        }
+    }
+
+    #[test]
     fn a_receiver_that_cannot_connect_is_one_and_what_runs_has_no_trouble() {
         let receiver = "CHANNEL_NAME\tSERVICE_STATE\tCOUNT_RECEIVED_HEARTBEATS\tLAST_ERROR_NUMBER\tLAST_ERROR_MESSAGE\n\
                         north\tCONNECTING\t0\t2003\terror connecting to source 'repl@db7:3306' - retry-time: 60\n";

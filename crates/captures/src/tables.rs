@@ -228,7 +228,23 @@ fn replica(rows: &Rows) -> Table {
     let mut replication = sample.replication.value().cloned().unwrap_or_default();
     name_sources(&mut replication);
     replication.iter_mut().for_each(stop_with_errors);
-    Table::reading(Kind::ReplicaStatus, vec![Said::Replication(replication)])
+    let says: Vec<String> = replication.iter().filter_map(stopped_receiver).collect();
+    Table::reading(Kind::ReplicaStatus, vec![Said::Replication(replication)]).with(says)
+}
+
+/// What is said of a receiver that does not run beside an applier that does: what the replica is behind by is of what it has, and the
+/// source's further changes are not in it.
+fn stopped_receiver(channel: &ReplicaChannel) -> Option<String> {
+    let is_stopped = channel.receiver_running.eq_ignore_ascii_case("No")
+        && channel.receiver_error.is_empty()
+        && channel.receiver_errno.is_none();
+    (is_stopped && channel.applier_running.eq_ignore_ascii_case("Yes")).then(|| {
+        format!(
+            "its receiver (I/O thread) does not run, and no error stopped it: nothing more comes from {}. START REPLICA IO_THREAD (before \
+             MySQL 8.0.22 and on MariaDB START SLAVE IO_THREAD) starts it",
+            channel.source_host
+        )
+    })
 }
 
 /// Gives channels of which the source's host was left out words that stand for it.
