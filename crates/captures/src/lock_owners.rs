@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use spindoctor_model::mysql::{MetadataLock, RowLockWait, ServerThread};
 use spindoctor_model::{Reading, ServerSample};
 
-use crate::part::{Kind, Part, Said};
+use crate::part::{Kind, Moment, Part, Said};
 
 /// Gives sessions and locks the connections that stand for their numbers, and a list of sessions the owners of locks that it has not:
 /// who looked for one thread listed that one alone.
@@ -75,6 +75,27 @@ pub(crate) fn without_the_same_waits(readings: &mut Vec<(Option<f64>, &Said)>) {
     readings.retain(|(at_s, said)| has_tables(said) || !detailed.contains(&(*at_s, pairs(said))));
 }
 
+/// Of two lists of locks without times the one in which nobody waits, beside one that names who waits for whom: it was cut, or somebody
+/// looked at the locks of one transaction. It is no other moment.
+pub(crate) fn without_waits<'p>(parts: &[&'p Part]) -> Option<&'p Moment> {
+    fn waits(moment: &Moment) -> usize {
+        let lists = moment.said.iter().filter_map(|said| match said {
+            Said::LockWaits(waits) => Some(waits.len()),
+            _ => None,
+        });
+        lists.sum()
+    }
+    let of_locks = parts.iter().copied().filter(|part| part.kind == Kind::LockWaits && part.time.is_none());
+    let moments = of_locks.flat_map(|part| &part.moments).filter(|moment| moment.time.is_none());
+    let moments: Vec<&Moment> = moments.take(3).collect();
+    let [one, other] = moments[..] else { return None };
+    match (waits(one), waits(other)) {
+        (0, 1..) => Some(one),
+        (1.., 0) => Some(other),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use crate::{recognise, window};
@@ -138,6 +159,24 @@ mod tests {
         assert_eq!(samples(&format!("{locks}\n{}", waits(70))), 1);
         assert_eq!(samples(&format!("{}\n{locks}", waits(70))), 1);
         assert_eq!(samples(&format!("{locks}\n{}", waits(72))), 2, "another moment");
+    }
+
+    #[test]
+    fn a_list_of_locks_that_was_cut_is_no_other_moment() {
+        let waits = "| waiting_trx_id | waiting_pid | waiting_query | blocking_trx_id | blocking_pid | blocking_query |\n\
+                     | 71 | 9 | INSERT INTO stock VALUES (1) | 70 | 8 | NULL |\n";
+        let locks = |state: &str| {
+            format!(
+                "| ENGINE_TRANSACTION_ID | THREAD_ID | OBJECT_SCHEMA | OBJECT_NAME | LOCK_TYPE | LOCK_STATUS | LOCK_DATA |\n\
+                 | 71 | 91 | shop | stock | TABLE | {state} | NULL |\n"
+            )
+        };
+        for text in [format!("{waits}\n{}", locks("GRANTED")), format!("{}\n{waits}", locks("GRANTED"))] {
+            let window = window(&recognise("x", &text));
+            assert_eq!(window.samples.len(), 1, "{text}");
+            let listed = window.samples[0].server.row_lock_waits.value().unwrap();
+            assert_eq!(listed[0].blocking_connection_id, Some(8), "{text}");
+        }
     }
 
     #[test]

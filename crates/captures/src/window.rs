@@ -125,8 +125,12 @@ fn readings<'p>(parts: &[&'p Part], start: Option<DateTime>) -> BTreeMap<&'stati
         .iter()
         .flat_map(|part| all(part).filter(|said| !is_second(part, said)).filter_map(place))
         .collect();
+    let cut = lock_owners::without_waits(parts);
     for part in parts {
         for moment in &part.moments {
+            if cut.is_some_and(|cut| std::ptr::eq(cut, moment)) {
+                continue;
+            }
             let at_s = moment.time.or(part.time).zip(start).map(|(time, start)| clock::seconds(start, time));
             let at_s = at_s.or(moment.after_s);
             for said in &moment.said {
