@@ -22,7 +22,9 @@ const COUNTED: &str = "the statement was run for it: its rows were counted, and 
 /// True for the columns of such a table, in lower case.
 pub(crate) fn is_list(columns: &[String]) -> bool {
     let has = |name: &str| columns.iter().any(|column| column == name);
-    has("select_type") && has("table") && (has("type") || has("possible_keys"))
+    // The list of MySQL 4.0, and who left out what is the same in each row, have the way to read the table and the indexes.
+    has("table") && (has("type") || has("possible_keys")) && has("select_type")
+        || ["table", "type", "possible_keys", "key"].iter().all(|name| has(name))
 }
 
 /// The lines of a text with the head of such a table, where its rows were pasted without it. A text that has one is as it was.
@@ -152,6 +154,14 @@ pub(crate) fn sentences(rows: &Rows) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::plan_json::tests::says;
+
+    #[test]
+    fn a_plan_without_the_kind_of_its_statement_is_one() {
+        let wanted = "Table scan on o: 181,234 rows expected each time; no index fits its conditions";
+        let framed = "| table | type | possible_keys | key | key_len | ref | rows | Extra |\n\
+                      | o | ALL | NULL | NULL | NULL | NULL | 181234 | Using where |\n";
+        assert!(says(framed).contains(&wanted.to_owned()), "{:?}", says(framed));
+    }
 
     #[test]
     fn what_is_read_whole_is_said_in_a_frame_with_g_and_with_tabs() {
