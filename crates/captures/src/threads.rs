@@ -174,6 +174,11 @@ pub fn threads(rows: &Rows) -> Vec<ServerThread> {
             }
             .to_owned();
         }
+        // performance_schema gives the threads of replication the account that started them.
+        let state = thread.state.to_ascii_lowercase();
+        if thread.command == "Connect" && RESTING.iter().any(|begins| state.starts_with(begins)) {
+            thread.is_connection = false;
+        }
         let internal_id = thread.connection_id.and_then(|id| internal_ids.get(&id).copied());
         thread.internal_id = thread.internal_id.or(internal_id);
         thread.last_statement = thread.connection_id.and_then(|id| last_statements.get(&id).cloned());
@@ -374,6 +379,14 @@ mod tests {
             .collect();
         let wanted = [(7, "Daemon", false), (9, "Daemon", false), (24, "Query", true), (25, "Daemon", true)];
         assert_eq!(found, wanted.map(|(id, command, is)| (Some(id), command.to_owned(), is)));
+    }
+
+    #[test]
+    fn a_thread_of_replication_that_has_the_account_of_who_started_it_is_no_session() {
+        let list = "Id\tUser\tHost\tdb\tCommand\tTime\tState\tInfo\n7\troot\tlocalhost\tNULL\tConnect\t628590\tWaiting for master to \
+                    send event\tNULL\n8\tunauthenticated user\th:1\tNULL\tConnect\t9\tlogin\tNULL\n";
+        let at_work: Vec<bool> = threads(&tables(list)[0]).iter().map(ServerThread::is_at_work).collect();
+        assert_eq!(at_work, [false, true]);
     }
 
     #[test]
