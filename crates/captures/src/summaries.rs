@@ -43,6 +43,8 @@ pub(crate) enum Summary {
 
 /// Columns with a time, a number of bytes, and a name, each as performance_schema and as `sys` call it.
 const TIMES: [&str; 2] = ["sum_timer_wait", "total_latency"];
+/// The same in milliseconds: the manual divides by 10^9 ("Monitoring InnoDB Mutex Waits Using Performance Schema").
+const TIMES_MS: [&str; 3] = ["sum_timer_wait_ms", "total_latency_ms", "total_ms"];
 const BYTES: [&str; 3] = ["current_alloc", "current_number_of_bytes_used", "current_allocated"];
 const EVENTS: [&str; 4] = ["event_name", "events", "event_class", "code_area"];
 const FILES: [&str; 2] = ["file_name", "file"];
@@ -55,7 +57,7 @@ pub(crate) fn summary(columns: &[String]) -> Option<Summary> {
     let any = |names: &[&str]| names.iter().any(|name| columns.iter().any(|column| column == name));
     match () {
         () if any(&BYTES) && (any(&EVENTS) || any(&["user", "host"])) => Some(Summary::Memory),
-        () if !any(&TIMES) => None,
+        () if !any(&TIMES) && !any(&TIMES_MS) => None,
         () if any(&STATEMENTS) && any(&CALLS) => Some(Summary::Statements),
         () if any(&FILES) => Some(Summary::Files),
         () if any(&EVENTS) => Some(Summary::Events),
@@ -67,6 +69,12 @@ pub(crate) fn summary(columns: &[String]) -> Option<Summary> {
 /// The first of these columns that the row has.
 fn first<'r>(row: &Row<'r>, names: &[&str]) -> Option<&'r str> {
     names.iter().find_map(|name| row.text(name))
+}
+
+/// The time of a row, seconds.
+fn time(row: &Row<'_>) -> Option<f64> {
+    let in_ms = || first(row, &TIMES_MS)?.parse().ok().map(|ms: f64| ms / 1e3);
+    first(row, &TIMES).and_then(latency).or_else(in_ms).filter(|seconds| seconds.is_finite())
 }
 
 /// What a summary says; none of one in which nothing was counted.
@@ -96,7 +104,7 @@ fn memory(rows: &Rows) -> Option<String> {
 fn times(rows: &Rows, what: &str, name: impl Fn(&Row<'_>) -> Option<String>) -> Option<String> {
     // What rests waits for its client.
     let name = |row: &Row<'_>| name(row).filter(|name| !["idle", "wait/idle"].contains(&name.as_str()));
-    let (all, largest) = ranked(rows, name, |row| first(row, &TIMES).and_then(latency))?;
+    let (all, largest) = ranked(rows, name, time)?;
     let named = listed(&largest, |seconds| number::percent(seconds / all));
     let all = number::duration(all);
     Some(format!(
@@ -147,7 +155,7 @@ fn statements(rows: &Rows) -> Vec<String> {
         Some(One {
             shape: spindoctor_sql::digest(first(&row, &STATEMENTS)?),
             calls: count(&row, &CALLS),
-            time_s: first(&row, &TIMES).and_then(latency)?,
+            time_s: time(&row)?,
             locked_s: first(&row, &["sum_lock_time", "lock_latency"]).and_then(latency).unwrap_or(0.0),
             read: count(&row, &["sum_rows_examined", "rows_examined"]),
             wanted: count(&row, &["sum_rows_sent", "rows_sent"])
@@ -219,6 +227,14 @@ mod tests {
         ];
         assert_eq!(says(of_sys), [wanted]);
         assert_eq!(says(&of_schema.concat()), [wanted]);
+    }
+
+    #[test]
+    fn times_that_a_query_made_milliseconds_of_are_times() {
+        let text = "EVENT_NAME\tCOUNT_STAR\tSUM_TIMER_WAIT_MS\tAVG_TIMER_WAIT_MS\n\
+                    wait/synch/sxlock/innodb/checkpoint_lock\t4\t7500\t1875.1\nwait/synch/mutex/innodb/trx_mutex\t9\t2500\t0.1\n";
+        assert!(says(text)[0].contains("checkpoint_lock 75 %"), "{:?}", says(text));
+        assert!(says(text)[0].contains(", of 10 s in all"), "{:?}", says(text));
     }
 
     #[test]
