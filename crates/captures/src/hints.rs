@@ -32,6 +32,7 @@ pub fn say_hints(parts: &mut [Part]) {
             continue;
         };
         part.says.extend(row_lock(threads).filter(|_| !has_locks));
+        part.says.extend(alone(threads));
     }
     let has_list = parts.iter().any(|part| part.kind == Kind::ProcessList);
     for part in parts.iter_mut().filter(|part| part.kind == Kind::GlobalStatus) {
@@ -83,6 +84,33 @@ fn row_lock(threads: &[ServerThread]) -> Option<String> {
     })
 }
 
+/// Characters of a statement's shape that are shown.
+const SHOWN: usize = 160;
+
+/// The one session at work, where it has been so for long and waits for nobody: of one alone no cause says anything.
+fn alone(threads: &[ServerThread]) -> Option<String> {
+    /// States of who waits for another, or sleeps on purpose, in lower case.
+    const WAITS: [&str; 4] = ["waiting", "user lock", "user sleep", "locked"];
+    let mut at_work = threads.iter().filter(|thread| thread.is_at_work());
+    let (thread, None) = (at_work.next()?, at_work.next()) else { return None };
+    let state = thread.state.to_ascii_lowercase();
+    let statement = thread.statement.as_deref().filter(|statement| !statement.trim().is_empty())?;
+    if thread.time_s < LONG_S
+        || thread.user == "system user"
+        || WAITS.iter().any(|begins| state.starts_with(begins))
+        || statement.trim_start().to_ascii_lowercase().starts_with("show ")
+    {
+        return None;
+    }
+    let connection = thread.connection_id.map_or_else(String::new, |id| format!("connection {id}, "));
+    let state = if state.is_empty() { String::new() } else { format!(" in the state {}", thread.state) };
+    let shape: String = spindoctor_sql::shape(statement).chars().take(SHOWN).collect();
+    Some(format!(
+        "one session alone is at work: {connection}for {}{state}, with {shape}",
+        number::duration(thread.time_s)
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -105,7 +133,28 @@ mod tests {
         assert!(said[1].starts_with("1 statement changes rows for up to 70 s"), "{said:?}");
         let status = "------------\nTRANSACTIONS\n------------\nTrx id counter 5\nHistory list length 7\n";
         assert_eq!(says(&format!("{list}\n{status}")).len(), 1, "the status says it");
-        assert_eq!(says(&format!("{HEAD}7\tapp\tQuery\t70\tSending data\tSELECT 1\n")).len(), 1);
+        let reads = format!("{HEAD}7\tapp\tQuery\t70\tSending data\tSELECT 1\n");
+        assert!(says(&reads).iter().all(|said| !said.contains("changes rows")), "{:?}", says(&reads));
+    }
+
+    #[test]
+    fn the_only_session_that_has_been_at_work_for_long_is_named_and_no_value_is() {
+        let list = |row: &str| says(&format!("{HEAD}{row}8\tapp\tSleep\t900\t\tNULL\n"));
+        assert_eq!(
+            list("7\tapp\tQuery\t1770\tSending data\tSELECT a FROM b WHERE c = 'secret'\n")[1..],
+            [
+                "one session alone is at work: connection 7, for 29 min 30 s in the state Sending data, with SELECT a FROM b WHERE c = ?"
+            ]
+        );
+        for row in [
+            "7\tapp\tQuery\t9\tSending data\tSELECT a FROM b\n",
+            "7\tapp\tQuery\t90\tUser sleep\tSELECT SLEEP(900)\n",
+            "7\tapp\tQuery\t90\tWaiting for table metadata lock\tDROP TABLE a\n",
+            "7\tsystem user\tQuery\t90\tupdating\tDELETE FROM a\n",
+            "6\tapp\tQuery\t90\tSending data\tSELECT a FROM b\n7\tapp\tQuery\t90\tSending data\tSELECT a FROM b\n",
+        ] {
+            assert!(list(row).iter().all(|said| !said.contains("alone")), "{:?}", list(row));
+        }
     }
 
     #[test]
