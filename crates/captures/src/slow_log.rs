@@ -12,7 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use spindoctor_model::{ServerVersion, number};
 
 use crate::clock;
-use crate::tables::OF_TIDB;
+use crate::tables::of_other;
 
 /// Shapes that are kept: of the statements that have another one only the time is counted. As many statements that were left out are
 /// held against those that were not.
@@ -291,7 +291,7 @@ pub(crate) fn read(text: &str) -> Option<SlowLog> {
     let Reader { shapes, all, times, ran, version, .. } = reader;
     if all.calls == 0 {
         let is_of_tidb = text.lines().any(|line| line.starts_with("# Txn_start_ts: "));
-        return is_of_tidb.then(|| SlowLog { says: vec![OF_TIDB.to_owned()], version: None });
+        return is_of_tidb.then(|| SlowLog { says: vec![of_other("TiDB")], version: None });
     }
     let mut shapes: Vec<(String, Numbers)> = shapes.into_iter().collect();
     shapes.sort_by(|one, other| other.1.time_s.total_cmp(&one.1.time_s).then_with(|| one.0.cmp(&other.0)));
@@ -514,7 +514,7 @@ mod tests {
                    # Process_time: 0.1 Wait_time: 2.2\nselect 1 from a;\n";
         let parts = crate::recognise("x", log);
         assert_eq!(parts.len(), 1, "{parts:?}");
-        assert_eq!(parts[0].says, [OF_TIDB]);
+        assert_eq!(parts[0].says, [of_other("TiDB")]);
     }
 
     #[test]

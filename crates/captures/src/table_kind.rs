@@ -31,6 +31,9 @@ const REPLICA: [&str; 10] = [
 const TIDB: [&str; 5] =
     ["current_holding_trx_id", "try_lock_trx_id", "cop_task_num", "txn_start_ts", "sum_cop_task_num"];
 
+/// Columns that process lists of StarRocks have and no other's; those of Apache Doris have two more by which they are known.
+const STARROCKS: [&str; 2] = ["connectionstarttime", "ispending"];
+
 /// Columns with the errors of a replica's parts, which somebody may have copied without the rest.
 pub(crate) const ERRORS_OF_REPLICA: [&str; 4] =
     ["last_io_errno", "last_io_error", "last_sql_errno", "last_sql_error"];
@@ -98,8 +101,9 @@ pub(crate) enum TableKind {
     Plan,
     /// What ProxySQL lists of its sessions and servers, in words of its own: `SHOW PROCESSLIST`, `stats_mysql_connection_pool`.
     OfProxySql,
-    /// What TiDB lists by columns of its own: `DATA_LOCK_WAITS`, `DEADLOCKS`, `STATEMENTS_SUMMARY`.
-    OfTiDb,
+    /// What a server of another kind that speaks MySQL's protocol lists by columns of its own, and which it is: TiDB's `DATA_LOCK_WAITS`,
+    /// the process list of StarRocks.
+    OfOther(&'static str),
     /// `SHOW PROFILE`
     StatementProfile,
     /// `SHOW BINARY LOG STATUS`, to MySQL 8.0 `SHOW MASTER STATUS`
@@ -121,7 +125,9 @@ pub(crate) fn kind(columns: &[String]) -> Option<TableKind> {
     } else if has("hostgroup") && has("srv_host") {
         Some(TableKind::OfProxySql)
     } else if any(&TIDB) {
-        Some(TableKind::OfTiDb)
+        Some(TableKind::OfOther("TiDB"))
+    } else if has("info") && any(&STARROCKS) || has("currentconnected") && has("logintime") {
+        Some(TableKind::OfOther("StarRocks or Apache Doris"))
     } else if plan_rows::is_list(columns) {
         Some(TableKind::Plan)
     } else if profile_rows::is_list(columns) {
@@ -244,14 +250,21 @@ mod tests {
     }
 
     #[test]
-    fn lists_of_tidb_are_none_of_a_server() {
+    fn lists_of_servers_of_another_kind_are_known_as_theirs() {
         for columns in [
             "key,trx_id,current_holding_trx_id,sql_digest",
             "deadlock_id,occur_time,retryable,try_lock_trx_id,trx_holding_lock",
             "schema_name,digest,digest_text,exec_count,sum_latency,avg_latency,cop_task_num",
         ] {
-            assert_eq!(kind_of(columns), Some(TableKind::OfTiDb), "{columns}");
+            assert_eq!(kind_of(columns), Some(TableKind::OfOther("TiDB")), "{columns}");
         }
+        for columns in [
+            "id,user,host,db,command,connectionstarttime,time,state,info,ispending",
+            "currentconnected,id,user,host,logintime,catalog,db,command,time,state,queryid,info,fe",
+        ] {
+            assert_eq!(kind_of(columns), Some(TableKind::OfOther("StarRocks or Apache Doris")), "{columns}");
+        }
+        assert_eq!(kind_of("id,user,host,db,command,time,state,info"), Some(TableKind::ProcessList));
     }
 
     #[test]

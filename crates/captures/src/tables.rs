@@ -146,7 +146,7 @@ fn read(rows: &Rows) -> Option<Table> {
         TableKind::OpenTables => Table::in_words(Kind::OpenTables, [open_tables::sentence(rows)]),
         TableKind::Plan => Table::in_words(Kind::Plan, plan_rows::sentences(rows)),
         TableKind::OfProxySql => Table::in_words(Kind::OtherProgram, [NO_SERVER.to_owned()]),
-        TableKind::OfTiDb => Table::in_words(Kind::OtherProgram, [OF_TIDB.to_owned()]),
+        TableKind::OfOther(program) => Table::in_words(Kind::OtherProgram, [of_other(program)]),
         TableKind::StatementProfile => {
             Table::in_words(Kind::StatementProfile, [profile_rows::sentence(rows)?])
         }
@@ -293,9 +293,10 @@ fn prepared_xa(rows: &Rows) -> Table {
         .with([several(rows.len() as u64, "prepared transaction")])
 }
 
-/// What is said of what TiDB gives.
-pub(crate) const OF_TIDB: &str =
-    "it is of TiDB, not of a MySQL or MariaDB server: nothing is diagnosed by it";
+/// What is said of what a server of another kind gives.
+pub(crate) fn of_other(program: &str) -> String {
+    format!("it is of {program}, not of a MySQL or MariaDB server: nothing is diagnosed by it")
+}
 
 /// What is said of a list that ProxySQL gives.
 const NO_SERVER: &str = "it is of ProxySQL, not of a server: nothing is diagnosed by it";
