@@ -105,6 +105,7 @@ pub mod stacks;
 mod start_errors;
 mod statement_report;
 mod status;
+mod status_page;
 mod stretch;
 mod summaries;
 mod summary;
