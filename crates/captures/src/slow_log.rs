@@ -254,7 +254,9 @@ impl Reader {
             };
         }
         let shape = spindoctor_sql::digest(statement.trim_end().trim_end_matches(';'));
-        if shape.is_empty() && self.left_out.len() < MOST_SHAPES {
+        // Whole seconds, as old versions print them, do not tell one statement from another.
+        let is_telling = numbers.time_s.fract() != 0.0;
+        if shape.is_empty() && is_telling && self.left_out.len() < MOST_SHAPES {
             self.left_out.push(numbers);
             return;
         }
