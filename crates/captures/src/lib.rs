@@ -126,6 +126,7 @@ mod transactions;
 mod tuner;
 mod uniq;
 mod unknown_errors;
+mod vertical_line;
 mod window;
 mod wrapped_lines;
 mod wrapped_rows;

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use crate::heads::{STATEMENTS, is_number, is_statement_word};
-use crate::log_lines;
+use crate::{log_lines, vertical_line};
 
 /// Shorter lines are lines of their own.
 const SHORT: usize = 160;
@@ -158,6 +158,7 @@ fn line_in_lines(line: &str) -> Cow<'_, str> {
     }
     let places = frames(line)
         .or_else(|| status_lines(line))
+        .or_else(|| vertical_line::places(line))
         .or_else(|| counted_stacks(line))
         .or_else(|| screen_of_top(line))
         .or_else(|| log_lines::several_begin(line));
