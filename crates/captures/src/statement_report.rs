@@ -62,10 +62,12 @@ pub(crate) struct Ranked {
     pub(crate) rows: Option<(f64, f64)>,
 }
 
-/// The sentences of a report; None where it names no statement.
+/// The sentences of a report; None where it says nothing of any statement.
 pub(crate) fn read(text: &str) -> Option<Vec<String>> {
     let mut ranked: Vec<Ranked> = Vec::new();
     let mut overall = None;
+    // Of all statements: seconds, and those of them that they waited for locks.
+    let (mut whole_s, mut whole_locked_s) = (None, None);
     // The section that the lines belong to, by its place in the list.
     let mut section: Option<usize> = None;
     for line in text.lines() {
@@ -99,6 +101,10 @@ pub(crate) fn read(text: &str) -> Option<Vec<String>> {
                 }
                 _ => {}
             }
+        } else if overall.is_some() && ranked.is_empty() {
+            let first = |cells: &str| seconds(cells.split_whitespace().next()?, 1.0);
+            whole_s = whole_s.or_else(|| rest.strip_prefix("Exec time ").and_then(first));
+            whole_locked_s = whole_locked_s.or_else(|| rest.strip_prefix("Lock time ").and_then(first));
         }
     }
     for one in &mut ranked {
@@ -107,11 +113,20 @@ pub(crate) fn read(text: &str) -> Option<Vec<String>> {
         }
     }
     if ranked.is_empty() {
-        return None;
+        return Some(vec![of_all(&overall?, whole_s?, whole_locked_s.unwrap_or(0.0))]);
     }
     let mut says: Vec<String> = overall.map(|overall| format!("statements: {overall}")).into_iter().collect();
     says.extend(ranked.iter().take(NAMED).map(Ranked::sentence));
     Some(says)
+}
+
+/// What the part of a report says that is of all statements: who pasted it left out the rest.
+fn of_all(overall: &str, whole_s: f64, locked_s: f64) -> String {
+    let locked = match whole_s > 0.0 && locked_s >= whole_s * LOCK_SHARE {
+        true => format!(", {} of it waits for locks", number::percent(locked_s / whole_s)),
+        false => String::new(),
+    };
+    format!("statements: {overall}; they took {}{locked}", number::duration(whole_s))
 }
 
 /// The sentences of a report in JSON, or of one of its statements as people file them one by one; None for another text.
@@ -282,6 +297,18 @@ UPDATE stock SET n = n - 1 WHERE id = 7\\G
             "88 min 0 s: statement 1, 220 times, 24 s each; it waited for locks in 98 % of that"
         );
         assert_eq!(read("# Overall: nothing\n# Query: what?\n"), None);
+    }
+
+    #[test]
+    fn the_part_of_all_statements_alone_says_what_they_took() {
+        let (overall, _) = REPORT.split_once("\n\n# Profile").unwrap();
+        let says = "statements: 1.82k total, 3 unique, 3.03 QPS, 12.20x concurrency; they took 2 h 2 min";
+        assert_eq!(read(overall).unwrap(), [says]);
+        let locked = format!(
+            "{overall}\n# Lock time          3660s    10us     12s    63us    84us    13ms    28us\n"
+        );
+        assert_eq!(read(&locked).unwrap(), [format!("{says}, 50 % of it waits for locks")]);
+        assert_eq!(crate::recognise("x", &locked)[0].kind, crate::part::Kind::StatementReport);
     }
 
     const JSON: &str = r#"
