@@ -108,6 +108,11 @@ fn open_row(lines: &[String], first: &str) -> Option<Row> {
     row(&whole).map(|cells| Row { cells, lines: more + 1 })
 }
 
+/// The number of the session in a row of a process list whose command is known.
+pub(crate) fn connection(line: &str) -> Option<String> {
+    row(line).filter(|cells| has_command(&texts(cells)))?.into_iter().next()
+}
+
 /// The cells of a row of a process list.
 fn row(line: &str) -> Option<Vec<String>> {
     let begins = line.trim_start().trim_start_matches(['"', '\'']);

@@ -32,6 +32,7 @@ mod deadlock_rows;
 mod deleted_files;
 mod denials;
 mod documents;
+mod double_spaced;
 mod dump_slow;
 mod error_log;
 mod events;

@@ -7,10 +7,10 @@
 use std::borrow::Cow;
 
 use crate::{
-    aliases, boxes, clock, collectors, exporter, group_members, heads, heartbeat, indented, intervals,
-    kernel_log, log_lines, markup, memory_limits, one_line, plan_rows, printed, profile_rows, prose, python,
-    replica_messages, reshaped, screens, slow_marks, status_page, summary, terminal, tuner, wrapped_lines,
-    xml,
+    aliases, boxes, clock, collectors, double_spaced, exporter, group_members, heads, heartbeat, indented,
+    intervals, kernel_log, log_lines, markup, memory_limits, one_line, plan_rows, printed, profile_rows,
+    prose, python, replica_messages, reshaped, screens, slow_marks, status_page, summary, terminal, tuner,
+    wrapped_lines, xml,
 };
 
 /// Beginnings of lines, as servers and their tools write them, that stand nowhere within a line of an error log.
@@ -65,7 +65,8 @@ pub(crate) fn undamaged(text: &str) -> String {
     let text = without_prefix(&text);
     let text = without_container(&text);
     let lines: Vec<Cow<'_, str>> = text.lines().map(|line| plain_line(line)).collect();
-    let lines = memory_limits::with_limits(kernel_log::whole_lines(closed_up(lines)));
+    let lines =
+        memory_limits::with_limits(kernel_log::whole_lines(double_spaced::closed_up(closed_up(lines))));
     let lines: Vec<Cow<'_, str>> = lines.into_iter().map(without_what_collected_it).collect();
     let lines = intervals::with_lists(wrapped_lines::joined(&lines));
     let lines = screens::as_lists(exporter::as_lists(tuner::as_lists(lines)));

@@ -53,6 +53,11 @@ fn is_head(line: &str) -> bool {
         && NAMES.iter().all(|name| words.iter().any(|word| word == name))
 }
 
+/// The number of the session in a row.
+pub(crate) fn connection(line: &str) -> Option<String> {
+    row(line)?.split('\t').next().map(str::to_owned)
+}
+
 fn row(line: &str) -> Option<String> {
     if line.contains(['\t', '|']) {
         return None;
