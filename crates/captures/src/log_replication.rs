@@ -143,7 +143,12 @@ fn part(line: &str) -> Option<(Part, &str, &str)> {
     const OF_CHANNEL: &str = " for channel '";
     // MariaDB names a connection before the part.
     const OF_CONNECTION: &str = "Master '";
+    // MySQL 5.0 has no name for the applier.
+    const OF_OLD_APPLIER: &str = "Slave: ";
     let words = log_lines::behind_level(line)?;
+    if words.starts_with(OF_OLD_APPLIER) && words.contains(", Error_code: ") {
+        return Some((Part::Applier, "", &words["Slave".len()..]));
+    }
     let found = |(name, part): &(&str, Part)| Some((words.find(name)?, name.len(), *part));
     let (at, length, part) = NAMES.iter().filter_map(found).min_by_key(|(at, ..)| *at)?;
     let before = words[..at].trim_end();
@@ -254,6 +259,7 @@ mod tests {
     fn an_applier_that_stopped_is_one_in_the_log_of_each_server() {
         for line in [
             format!("240304 10:11:12 [ERROR] Slave SQL: {DUPLICATE}, Error_code: 1062"),
+            format!("240304 10:11:12 [ERROR] Slave: {DUPLICATE}, Error_code: 1062"),
             format!(
                 "2024-03-04T10:11:12.1Z 7 [ERROR] Slave SQL for channel '': {DUPLICATE}, Error_code: 1062"
             ),
@@ -386,6 +392,7 @@ mod tests {
         for line in [
             "2024-03-04 10:11:12 7 [ERROR] the plugin said Slave SQL: no, Error_code: 1",
             "2024-03-04 10:11:12 7 [ERROR] Slave SQL",
+            "240304 10:11:12 [Note] Slave: received end packet from server, apparent master shutdown: ",
             "Slave SQL: Error_code: 1062",
         ] {
             assert_eq!(channels(line), [], "{line}");

@@ -80,6 +80,16 @@ fn an_applier_s_error_behind_a_long_statement_is_known() {
 }
 
 #[test]
+fn an_applier_s_error_of_mysql_5_0_is_known() {
+    let line = "091012 19:50:05 [ERROR] Slave: Error 'Duplicate entry '4711' for key 1' on query. Default database: 'shop'. Query: 'INSERT \
+                INTO stock SELECT 4711', Error_code: 1062\n";
+    assert_eq!(
+        read(line).says,
+        ["replication stopped: the applier met an error, last at 2009-10-12 19:50:05"]
+    );
+}
+
+#[test]
 fn the_line_of_a_trouble_is_shown_without_what_a_letter_put_around_it() {
     for line in [
         "> `Disk is full writing './b.000007'`",

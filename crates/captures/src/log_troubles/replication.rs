@@ -27,7 +27,9 @@ const ERROR_CODES: [&str; 2] = ["error_code:", "internal mariadb error code:"];
 
 /// What an applier prints when it stops; what it tries again is a warning.
 pub(super) fn applier_stopped(line: &str) -> bool {
-    let is_of_applier = ["slave sql", "replica sql"].iter().any(|name| line.contains(name));
+    // MySQL 5.0 prints no `SQL`.
+    let is_of_applier =
+        ["slave sql", "replica sql", "[error] slave: "].iter().any(|name| line.contains(name));
     is_of_applier
         && !is_of_node(line)
         && (line.contains("sql thread aborted")
