@@ -126,6 +126,19 @@ fn rows_that_a_foot_counts_and_that_are_not_there_are_said() {
 }
 
 #[test]
+fn a_list_and_a_status_in_one_line_are_both_read() {
+    let text = "mysql> show processlist; +----+------+------+------+---------+------+--------+------+ | Id | User | Host | db | Command | Time | \
+                State | Info | +----+------+------+------+---------+------+--------+------+ | 7 | app | | shop | Query | 113 | Locked | UPDATE a \
+                SET b = 1 | | 8 | app | | shop | Sleep | 9 | | NULL | +----+------+------+------+---------+------+--------+------+ 2 rows in \
+                set mysql> select * from a; +---+---+ | b | c | +---+---+ | 1 | 2 | +---+---+ SEMAPHORES ---------- OS WAIT ARRAY INFO: \
+                reservation count 160, signal count 158 ------------ TRANSACTIONS ------------ Trx id counter 0 381462 Purge done for trx's \
+                n:o < 0 381459 undo n:o < 0 0 History list length 8 LIST OF TRANSACTIONS FOR EACH SESSION: ---TRANSACTION 0 381460, not started";
+    let found = kinds(text);
+    assert!([Kind::ProcessList, Kind::InnodbStatus].iter().all(|kind| found.contains(kind)), "{found:?}");
+    assert_eq!(crate::threads::testing::sessions(text).len(), 2);
+}
+
+#[test]
 fn a_deadlock_that_lost_its_first_lines_is_one() {
     let first = "*** (1) HOLDS THE LOCK(S):\nRECORD LOCKS space id 3 page no 4 n bits 72 index by_no of table `shop`.`stock` trx id 71 \
                  lock mode S locks gap before rec\n";

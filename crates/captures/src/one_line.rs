@@ -162,7 +162,11 @@ fn line_in_lines(line: &str) -> Cow<'_, str> {
         .or_else(|| counted_stacks(line))
         .or_else(|| screen_of_top(line))
         .or_else(|| log_lines::several_begin(line));
-    match places.map(|places| cut(line, &places)).or_else(|| table(line)) {
+    // What stands before a status may be a table.
+    let with_tables = |piece: String| table(&piece).unwrap_or_else(|| vec![piece]);
+    let lines: Option<Vec<String>> =
+        places.map(|places| cut(line, &places).into_iter().flat_map(with_tables).collect());
+    match lines.or_else(|| table(line)) {
         Some(lines) => Cow::Owned(lines.join("\n")),
         None => Cow::Borrowed(line),
     }
@@ -371,16 +375,21 @@ fn is_count_of_locks(rest: &str) -> bool {
 /// The rows of a framed table, by the columns of its border: `+----+------+ | Id | User | +----+------+ | 1 | app | | 2 | app |`. The
 /// blanks between them may be lost, too: `show processlist;+----+------+| Id | User|+----+------+|1 | app||2 | app|`.
 fn table(line: &str) -> Option<Vec<String>> {
-    let (_, border) = first_border(line)?;
-    let columns = border.matches('+').count() - 1;
+    let (_, mut border) = first_border(line)?;
+    let columns = |border: &str| border.matches('+').count() - 1;
     let mut lines: Vec<String> = Vec::new();
     let mut rest = line;
     while let Some((at, found)) = first_border(rest) {
-        rows(&rest[..at], columns, &mut lines);
+        let before = rest[..at].trim();
+        rows(before, columns(border), &mut lines);
+        if !before.is_empty() && !before.starts_with('|') {
+            // The prompt with the next statement: another table begins.
+            border = found;
+        }
         lines.push(border.to_owned());
         rest = &rest[at + found.len()..];
     }
-    rows(rest, columns, &mut lines);
+    rows(rest, columns(border), &mut lines);
     (lines.len() > 2).then_some(lines)
 }
 

@@ -20,7 +20,7 @@ const VALUES: [&str; 4] = ["None", "NULL", "No", "Yes"];
 
 /// Where the lines of such rows begin; None for a line that has none.
 pub(crate) fn places(line: &str) -> Option<Vec<usize>> {
-    let marks = line.match_indices(". row *").filter_map(|(at, _)| mark(line, at));
+    let marks = line.match_indices(". row").filter_map(|(at, _)| mark(line, at));
     let marks: Vec<Range<usize>> = marks.take(MOST).collect();
     let mut places = Vec::new();
     let mut names = 0;
@@ -29,18 +29,22 @@ pub(crate) fn places(line: &str) -> Option<Vec<usize>> {
         let row = &line[mark.end..end];
         let columns = columns_of_process_list(row).unwrap_or_else(|| columns(row));
         names += columns.len();
-        places.push(mark.start);
+        // The first column may have a name that is known nowhere else: `ENGINE: INNODB`.
+        let first = line.len() - line[mark.end..].trim_start().len();
+        places.extend([mark.start, first]);
         places.extend(columns.into_iter().map(|at| mark.end + at));
     }
+    places.dedup();
     (names >= FEW).then_some(places)
 }
 
-/// The stars, the number and the stars around the `. row *` that stands there.
+/// The stars, the number and the stars around the `. row` that stands there.
 fn mark(line: &str, at: usize) -> Option<Range<usize>> {
     let before = line[..at].trim_end_matches(|c: char| c.is_ascii_digit());
     let stars = before.strip_suffix(' ').filter(|_| before.len() < at)?;
     let start = stars.trim_end_matches('*').len();
-    let behind = line[at..].strip_prefix(". row ")?.trim_start_matches('*');
+    let behind = line[at..].strip_prefix(". row")?;
+    let behind = behind.strip_prefix(' ').unwrap_or(behind).strip_prefix('*')?.trim_start_matches('*');
     (stars.len() - start >= FEW_STARS).then(|| start..line.len() - behind.len())
 }
 
@@ -143,6 +147,16 @@ mod tests {
         ] {
             assert!(lines.contains(&line), "{line} in {lines:?}");
         }
+    }
+
+    #[test]
+    fn the_first_column_of_a_list_of_locks_stands_below_the_stars() {
+        let line = "SELECT * FROM performance_schema.data_lock_waits\\G *** 1. row*** ENGINE: INNODB REQUESTING_ENGINE_TRANSACTION_ID: 71 \
+                    REQUESTING_THREAD_ID: 57 BLOCKING_ENGINE_TRANSACTION_ID: 70 BLOCKING_THREAD_ID: 56";
+        let begins: Vec<&str> = places(line).unwrap().into_iter().map(|at| &line[at..at + 6]).collect();
+        assert_eq!(begins, ["*** 1.", "ENGINE", "REQUES", "REQUES", "BLOCKI", "BLOCKI"]);
+        let parts = recognise("x", line);
+        assert_eq!(parts.iter().map(|part| part.kind).collect::<Vec<_>>(), [Kind::LockWaits], "{parts:?}");
     }
 
     #[test]
