@@ -127,8 +127,8 @@ mod tests {
     #[test]
     fn a_replicas_status_in_one_line_is_one() {
         let status = format!(
-            "{STARS} 1. row {STARS} Slave_IO_State: Waiting for master to send event Master_Host: db7 Read_Master_Log_Pos: 9Relay_Log_Pos: 9 \
-             Slave_IO_Running: YesSlave_SQL_Running: No Last_SQL_Errno: 1062 Last_SQL_Error: Error 'Duplicate entry' on query. Default \
+            "{STARS} 1. row {STARS} Slave_IO_State: Waiting for master to send event Master_Host: db7 Read_Master_Log_Pos: 9Relay_Log_Pos: \
+             9 Slave_IO_Running: YesSlave_SQL_Running: No Last_SQL_Errno: 1062 Last_SQL_Error: Error 'Duplicate entry' on query. Default \
              database: 'shop' Seconds_Behind_Master: NULL Retrieved_Gtid_Set: 3e11fa47-71ca:1-5 1 row in set (0.00 sec)\n"
         );
         let parts = recognise("x", &status);
