@@ -66,6 +66,7 @@ mod memory_left;
 mod memory_limits;
 mod memory_nodes;
 mod named;
+mod named_rows;
 mod one_line;
 mod open_tables;
 mod option_remarks;

@@ -42,7 +42,7 @@ const LONG: [&str; 9] = [
 
 /// A framed row of so many cells without what somebody wrote behind it: `| a | 7 |   # as expected`.
 fn without_remark(line: &str, wanted: usize) -> &str {
-    const MARKS: [&str; 5] = ["#", "//", "<-", "<=", "\u{2190}"];
+    const MARKS: [&str; 6] = ["#", "//", "--", "<-", "<=", "\u{2190}"];
     let Some((row, remark)) = line.rsplit_once('|') else { return line };
     let is_remark = MARKS.iter().any(|mark| remark.trim_start().starts_with(mark));
     match is_remark && framed(line).len() == wanted + 1 {
@@ -51,12 +51,16 @@ fn without_remark(line: &str, wanted: usize) -> &str {
     }
 }
 
-/// A value below its name without what somebody wrote far behind it: `3            # the one that waits`.
-fn without_far_remark(value: &str) -> &str {
-    match value.split_once("   #") {
-        Some((before, _)) if !before.trim().is_empty() => before.trim_end(),
-        _ => value,
-    }
+/// A value below its name without what somebody wrote far behind it, or behind a word or a time: `3            # the one that waits`,
+/// `71 -- the one that waits`.
+fn without_remark_behind(value: &str) -> &str {
+    const FAR: &str = "   #";
+    const MARKS: [&str; 6] = [" -- ", " # ", " // ", " <-", " <=", " \u{2190}"];
+    let is_short = |before: &&str| (1..=2).contains(&before.split_whitespace().count());
+    let before = |mark: &str| value.split_once(mark).map(|(before, _)| before);
+    let far = before(FAR).filter(|before| !before.trim().is_empty());
+    let near = || MARKS.iter().find_map(|mark| before(mark).filter(is_short));
+    far.or_else(near).map_or(value, str::trim_end)
 }
 
 /// A line without one blank at its beginning.
@@ -203,7 +207,7 @@ impl Tables {
                 }
                 let value = value.strip_prefix(' ').unwrap_or(value);
                 let is_long = LONG.contains(&self.columns[at].as_str());
-                let value = if is_long { value } else { without_far_remark(value) };
+                let value = if is_long { value } else { without_remark_behind(value) };
                 row[at] = Some(value.to_owned()).filter(|value| value != "NULL");
                 if self.last.is_none() {
                     self.is_flush_left = behind_one_blank(line).starts_with(|c: char| !c.is_whitespace());
@@ -419,13 +423,16 @@ mod tests {
 
     #[test]
     fn what_somebody_wrote_behind_a_row_is_no_part_of_it() {
-        let list = "| Id | User | Info |\n| 7 | app | SELECT a |     # the slow one\n| 8 | app | SELECT b | <- and this\n| 9 | app | SELECT c |\n";
+        let list = "| Id | User | Info |\n| 7 | app | SELECT a |     # the slow one\n| 8 | app | SELECT b | <- and this\n| 9 | app | SELECT c | -- and\n";
         let rows = cells(list);
         let statements: Vec<&str> = rows.iter().map(|row| row[2].1.as_str()).collect();
         assert_eq!(statements, ["SELECT a", "SELECT b", "SELECT c"]);
         // A statement with a bar, in lines of its own.
         let open = "| Id | User | Info |\n| 7 | app | SELECT a | b\nFROM c |\n";
         assert_eq!(cells(open)[0][2].1, "SELECT a|b\nFROM c");
+        let list = "*** 1. row ***\n   Id: 7 -- the slow one\n State: init  # it\n  Info: SELECT -- all\n";
+        let row = cells(list).remove(0).into_iter().map(|(_, cell)| cell).collect::<Vec<_>>();
+        assert_eq!(row, ["7", "init", "SELECT -- all"]);
     }
 
     #[test]
