@@ -70,7 +70,7 @@ fn value(line: &str) -> Option<(&str, &str)> {
     let (name, value) = line.split_once(" |")?;
     let name = name.trim();
     let value = value.strip_prefix(' ').or(Some(value).filter(|value| value.is_empty()))?;
-    is_name(name).then_some((name, if value.trim_end() == "<null>" { "NULL" } else { value }))
+    is_name(name).then_some((name, value))
 }
 
 #[cfg(test)]

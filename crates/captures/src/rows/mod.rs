@@ -40,6 +40,9 @@ const LONG: [&str; 9] = [
     "blocking_query",
 ];
 
+/// How clients write that a cell has no value: the server's own ones, mycli and DataGrip, DBeaver, SQLyog and HeidiSQL, Python's.
+const NULLS: [&str; 9] = ["NULL", "\\N", "---", "<null>", "[NULL]", "(NULL)", "(null)", "null", "None"];
+
 /// A framed row of so many cells without what somebody wrote behind it: `| a | 7 |   # as expected`.
 fn without_remark(line: &str, wanted: usize) -> &str {
     const MARKS: [&str; 6] = ["#", "//", "--", "<-", "<=", "\u{2190}"];
@@ -208,7 +211,7 @@ impl Tables {
                 let value = value.strip_prefix(' ').unwrap_or(value);
                 let is_long = LONG.contains(&self.columns[at].as_str());
                 let value = if is_long { value } else { without_remark_behind(value) };
-                row[at] = Some(value.to_owned()).filter(|value| value != "NULL");
+                row[at] = Some(value.to_owned()).filter(|value| !NULLS.contains(&value.trim()));
                 if self.last.is_none() {
                     self.is_flush_left = behind_one_blank(line).starts_with(|c: char| !c.is_whitespace());
                 }
@@ -350,10 +353,8 @@ impl Tables {
             cells.splice(at..=at + too_many, [whole]);
         }
         if self.has_room() {
-            let cell = |cell: String| match cell.trim() {
-                "NULL" | "\\N" | "---" => None,
-                _ => Some(cell.trim().to_owned()),
-            };
+            let cell =
+                |cell: String| Some(cell.trim()).filter(|cell| !NULLS.contains(cell)).map(str::to_owned);
             // Where a letter's line was too long the client wrapped it, within any cell: a statement alone has lines of its own.
             for (text, column) in cells.iter_mut().zip(&self.columns) {
                 if text.contains('\n') && !LONG.contains(&column.as_str()) {
@@ -433,6 +434,15 @@ mod tests {
         let list = "*** 1. row ***\n   Id: 7 -- the slow one\n State: init  # it\n  Info: SELECT -- all\n";
         let row = cells(list).remove(0).into_iter().map(|(_, cell)| cell).collect::<Vec<_>>();
         assert_eq!(row, ["7", "init", "SELECT -- all"]);
+    }
+
+    #[test]
+    fn a_cell_without_a_value_is_none_however_a_client_writes_it() {
+        for null in NULLS {
+            let list = format!("| Id | User | Info |\n| 7 | app | {null} |\n");
+            assert_eq!(cells(&list)[0].len(), 2, "{list}");
+        }
+        assert_eq!(cells("*** 1. row ***\n  Id: 7\nInfo: <null>\n")[0].len(), 1);
     }
 
     #[test]
