@@ -9,6 +9,9 @@ use spindoctor_model::mysql::{MetadataLock, RowLockWait, ServerThread, Transacti
 /// What stands for the state of a session of which a list does not say what it does.
 pub(crate) const NOT_KNOWN: &str = "not known";
 
+/// The state of who runs a statement, where the list has no column for it: one that has none rests.
+const RUNS: &str = "executing";
+
 /// How people's own queries name what `sys` has: the manual's (Using InnoDB Transaction and Locking Information) has
 /// `waiting_thread`, others `waiting_processlist_id`, `waiting_trx_thread`; behind `waiting_` and `blocking_`.
 const OTHER_NAMES: [(&str, &str); 17] = [
@@ -172,11 +175,13 @@ pub(crate) fn who_waits(rows: &Rows) -> (Vec<ServerThread>, Vec<Transaction>) {
             let waited_s = waited_s(&row).filter(|_| who == "waiting");
             let age_s = of(&row, "trx_age").as_deref().and_then(clock).unwrap_or(0.0);
             let statement = of(&row, "query").filter(|text| !text.is_empty());
+            let runs = who == "blocking" && statement.is_some();
             let thread = ServerThread {
                 connection_id: Some(id),
                 is_connection: true,
                 // Who runs nothing has no statement in the list.
                 command: if statement.is_some() || who == "waiting" { "Query" } else { "Sleep" }.to_owned(),
+                state: if runs { RUNS } else { "" }.to_owned(),
                 time_s: waited_s.unwrap_or(0.0),
                 statement,
                 ..ServerThread::default()
@@ -282,7 +287,12 @@ fn as_far_as_known(thread: ServerThread, rows: &Rows, row: &Row<'_>, column: &st
         Some(several) if several.trim_end_matches(';').contains(';') => {
             ServerThread { last_statement: Some(several.to_owned()), ..not_known }
         }
-        Some(one) => ServerThread { command: "Query".to_owned(), statement: Some(one.to_owned()), ..thread },
+        Some(one) => ServerThread {
+            command: "Query".to_owned(),
+            state: RUNS.to_owned(),
+            statement: Some(one.to_owned()),
+            ..thread
+        },
     }
 }
 
@@ -318,11 +328,12 @@ pub(crate) fn metadata_lock_owners(rows: &Rows) -> Vec<ServerThread> {
         } else if is(&row, "GRANTED") {
             let known = as_far_as_known(thread, rows, &row, "processlist_info");
             let holder = match row.text("processlist_command") {
-                Some(command) => ServerThread {
-                    command: command.to_owned(),
-                    state: row.string("processlist_state"),
-                    ..known
-                },
+                Some(command) => {
+                    let state = row.text("processlist_state").filter(|state| !state.is_empty());
+                    let runs = command != "Sleep" && known.statement.is_some();
+                    let state = state.unwrap_or(if runs { RUNS } else { "" }).to_owned();
+                    ServerThread { command: command.to_owned(), state, ..known }
+                }
                 None => known,
             };
             threads.entry(key).or_insert(holder);
@@ -446,6 +457,27 @@ mod tests {
         assert_eq!(states, [("4400", "RUNNING"), ("4412", "LOCK WAIT"), ("4413", "LOCK WAIT")]);
         let without = list.replace("blocking_query", "something_else");
         assert_eq!(who_waits(&tables(&without)[0]), (Vec::new(), Vec::new()), "what they run is not said");
+    }
+
+    #[test]
+    fn who_blocks_and_runs_a_statement_is_not_idle() {
+        let headlines = |text: &str| {
+            let window = crate::window(&crate::recognise("x", text));
+            let found = spindoctor_rules::diagnose(&window).findings;
+            found.into_iter().map(|one| one.headline).collect::<Vec<_>>().join("; ")
+        };
+        let rows = "| waiting_trx_id | waiting_pid | waiting_query | blocking_trx_id | blocking_pid | blocking_query |\n\
+                    | 4412 | 88 | UPDATE stock SET n = 1 | 4400 | 71 | DELETE FROM stock |\n";
+        let found = headlines(rows);
+        assert!(found.contains("it runs DELETE FROM stock"), "{found}");
+        assert!(headlines(&rows.replace("DELETE FROM stock", "NULL")).contains("it is idle"));
+        let table = "| OBJECT_TYPE | OBJECT_SCHEMA | OBJECT_NAME | LOCK_TYPE | LOCK_STATUS | OWNER_THREAD_ID | PROCESSLIST_ID | \
+                     PROCESSLIST_COMMAND | PROCESSLIST_INFO |\n\
+                     | TABLE | shop | stock | SHARED_READ | GRANTED | 52 | 12 | Query | SELECT n FROM stock |\n\
+                     | TABLE | shop | stock | EXCLUSIVE | PENDING | 60 | 20 | Query | DROP TABLE stock |\n";
+        let states: Vec<String> =
+            metadata_lock_owners(&tables(table)[0]).into_iter().map(|thread| thread.state).collect();
+        assert_eq!(states, [RUNS, METADATA_WAIT]);
     }
 
     #[test]
