@@ -23,6 +23,7 @@ const MANY_RUN: f64 = 64.0;
 pub fn say_hints(parts: &mut [Part]) {
     let has = |kinds: &[Kind]| parts.iter().any(|part| kinds.contains(&part.kind));
     let has_locks = has(&[Kind::InnodbStatus, Kind::Transactions, Kind::LockWaits]);
+    let has_replica = has(&[Kind::ReplicaStatus]);
     for part in parts.iter_mut().filter(|part| part.kind == Kind::ProcessList) {
         let last = part.moments.iter().rev().flat_map(|moment| &moment.said);
         let Some(threads) = last
@@ -33,6 +34,7 @@ pub fn say_hints(parts: &mut [Part]) {
         };
         part.says.extend(row_lock(threads).filter(|_| !has_locks));
         part.says.extend(alone(threads));
+        part.says.extend(behind(threads).filter(|_| !has_replica));
     }
     let has_list = parts.iter().any(|part| part.kind == Kind::ProcessList);
     for part in parts.iter_mut().filter(|part| part.kind == Kind::GlobalStatus) {
@@ -111,6 +113,35 @@ fn alone(threads: &[ServerThread]) -> Option<String> {
     ))
 }
 
+/// How far behind its source a replica is, by what its appliers are at: the time of each is that since the source made the change.
+fn behind(threads: &[ServerThread]) -> Option<String> {
+    /// How the states of appliers begin that none but they have, in lower case.
+    const APPLIES: [&str; 5] = [
+        "applying batch of row changes",
+        "update_rows_log_event",
+        "delete_rows_log_event",
+        "write_rows_log_event",
+        "executing event",
+    ];
+    let applies = |thread: &&ServerThread| {
+        let state = thread.state.to_ascii_lowercase();
+        thread.time_s >= LONG_S && APPLIES.iter().any(|begins| state.starts_with(begins))
+    };
+    let oldest = threads.iter().filter(applies).max_by(|one, other| one.time_s.total_cmp(&other.time_s))?;
+    let state = oldest.state.to_ascii_lowercase();
+    let searches =
+        ["(update)", "(delete)", "update_rows", "delete_rows"].iter().any(|what| state.contains(what));
+    let searches = match searches {
+        true => ". Where its table has no primary key, each changed row is a search through the table",
+        false => "",
+    };
+    Some(format!(
+        "the replica is {} behind its source: its applier is in the state {}{searches}",
+        number::duration(oldest.time_s),
+        oldest.state
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -135,6 +166,24 @@ mod tests {
         assert_eq!(says(&format!("{list}\n{status}")).len(), 1, "the status says it");
         let reads = format!("{HEAD}7\tapp\tQuery\t70\tSending data\tSELECT 1\n");
         assert!(says(&reads).iter().all(|said| !said.contains("changes rows")), "{:?}", says(&reads));
+    }
+
+    #[test]
+    fn how_far_behind_a_replica_is_its_appliers_say() {
+        let list = |state: &str| {
+            says(&format!(
+                "{HEAD}35\tsystem user\tQuery\t0\tWaiting for dependent transaction to commit\tNULL\n\
+                           36\tsystem user\tQuery\t5400\t{state}\tNULL\n"
+            ))
+            .join("; ")
+        };
+        let said = list("Applying batch of row changes (update)");
+        assert!(said.contains("the replica is 90 min 0 s behind its source"), "{said}");
+        assert!(said.contains("no primary key"), "{said}");
+        assert!(!list("Applying batch of row changes (write)").contains("no primary key"));
+        for state in ["Waiting for an event from Coordinator", "update", "Sending data"] {
+            assert!(!list(state).contains("behind"), "{state}: {}", list(state));
+        }
     }
 
     #[test]
