@@ -126,6 +126,19 @@ fn rows_that_a_foot_counts_and_that_are_not_there_are_said() {
 }
 
 #[test]
+fn a_table_of_markdown_alone_keeps_its_bars() {
+    let list = "| waiting_trx_id   | waiting_thread | waiting_query    | blocking_trx_id | blocking_thread | blocking_query  |\n\
+                |------------------|----------------|------------------|-----------------|-----------------|-----------------|\n\
+                | 71               | 6              | UPDATE a SET b=1 | 70              | 5               | SELECT SLEEP(9) |\n";
+    assert_eq!(kinds(list), [Kind::LockWaits]);
+    assert_eq!(
+        kinds(&list.replace("\n|", "\n--\n|").replacen("\n--", "", 1)),
+        [Kind::LockWaits],
+        "parted by grep"
+    );
+}
+
+#[test]
 fn a_list_and_a_status_in_one_line_are_both_read() {
     let border = "+----+------+------+------+---------+------+--------+------+";
     let list = format!(

@@ -1,5 +1,5 @@
 //! Lists of a few rows of which a page or a mail put an empty line behind each: with those lines the rows were looks of one session each,
-//! or no rows at all below their head.
+//! or no rows at all below their head. And tables whose rows `grep` parted.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -20,6 +20,11 @@ pub(crate) fn closed_up(lines: Vec<Cow<'_, str>>) -> Vec<Cow<'_, str>> {
             (at + 1..last).step_by(2).for_each(|empty| goes[empty] = true);
         }
         at = last + 1;
+    }
+    // What grep prints between lines that did not follow each other.
+    let is_framed = |line: &Cow<'_, str>| line.trim_start().starts_with('|');
+    for (at, three) in lines.windows(3).enumerate() {
+        goes[at + 1] |= three[1].trim() == "--" && is_framed(&three[0]) && is_framed(&three[2]);
     }
     lines.into_iter().zip(goes).filter_map(|(line, goes)| (!goes).then_some(line)).collect()
 }

@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 
+use crate::rows::is_border;
 use crate::{
     aliases, boxes, clock, collectors, double_spaced, exporter, group_members, heads, heartbeat, indented,
     intervals, kernel_log, log_lines, markup, memory_limits, named_rows, one_line, plan_rows, printed,
@@ -423,7 +424,9 @@ fn without_prefix(text: &str) -> Cow<'_, str> {
     let mut at = [0_usize; 160];
     // A prefix of some places has letters or digits in it: a name, a time.
     let mut has_letters = [false; 160];
-    for line in text.lines().take(LOOKED_AT) {
+    // The bars of a table are none: below its head Markdown has dashes, which are no rule.
+    let is_of_table = |line: &&str| line.trim_start().starts_with('|') && is_border(line);
+    for line in text.lines().take(LOOKED_AT).filter(|line| !is_of_table(line)) {
         let line = typographic(line);
         let first = ANCHORS.iter().filter_map(|anchor| Some((line.find(anchor)?, anchor))).min();
         if let Some((bytes, _)) = first {
