@@ -45,20 +45,34 @@ pub(crate) enum Summary {
 const TIMES: [&str; 2] = ["sum_timer_wait", "total_latency"];
 /// The same in milliseconds: the manual divides by 10^9 ("Monitoring InnoDB Mutex Waits Using Performance Schema").
 const TIMES_MS: [&str; 3] = ["sum_timer_wait_ms", "total_latency_ms", "total_ms"];
+/// And in seconds, as people's own queries name them.
+const TIMES_S: [&str; 8] = [
+    "sum_timer_wait_s",
+    "total_latency_s",
+    "total_latency_sec",
+    "total_s",
+    "total_sec",
+    "total_seconds",
+    "total_time_s",
+    "total_time_sec",
+];
 const BYTES: [&str; 3] = ["current_alloc", "current_number_of_bytes_used", "current_allocated"];
 const EVENTS: [&str; 4] = ["event_name", "events", "event_class", "code_area"];
 const FILES: [&str; 2] = ["file_name", "file"];
 const TABLES: [&str; 2] = ["object_name", "table_name"];
 const STATEMENTS: [&str; 2] = ["digest_text", "query"];
-const CALLS: [&str; 2] = ["count_star", "exec_count"];
+const CALLS: [&str; 3] = ["count_star", "exec_count", "calls"];
+/// Columns beside the statements that PostgreSQL's list of them, which has `calls`, has not.
+const OF_MYSQL: [&str; 6] =
+    ["count_star", "exec_count", "schema_name", "digest", "rows_examined", "sum_rows_examined"];
 
 /// Which summary has these columns, in lower case.
 pub(crate) fn summary(columns: &[String]) -> Option<Summary> {
     let any = |names: &[&str]| names.iter().any(|name| columns.iter().any(|column| column == name));
     match () {
         () if any(&BYTES) && (any(&EVENTS) || any(&["user", "host"])) => Some(Summary::Memory),
-        () if !any(&TIMES) && !any(&TIMES_MS) => None,
-        () if any(&STATEMENTS) && any(&CALLS) => Some(Summary::Statements),
+        () if !any(&TIMES) && !any(&TIMES_MS) && !any(&TIMES_S) => None,
+        () if any(&STATEMENTS) && any(&CALLS) && any(&OF_MYSQL) => Some(Summary::Statements),
         () if any(&FILES) => Some(Summary::Files),
         () if any(&EVENTS) => Some(Summary::Events),
         () if any(&TABLES) => Some(Summary::Tables),
@@ -73,8 +87,10 @@ fn first<'r>(row: &Row<'r>, names: &[&str]) -> Option<&'r str> {
 
 /// The time of a row, seconds.
 fn time(row: &Row<'_>) -> Option<f64> {
-    let in_ms = || first(row, &TIMES_MS)?.parse().ok().map(|ms: f64| ms / 1e3);
-    first(row, &TIMES).and_then(latency).or_else(in_ms).filter(|seconds| seconds.is_finite())
+    let number = |names: &[&str]| first(row, names)?.parse::<f64>().ok();
+    let in_ms = || number(&TIMES_MS).map(|ms| ms / 1e3);
+    let in_s = || number(&TIMES_S);
+    first(row, &TIMES).and_then(latency).or_else(in_ms).or_else(in_s).filter(|seconds| seconds.is_finite())
 }
 
 /// What a summary says; none of one in which nothing was counted.
@@ -235,6 +251,18 @@ mod tests {
                     wait/synch/sxlock/innodb/checkpoint_lock\t4\t7500\t1875.1\nwait/synch/mutex/innodb/trx_mutex\t9\t2500\t0.1\n";
         assert!(says(text)[0].contains("checkpoint_lock 75 %"), "{:?}", says(text));
         assert!(says(text)[0].contains(", of 10 s in all"), "{:?}", says(text));
+    }
+
+    #[test]
+    fn statements_whose_columns_somebody_named_are_read_and_postgresql_s_are_not() {
+        let text = "| schema_name | query | calls | total_s | avg_ms | rows_examined |\n\
+                    | shop | SELECT COUNT ( * ) FROM `a` JOIN `b` | 1 | 91.0 | 91000.1 | 640000000 |\n\
+                    | shop | INSERT INTO `c` VALUES (...) | 5 | 9.0 | 1800.2 | 0 |\n";
+        let said = says(text).join("; ");
+        assert!(said.contains("91 % of the time") && said.contains("FROM `a` JOIN `b`"), "{said}");
+        let names = |line: &str| summary(&line.split(',').map(str::to_owned).collect::<Vec<_>>());
+        assert_eq!(names("query,calls,total_ms,mean_ms,rows"), None);
+        assert_eq!(names("schema_name,query,calls,total_ms"), Some(Summary::Statements));
     }
 
     #[test]
