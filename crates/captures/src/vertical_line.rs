@@ -20,17 +20,22 @@ const VALUES: [&str; 4] = ["None", "NULL", "No", "Yes"];
 
 /// Where the lines of such rows begin; None for a line that has none.
 pub(crate) fn places(line: &str) -> Option<Vec<usize>> {
-    let marks = line.match_indices(". row").filter_map(|(at, _)| mark(line, at));
-    let marks: Vec<Range<usize>> = marks.take(MOST).collect();
+    let mut marks: Vec<Range<usize>> = Vec::new();
+    for mark in line.match_indices(". row").filter_map(|(at, _)| mark(line, at)).take(MOST) {
+        // The stars of one are not those of the next one, too.
+        if marks.last().is_none_or(|last| last.end <= mark.start) {
+            marks.push(mark);
+        }
+    }
     let mut places = Vec::new();
     let mut names = 0;
     for (number, mark) in marks.iter().enumerate() {
-        let end = marks.get(number + 1).map_or(line.len(), |next| next.start.max(mark.end));
+        let end = marks.get(number + 1).map_or(line.len(), |next| next.start);
         let row = &line[mark.end..end];
         let columns = columns_of_process_list(row).unwrap_or_else(|| columns(row));
         names += columns.len();
         // The first column may have a name that is known nowhere else: `ENGINE: INNODB`.
-        let first = line.len() - line[mark.end..].trim_start().len();
+        let first = end - row.trim_start().len();
         places.extend([mark.start, first]);
         places.extend(columns.into_iter().map(|at| mark.end + at));
     }
@@ -169,5 +174,7 @@ mod tests {
         ] {
             assert_eq!(places(text), None, "{text}");
         }
+        let stars = "*** 1. row *** 2. row *** Id: 1 User: a Host: b db: c Command: d Time: 1 State: e Info: f*** 3. row ***  ";
+        assert!(places(stars).unwrap().is_sorted());
     }
 }

@@ -424,7 +424,7 @@ mod tests {
 
     #[test]
     fn what_somebody_wrote_behind_a_row_is_no_part_of_it() {
-        let list = "| Id | User | Info |\n| 7 | app | SELECT a |     # the slow one\n| 8 | app | SELECT b | <- and this\n| 9 | app | SELECT c | -- and\n";
+        let list = "| Id | User | Info |\n| 7 | app | SELECT a |     # slow\n| 8 | app | SELECT b | <- and this\n| 9 | app | SELECT c | -- and\n";
         let rows = cells(list);
         let statements: Vec<&str> = rows.iter().map(|row| row[2].1.as_str()).collect();
         assert_eq!(statements, ["SELECT a", "SELECT b", "SELECT c"]);
