@@ -37,7 +37,8 @@ pub(crate) fn with_numbers(lines: Vec<String>) -> Vec<String> {
     while let Some(line) = lines.get(at) {
         let mut functions: Vec<&str> = lines[at..].iter().map_while(|line| function(line)).collect();
         let taken = functions.len();
-        if is_stack(&functions) {
+        let below = lines.get(at + taken).map_or("", |line| line.trim());
+        if is_stack(&functions) && !is_count(below) {
             // Who draws calls begins with the one that the others are called from.
             if functions.first().is_some_and(|name| is_outermost(name)) {
                 functions.reverse();
@@ -64,6 +65,13 @@ fn is_stack(functions: &[&str]) -> bool {
     functions.len() >= FEW
         && functions.iter().any(|name| is_outermost(name))
         && functions.iter().filter(|name| is_function_of_server(name)).count() >= FEW_KNOWN
+}
+
+/// True for a line with which a tracer ends a stack: how often it saw it, or whose it is.
+fn is_count(line: &str) -> bool {
+    !line.is_empty() && line.bytes().all(|byte| byte.is_ascii_digit())
+        || line.starts_with("]: ")
+        || line.starts_with("- ") && line.ends_with(')')
 }
 
 /// The function that a line has, and perhaps a remark behind some blanks.

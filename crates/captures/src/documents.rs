@@ -209,8 +209,13 @@ impl Source<'_> {
     }
 
     fn stacks(&self, stacks: stacks::CapturedStacks) -> Part {
-        let mut says =
-            vec![format!("written by {}: {}", stacks.form, several(stacks.threads as u64, "thread"))];
+        let written = match stacks.form {
+            stacks::COUNTED_STACKS => {
+                "counted stacks: what was counted, events or time, is no threads, so they stand for parts of 100".to_owned()
+            }
+            form => format!("written by {form}: {}", several(stacks.threads as u64, "thread")),
+        };
+        let mut says = vec![written];
         says.extend(sampled::sentence(&stacks.profile));
         let notes = stacks.profile.notes.iter();
         says.extend(notes.filter(|note| note.contains(stacks::WITHOUT_INNERMOST)).cloned());

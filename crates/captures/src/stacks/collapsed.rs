@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use spindoctor_model::stack::{StackSource, ThreadState};
 
 use super::backtrace::location;
-use super::tables::{Place, Tables, Who};
+use super::tables::{MOST_SEEN, Place, Tables, Who};
 use super::{CapturedStacks, name, state};
 
 /// The longest line that is taken for a stack.
@@ -19,6 +19,9 @@ const LONGEST_LINE: usize = 256 << 10;
 
 /// CPU samples that a text of more is scaled down to: shares stay what they are to a part in ten thousand.
 const SAMPLES: usize = 10_000;
+
+/// Threads that stand for all that was counted, where that is no threads: shares stay what they are to a part in a hundred.
+const COUNTED: usize = 100;
 
 /// Functions that one text of stacks has at least one of: words with commas between may be anything. (Others are known by `::`,
 /// a library in brackets, or the name of a file.)
@@ -118,6 +121,11 @@ fn unwrapped(text: &str) -> Cow<'_, str> {
 
 /// Folded stacks, where a text is that: threads where most of them wait, else CPU samples.
 pub(super) fn read_folded(text: &str) -> Option<CapturedStacks> {
+    of_folded(text, true)
+}
+
+/// Folded stacks. What waits may be no threads: a tracer counts events and microseconds.
+pub(super) fn of_folded(text: &str, may_be_threads: bool) -> Option<CapturedStacks> {
     let (lines, not_understood) = lines(text, folded_line);
     if lines.is_empty() || !lines.iter().any(is_known) {
         return None;
@@ -145,18 +153,31 @@ pub(super) fn read_folded(text: &str) -> Option<CapturedStacks> {
         .filter(|(.., places)| runs(places))
         .fold(0_usize, |sum, (count, ..)| sum.saturating_add(*count));
     let is_cpu = running > all / 2;
+    // No server has so many threads.
+    let are_threads = may_be_threads && all <= MOST_SEEN;
     let mut tables = Tables::new(if is_cpu { StackSource::Cpu } else { StackSource::Ptrace });
     for (count, who, places) in &stacks {
         if is_cpu {
             let share = *count as f64 / all.max(SAMPLES) as f64;
             let scaled = if all > SAMPLES { (share * SAMPLES as f64).round() as usize } else { *count };
             tables.samples(scaled, who, places);
-        } else {
+        } else if are_threads {
             tables.nameless_threads(*count, places, None);
+        } else {
+            let share = *count as f64 / all.max(1) as f64;
+            tables.nameless_threads((share * COUNTED as f64).round() as usize, places, None);
         }
     }
-    let form = if is_cpu { "folded CPU samples" } else { "folded stacks" };
-    let threads = if is_cpu { tables.profile.threads.len() } else { all };
+    let form = match (is_cpu, are_threads) {
+        (true, _) => "folded CPU samples",
+        (false, true) => "folded stacks",
+        (false, false) => super::COUNTED_STACKS,
+    };
+    let threads = match (is_cpu, are_threads) {
+        (true, _) => tables.profile.threads.len(),
+        (false, true) => all,
+        (false, false) => COUNTED,
+    };
     Some(CapturedStacks { form, profile: tables.finish(), threads, lines_not_understood: not_understood })
 }
 

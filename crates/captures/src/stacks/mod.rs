@@ -6,6 +6,7 @@
 
 mod backtrace;
 mod collapsed;
+mod counted_frames;
 mod crash;
 mod kernel;
 mod name;
@@ -54,6 +55,9 @@ pub(crate) fn writer(line: &str) -> Option<Writer> {
     }
 }
 
+/// What is said of stacks that a tracer counted, which are no threads.
+pub(crate) const COUNTED_STACKS: &str = "counted stacks";
+
 /// Functions that a server calls when it dies.
 const DEATH: &[&str] = &["my_print_stacktrace", "handle_fatal_signal", "print_fatal_signal"];
 
@@ -67,6 +71,7 @@ pub fn read(text: &str) -> Option<CapturedStacks> {
         kernel::read,
         collapsed::read_pmp,
         collapsed::read_folded,
+        counted_frames::read,
     ];
     let found = readers.into_iter().filter_map(|read| read(text));
     found.min_by_key(|found| found.lines_not_understood).map(as_crash)

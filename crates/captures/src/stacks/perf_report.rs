@@ -32,7 +32,7 @@ const MOST_GRAPH_LINES: usize = 5_000;
 const LONGEST_PATH: usize = 200;
 
 /// How the kernel is entered: what calls these is the program.
-const ENTRIES: &[&str] = &[
+pub(super) const ENTRIES: &[&str] = &[
     "entry_SYSCALL_64_after_hwframe",
     "entry_SYSCALL_64_fastpath",
     "entry_SYSCALL_64",
