@@ -76,6 +76,7 @@ pub mod part;
 mod pasted;
 #[cfg(test)]
 mod pasted_lists;
+mod perf_lines;
 mod plain;
 mod plan;
 mod plan_json;

@@ -62,6 +62,7 @@ struct Entry<'a> {
 /// A report, where a text is one.
 pub(super) fn read(text: &str) -> Option<CapturedStacks> {
     let mut entries: Vec<Entry<'_>> = Vec::new();
+    let mut before: Vec<Entry<'_>> = Vec::new();
     let mut columns = Columns::default();
     let mut oprofile = None;
     let mut not_understood = 0;
@@ -72,6 +73,9 @@ pub(super) fn read(text: &str) -> Option<CapturedStacks> {
         }
         if let Some(found) = Columns::from_heading(trimmed) {
             columns = found;
+        } else if trimmed.starts_with("PerfTop:") {
+            // `perf top --stdio` begins its list again.
+            before = last_of(before, std::mem::take(&mut entries));
         } else if let Some(files) = files_of_oprofile(trimmed) {
             oprofile = Some(files);
         } else if let Some(entry) = oprofile.and_then(|files| entry_of_oprofile(trimmed, files)) {
@@ -90,12 +94,18 @@ pub(super) fn read(text: &str) -> Option<CapturedStacks> {
             not_understood += usize::from(!is_heading && !is_branch);
         }
     }
+    let entries = last_of(before, entries);
     if entries.is_empty() {
         return None;
     }
     let (profile, threads) = profile(&entries);
     let form = if oprofile.is_some() { "opreport" } else { "perf report" };
     Some(CapturedStacks { form, profile, threads, lines_not_understood: not_understood })
+}
+
+/// Of two lists the later one, where it is not cut.
+fn last_of<'a>(before: Vec<Entry<'a>>, entries: Vec<Entry<'a>>) -> Vec<Entry<'a>> {
+    if entries.len() * 2 >= before.len() && !entries.is_empty() { entries } else { before }
 }
 
 /// True for a line that nothing else prints: the names of the columns, or a function with its share.
@@ -377,6 +387,24 @@ fn graph(lines: &[&str], percent: f64) -> Vec<(f64, Vec<String>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_several_lists_of_perf_top_the_last_one_that_is_whole_counts() {
+        let list = |share: &str| {
+            format!(
+                "   PerfTop:    5163 irqs/sec  kernel:33.8%  exact:  0.0% [4000Hz cpu-clock],  (target_pid: 47)\n\
+                 -------------------------------------------------------------------------------\n\n    \
+                 {share}  mysqld         [.] ut_delay\n     2.80%  mysqld         [.] rec_get_offsets_func\n     \
+                 1.95%  libc-2.17.so   [.] memcpy\n"
+            )
+        };
+        let said = |text: &str| crate::sampled::sentence(&read(text).unwrap().profile).unwrap();
+        let two = format!("{}{}", list("19.00%"), list("29.00%"));
+        assert!(said(&two).contains("29 % ut_delay"), "{}", said(&two));
+        let one = list("9.00%").lines().take(4).collect::<Vec<_>>().join("\n");
+        let cut = format!("{two}{one}\n");
+        assert!(said(&cut).contains("29 % ut_delay"), "{}", said(&cut));
+    }
 
     #[test]
     fn what_oprofile_counted_is_a_report_and_other_programs_are_no_server_s() {
