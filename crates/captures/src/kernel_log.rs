@@ -37,9 +37,26 @@ pub(crate) fn is_of_kernel(line: &str) -> bool {
     line.contains(" kernel: ")
         || line.contains("Kernel panic - not syncing")
         || is_kill_for_memory(line)
+        || is_killed_for_memory(line)
         || is_hung(line)
+        || is_lockup(line)
         || is_disk_trouble(line)
         || denials::is_denial(line)
+}
+
+/// How the kernel's lines begin of a CPU on which one task ran for many seconds and nothing else (kernel/watchdog.c, kernel/workqueue.c,
+/// kernel/rcu/tree_stall.h): `watchdog: BUG: soft lockup - CPU#3 stuck for 23s! [mysqld:4711]`.
+const LOCKUPS: [&str; 5] = [
+    "soft lockup - CPU#",
+    "hard LOCKUP on cpu",
+    "workqueue lockup - pool",
+    "self-detected stall on CPU",
+    "detected stalls on CPUs",
+];
+
+/// True for such a line.
+pub(crate) fn is_lockup(line: &str) -> bool {
+    LOCKUPS.iter().any(|sign| line.contains(sign))
 }
 
 /// The kernel's line of a thread that has waited in it without a break (kernel/hung_task.c): `INFO: task mysqld:2211 blocked for more than
@@ -148,6 +165,12 @@ pub(crate) fn is_kill_for_memory(line: &str) -> bool {
         || is_container_killed(&line)
 }
 
+/// True for the kernel's line that says that it killed a program for want of memory, whichever it was.
+pub(crate) fn is_killed_for_memory(line: &str) -> bool {
+    let line = line.to_ascii_lowercase();
+    ["out of memory: killed process ", "out of memory: kill process "].iter().any(|sign| line.contains(sign))
+}
+
 /// True for a name of a unit, a container or an image that is a server's.
 pub(crate) fn names_server(text: &str) -> bool {
     ["mysql", "mariadb", "percona", "pxc"].iter().any(|name| text.contains(name))
@@ -170,7 +193,11 @@ fn is_container_killed(line: &str) -> bool {
 
 /// True for a line of which something is said.
 fn is_trouble(line: &str) -> bool {
-    is_kill_for_memory(line) || is_hung(line) || is_disk_trouble(line) || denials::is_denial(line)
+    is_kill_for_memory(line)
+        || is_hung(line)
+        || is_lockup(line)
+        || is_disk_trouble(line)
+        || denials::is_denial(line)
 }
 
 /// The lines of a text, those of the kernel that a terminal wrapped in one again: where two lines together say what neither says alone.
@@ -268,6 +295,32 @@ mod tests {
             "web-0                   0/1     OOMKilled   3 (40s ago)   28m",
         ] {
             assert!(!is_kill_for_memory(line), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_cpu_that_is_stuck_and_another_program_that_was_killed_are_said_and_are_no_trouble_of_the_server() {
+        let says = |text: &str| {
+            let parts = crate::recognise("dmesg", text);
+            assert!(parts.iter().all(|part| part.moments.is_empty()), "{parts:?}");
+            parts.into_iter().flat_map(|part| part.says).collect::<Vec<_>>().join("; ")
+        };
+        for line in [
+            "[ 8123.1] NMI watchdog: BUG: soft lockup - CPU#12 stuck for 23s! [mysqld:4711]",
+            "Mar 12 10:11:12 db1 kernel: watchdog: BUG: soft lockup - CPU#3 stuck for 26s! [ib_log_writer:4733]",
+            "soft lockup - CPU#1 stuck for 22s! [mariadbd:71]",
+            "[ 8123.1] INFO: rcu_sched self-detected stall on CPU { 7}  (t=60001 jiffies g=1122 c=1121 q=0)",
+            "[ 8123.1] rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:",
+        ] {
+            let said = says(&format!("I found this:\n\n{line}\n"));
+            assert!(said.starts_with("one task ran on a CPU"), "{line}: {said}");
+        }
+        for line in [
+            "[ 8123.1] Out of memory: Killed process 4521 (java) total-vm:18452312kB, anon-rss:16124500kB",
+            "Mar 12 10:11:12 db1 kernel: Out of memory: Kill process 44 (apache2) score 261 or sacrifice child",
+        ] {
+            let said = says(&format!("{line}\n"));
+            assert!(said.starts_with("the kernel killed other programs"), "{line}: {said}");
         }
     }
 

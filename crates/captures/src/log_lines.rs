@@ -2,7 +2,7 @@
 
 use crate::client_errors::is_of_client;
 use crate::denials::is_denial;
-use crate::kernel_log::{is_disk_trouble, is_hung, is_kill_for_memory};
+use crate::kernel_log::{is_disk_trouble, is_hung, is_kill_for_memory, is_killed_for_memory, is_lockup};
 use crate::log_troubles::{is_event_of_probe, is_probe_failed};
 use crate::{clock, json, log_replication, start_errors, systemd_log, tool_errors};
 
@@ -126,7 +126,9 @@ pub(crate) fn is_of_log(line: &str) -> bool {
     let level = level(line).map(|(at, _)| at);
     (level.is_some() && line.starts_with(|c: char| c.is_ascii_digit()) && clock::time(line).is_some())
         || is_kill_for_memory(line)
+        || is_killed_for_memory(line)
         || is_hung(line)
+        || is_lockup(line)
         || is_disk_trouble(line)
         || is_denial(line)
         || line.contains("Kernel panic - not syncing")

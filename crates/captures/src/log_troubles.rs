@@ -15,6 +15,7 @@ use spindoctor_model::TroubleKind;
 
 use crate::kernel_log::{
     DISKS, HUNG_IN_KERNEL, HUNG_OF_SERVER, disk_entry, is_hung, is_hung_server, is_kill_for_memory,
+    is_killed_for_memory, is_lockup,
 };
 use crate::systemd_log::{Unit, unit};
 use crate::{client_errors, denials, start_errors};
@@ -22,8 +23,8 @@ use catalogue::{SEVERAL_LINES, TROUBLES};
 use cluster::{NODE_DIFFERS, TRANSFER_FAILED, transfer_failed};
 use files::{BACKUP_FILE, OF_SYSTEM_TABLES, is_of_backup_file, is_of_system_tables};
 use host::{
-    EVENTS_OF_PROBES, OF_KILLS, PROBE_FAILED, UNIT_BY_SIGNAL, UNIT_CRASHED, UNIT_KILLED, UNIT_LATE,
-    UNIT_NOT_STARTED, UNIT_RESTARTED,
+    EVENTS_OF_PROBES, LOCKUP, OF_KILLS, OTHER_KILLED, PROBE_FAILED, UNIT_BY_SIGNAL, UNIT_CRASHED,
+    UNIT_KILLED, UNIT_LATE, UNIT_NOT_STARTED, UNIT_RESTARTED,
 };
 use replication::{
     APPLIER_STOPPED, PACKET_LOST, PACKET_REFUSED, RECEIVER_FAILED, RECEIVER_FOLLOWS, RECEIVER_STOPPED,
@@ -102,6 +103,8 @@ fn is_entry(sign: &str, line: &str, lower: &str) -> bool {
         DID_NOT_RUN => wrote_nothing(lower),
         HUNG_OF_SERVER => is_hung_server(line),
         HUNG_IN_KERNEL => is_hung(line),
+        LOCKUP => is_lockup(line),
+        OTHER_KILLED => is_killed_for_memory(line) && !is_kill_for_memory(line),
         APPLIER_STOPPED => applier_stopped(lower),
         RECEIVER_FAILED => receiver_failed(lower),
         RECEIVER_FOLLOWS => is_of_receiver(lower) && lower.contains("relay log write failure"),

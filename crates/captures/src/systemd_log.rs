@@ -62,6 +62,9 @@ pub(crate) fn unit(line: &str) -> Option<Unit> {
         let unit = OF_SYSTEMCTL.iter().find_map(|begin| line.strip_prefix(begin));
         unit.and_then(|unit| unit.split([' ', ':']).next()).is_some_and(|unit| unit.ends_with(".service"))
     };
+    if is_dumped(line) {
+        return Some(Unit::Crashed);
+    }
     let words = match line.find("systemd[") {
         Some(at) => line[at..].split_once("]: ")?.1,
         None => Some(line.trim_start()).filter(|line| is_of_systemctl(line))?,
@@ -72,6 +75,15 @@ pub(crate) fn unit(line: &str) -> Option<Unit> {
     }
     let found = SIGNS.iter().find(|(signs, _)| signs.iter().all(|sign| words.contains(sign)));
     found.map(|(_, unit)| *unit).or_else(|| words.starts_with("started ").then_some(Unit::Started))
+}
+
+/// True for what systemd says of a server's process that dumped core (src/coredump): `systemd-coredump[71]: Process 4711 (mysqld) of user 27
+/// dumped core.`
+fn is_dumped(line: &str) -> bool {
+    let of_server = |process: &str| ["(mysqld)", "(mariadbd)"].iter().any(|name| process.contains(name));
+    line.split_once("Process ")
+        .and_then(|(_, rest)| rest.split_once(" of user "))
+        .is_some_and(|(process, rest)| of_server(process) && rest.contains(" dumped core"))
 }
 
 /// The time of a line of systemd's; `near` is one of the server's log, which has the year.
@@ -128,6 +140,10 @@ mod tests {
         let masked = "Failed to start mysql.service: Unit mysql.service is masked.";
         assert_eq!(unit(masked), Some(Unit::NotStarted));
         assert_eq!(unit("Failed to start MySQL in our tests"), None);
+        let dumped =
+            "Mar 02 03:12:41 db2 systemd-coredump[71]: Process 4711 (mysqld) of user 27 dumped core.";
+        assert_eq!(unit(dumped), Some(Unit::Crashed));
+        assert_eq!(unit(&dumped.replace("mysqld", "haproxy")), None);
     }
 
     #[test]

@@ -13,8 +13,9 @@ use super::files::{
     REDO_UNUSABLE, SAME_NUMBER, SYSTEM_TABLES, TABLE_CRASHED, TABLE_FILE_MISSING,
 };
 use super::host::{
-    ENDED_BY_KILL, ENDED_LATE, EVENTS_OF_PROBES, KILLED, LIVENESS, OF_KILLS, PROBE_FAILED, READINESS,
-    UNIT_BY_SIGNAL, UNIT_CRASHED, UNIT_KILLED, UNIT_LATE, UNIT_NOT_STARTED, UNIT_RESTARTED,
+    ENDED_BY_KILL, ENDED_LATE, EVENTS_OF_PROBES, KILLED, LIVENESS, LOCKUP, OF_KILLS, OTHER_KILLED,
+    PROBE_FAILED, READINESS, UNIT_BY_SIGNAL, UNIT_CRASHED, UNIT_KILLED, UNIT_LATE, UNIT_NOT_STARTED,
+    UNIT_RESTARTED,
 };
 use super::replication::{
     APPLIER_ENDED, APPLIER_STOPPED, PACKET_LOST, PACKET_REFUSED, RECEIVER_ENDED, RECEIVER_FAILED,
@@ -44,7 +45,7 @@ pub(super) const SEVERAL_LINES: [&str; 12] = [
 ];
 
 /// What lines about trouble hold, in lower case, what that means, and the trouble that causes rest on. The first that fits counts.
-pub(super) const TROUBLES: [(&str, &str, Option<TroubleKind>); 168] = [
+pub(super) const TROUBLES: [(&str, &str, Option<TroubleKind>); 170] = [
     (OF_KILLS[0], KILLED, Some(TroubleKind::KilledForMemory)),
     (OF_KILLS[1], KILLED, Some(TroubleKind::KilledForMemory)),
     (OF_KILLS[2], KILLED, Some(TroubleKind::KilledForMemory)),
@@ -82,6 +83,13 @@ pub(super) const TROUBLES: [(&str, &str, Option<TroubleKind>); 168] = [
         Some(TroubleKind::HungInKernel),
     ),
     (HUNG_IN_KERNEL, "the kernel found threads of other programs that waited in it for minutes", None),
+    (
+        LOCKUP,
+        "one task ran on a CPU for many seconds, and nothing else did there, as the kernel says: its hypervisor did not let it run, or \
+         the kernel itself has a fault",
+        None,
+    ),
+    (OTHER_KILLED, "the kernel killed other programs because no memory was left", None),
     ("kernel panic", "the kernel stopped the host", None),
     (
         "redo log writer is waiting",

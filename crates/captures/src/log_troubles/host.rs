@@ -18,6 +18,10 @@ pub(super) const OF_KILLS: [&str; 9] = [
     "oomkilled",
 ];
 
+/// Stand for what the kernel says of a CPU that is stuck, and of another program that it killed.
+pub(super) const LOCKUP: &str = "kernel: a stuck CPU";
+pub(super) const OTHER_KILLED: &str = "kernel: another program killed";
+
 /// Stand for what systemd says of a server's unit.
 pub(super) const UNIT_CRASHED: &str = "systemd: crashed";
 pub(super) const UNIT_KILLED: &str = "systemd: killed";
