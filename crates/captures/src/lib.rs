@@ -123,6 +123,7 @@ mod text;
 mod thread_pool;
 mod threads;
 mod tool_errors;
+mod tool_tables;
 mod topology;
 mod traced_calls;
 mod transactions;

@@ -11,7 +11,7 @@ use crate::{
     aliases, boxes, clock, collectors, double_spaced, exporter, group_members, heads, heartbeat, indented,
     intervals, kernel_log, log_lines, markup, memory_limits, named_rows, one_line, perf_lines, plan_rows,
     printed, profile_rows, prose, python, replica_messages, reshaped, screens, slow_marks, status_page,
-    summary, terminal, tuner, wrapped_lines, xml,
+    summary, terminal, tool_tables, tuner, wrapped_lines, xml,
 };
 
 /// Beginnings of lines, as servers and their tools write them, that stand nowhere within a line of an error log.
@@ -59,6 +59,7 @@ pub(crate) fn undamaged(text: &str) -> String {
     let text = without_markdown(&text);
     let text = status_page::as_lists(&text);
     let text = named_rows::as_vertical(&text);
+    let text = tool_tables::as_printed(&text);
     let text = perf_lines::in_lines(&text);
     let text = one_line::in_lines(&text);
     let text = summary::as_lists(&text);

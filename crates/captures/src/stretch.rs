@@ -335,7 +335,7 @@ fn is_printed_option(line: &str) -> bool {
 }
 
 /// Heads of what tools of the system print.
-fn is_of_system(line: &str) -> bool {
+pub(crate) fn is_of_system(line: &str) -> bool {
     const HEADS: [&str; 26] = [
         "Filesystem ",
         "some avg10=",
