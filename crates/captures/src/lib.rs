@@ -22,6 +22,7 @@ mod cloudwatch;
 mod cluster_status;
 mod collections;
 mod collectors;
+mod container_states;
 mod containers;
 mod counted;
 mod cpu_shares;

@@ -10,8 +10,8 @@ use spindoctor_model::{LoggedTrouble, TroubleKind};
 use crate::amounts::amount;
 use crate::cpu_shares::Shares;
 use crate::{
-    busy_threads, cloudwatch, containers, cpu_shares, deleted_files, iotop, load_tests, memory_left,
-    memory_nodes, pressure, screens, sysstat, traced_calls,
+    busy_threads, cloudwatch, container_states, containers, cpu_shares, deleted_files, iotop, load_tests,
+    memory_left, memory_nodes, pressure, screens, sysstat, traced_calls,
 };
 
 /// Swapped in from this on sessions wait for it: 25 pages a second, KiB/s (vmstat's unit). By judgement.
@@ -100,6 +100,7 @@ pub(crate) fn read(text: &str) -> SystemText {
     busy_threads::read(text, &mut found);
     iotop::read(text, &mut found);
     containers::read(text, &mut found);
+    container_states::read(text, &mut found);
     deleted_files::read(text, &mut found);
     load_tests::read(text, &mut found);
     cloudwatch::read(text, &mut found);

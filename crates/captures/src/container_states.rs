@@ -1,0 +1,318 @@
+//! How the container or the pod of a server is: ended, and with which code; started again and again. By `docker ps -a`, `kubectl get pods`,
+//! `kubectl describe pod` and k9s.
+//!
+//! ```text
+//! CONTAINER ID   IMAGE       COMMAND                  CREATED      STATUS                        PORTS     NAMES
+//! 7a1b2c3d4e5f   mysql:8.4   "docker-entrypoint.s…"   5 days ago   Exited (137) 16 minutes ago             shop-mysql
+//!
+//! NAME      READY   STATUS             RESTARTS       AGE
+//! mysql-0   0/1     CrashLoopBackOff   112 (2m ago)   31d
+//!
+//!   mysql:
+//!     Image:          mysql:8.4
+//!     Last State:     Terminated
+//!       Exit Code:    1
+//!     Restart Count:  47
+//! ```
+
+use spindoctor_model::{TroubleKind, number};
+
+use crate::amounts::amount;
+use crate::kernel_log::names_server;
+use crate::system::{MOST_ROWS, MOST_WORDS, SystemText};
+
+/// So many restarts of a pod that runs are worth a sentence. By judgement: one is what a new version takes, and one a new node.
+const RESTARTS: f64 = 3.0;
+/// What a container uses of what it may have, from which on that is worth a sentence, percent. By judgement.
+const NEARLY_ALL_PERCENT: f64 = 90.0;
+
+/// The longest row that is looked at, bytes.
+const LONGEST: usize = 1_000;
+
+/// True for a line with which such a text may begin.
+pub(crate) fn is_line(line: &str) -> bool {
+    let bare = line.trim();
+    bare == "Containers:"
+        || bare.starts_with("Last State:")
+        || is_head_of_pods(line)
+        || line.contains("CONTAINER ID") && line.contains("STATUS")
+        || ended(line).is_some()
+        || pod(line).is_some()
+}
+
+/// Says what is wrong with those of servers.
+pub(crate) fn read(text: &str, found: &mut SystemText) {
+    for line in text.lines().take(MOST_ROWS) {
+        if let Some(Ended { name, code, again, ago }) = ended(line) {
+            let (why, kind) = meaning(code, again);
+            let sentence = match again {
+                true => {
+                    format!("The container {name} ends and is started again and again (code {code}): {why}")
+                }
+                false => format!("The container {name} ended {ago} with code {code}: {why}"),
+            };
+            found.add("docker ps", kind, sentence);
+        }
+    }
+    pods(text, found);
+    described(text, found);
+}
+
+/// What the code means with which a container ended, and the trouble that it is.
+fn meaning(code: u32, again: bool) -> (&'static str, Option<TroubleKind>) {
+    match code {
+        0 => ("it ended in order", None),
+        134 => ("it ended itself after a failed check (SIGABRT)", Some(TroubleKind::Crashed)),
+        137 => (
+            "it was killed (SIGKILL), by the kernel for want of memory, by what stopped the container and did not wait, or by somebody",
+            None,
+        ),
+        139 => ("it crashed (SIGSEGV)", Some(TroubleKind::Crashed)),
+        143 => ("it was stopped (SIGTERM)", None),
+        _ => ("its log says why", again.then_some(TroubleKind::NotStarted)),
+    }
+}
+
+/// A row of `docker ps -a` of a server's container that does not run.
+struct Ended<'t> {
+    name: &'t str,
+    code: u32,
+    again: bool,
+    /// `16 minutes ago`
+    ago: String,
+}
+
+fn ended(line: &str) -> Option<Ended<'_>> {
+    let (begin, again) = [("Exited (", false), ("Restarting (", true)]
+        .into_iter()
+        .find_map(|(sign, again)| Some((line.find(sign)? + sign.len(), again)))?;
+    let (code, rest) = line[begin..].split_once(')')?;
+    let code = code.parse().ok()?;
+    let words: Vec<&str> = rest.split_whitespace().take(MOST_WORDS).collect();
+    let end = words.iter().position(|word| *word == "ago")?;
+    let name = words[end + 1..].last().copied().or_else(|| line.split_whitespace().next())?;
+    let ago = words[..=end].join(" ");
+    names_server(&line.to_ascii_lowercase()).then_some(Ended { name, code, again, ago })
+}
+
+/// A row of `kubectl get pods`, or of k9s.
+struct Pod<'t> {
+    name: &'t str,
+    status: &'t str,
+    restarts: f64,
+}
+
+fn is_head_of_pods(line: &str) -> bool {
+    ["NAME", "READY", "STATUS", "RESTARTS"].iter().all(|name| line.contains(name))
+}
+
+/// The words of a row, without the frame that k9s draws.
+fn words(line: &str) -> Vec<&str> {
+    let bare = line.trim_matches(['|', '\u{2502}', ' ']);
+    bare.split_whitespace().take(MOST_WORDS).collect()
+}
+
+fn pod(line: &str) -> Option<Pod<'_>> {
+    if line.len() > LONGEST || !line.contains('/') {
+        return None;
+    }
+    let words = words(line);
+    let is_ready = |word: &&str| {
+        let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+        word.split_once('/').is_some_and(|(some, all)| is_number(some) && is_number(all))
+    };
+    let ready = words.iter().position(|word| is_ready(word))?;
+    let status = *words.get(ready + 1)?;
+    let restarts = amount(words.get(ready + 2)?)?;
+    // Beside its name k9s has a mark.
+    let name = *words[..ready].iter().rev().find(|word| word.is_ascii())?;
+    let is_status = status.starts_with(|c: char| c.is_ascii_uppercase());
+    (is_status && names_server(&name.to_ascii_lowercase())).then_some(Pod { name, status, restarts })
+}
+
+fn pods(text: &str, found: &mut SystemText) {
+    let mut columns: Vec<&str> = Vec::new();
+    for line in text.lines().take(MOST_ROWS) {
+        if is_head_of_pods(line) {
+            columns = words(line);
+            continue;
+        }
+        let Some(Pod { name, status, restarts }) = pod(line) else { continue };
+        let times = number::counted(restarts as u64, "restart", "restarts");
+        let (sentence, kind) = match status {
+            "CrashLoopBackOff" => (
+                format!(
+                    "The pod {name} ends and is started again and again (CrashLoopBackOff, {times}): kubectl logs --previous says why"
+                ),
+                Some(TroubleKind::NotStarted),
+            ),
+            "Error" => (format!("The pod {name} ended with an error: kubectl logs says why"), None),
+            "Evicted" => {
+                (format!("Kubernetes evicted the pod {name}: its node was short of memory or of space"), None)
+            }
+            "Pending" => (
+                format!("The pod {name} does not run yet (Pending): kubectl describe says what it waits for"),
+                None,
+            ),
+            "ImagePullBackOff" | "ErrImagePull" => {
+                (format!("The pod {name} does not run: its image cannot be pulled"), None)
+            }
+            "Running" if restarts >= RESTARTS => {
+                (format!("The pod {name} runs after {times}: kubectl describe says how it ended last"), None)
+            }
+            _ => (String::new(), None),
+        };
+        if !sentence.is_empty() {
+            found.add("kubectl get pods", kind, sentence);
+        }
+        of_limits(name, &columns, &words(line), found);
+    }
+}
+
+/// What k9s shows of a pod's use of what it may have, where that is nearly all.
+fn of_limits(name: &str, columns: &[&str], row: &[&str], found: &mut SystemText) {
+    if columns.len() != row.len() {
+        return;
+    }
+    let percent = |column: &str| amount(row.get(columns.iter().position(|name| *name == column)?)?);
+    for (column, what) in [("%CPU/L", "CPUs"), ("%MEM/L", "memory")] {
+        if let Some(percent) = percent(column).filter(|percent| *percent >= NEARLY_ALL_PERCENT) {
+            let sentence = format!("The pod {name} uses {percent:.0} % of the {what} that it may");
+            found.add("k9s", None, sentence);
+        }
+    }
+}
+
+/// What `kubectl describe pod` says of a container, as far as the lines go.
+#[derive(Default)]
+struct Described<'t> {
+    name: &'t str,
+    image: &'t str,
+    is_waiting: bool,
+    reason: &'t str,
+    exit_code: Option<u32>,
+}
+
+fn described(text: &str, found: &mut SystemText) {
+    let mut container = Described::default();
+    // The last line with nothing but a name.
+    let mut name = "";
+    for line in text.lines().map(str::trim).take(MOST_ROWS) {
+        let value = |label: &str| line.strip_prefix(label).map(str::trim);
+        if let Some(bare) = line.strip_suffix(':').filter(|bare| !bare.contains([' ', ':'])) {
+            name = bare;
+        } else if value("Container ID:").is_some() {
+            container = Described { name, ..Described::default() };
+        } else if let Some(image) = value("Image:") {
+            container.image = image;
+        } else if let Some(state) = value("State:") {
+            container.is_waiting = state == "Waiting";
+        } else if value("Last State:").is_some() {
+            (container.reason, container.exit_code) = ("", None);
+        } else if let Some(reason) = value("Reason:") {
+            container.reason = reason;
+        } else if let Some(code) = value("Exit Code:") {
+            container.exit_code = code.parse().ok();
+        } else if let Some(count) = value("Restart Count:") {
+            let count = count.parse().unwrap_or(0);
+            say_of(&container, count, found);
+            container = Described::default();
+        }
+    }
+    say_of(&container, 0, found);
+}
+
+fn say_of(container: &Described<'_>, restarts: u64, found: &mut SystemText) {
+    let is_server = names_server(&format!("{} {}", container.name, container.image).to_ascii_lowercase());
+    // A part of the text may not have the name.
+    let is_nameless = container.name.is_empty() && container.image.is_empty();
+    let Some(code) = container.exit_code.filter(|_| is_server || is_nameless) else { return };
+    let (why, kind) = meaning(code, container.is_waiting);
+    let name = if is_nameless { String::new() } else { format!(" {}", container.name) };
+    // What killed it is said where Kubernetes says it.
+    let why =
+        if container.reason == "OOMKilled" { "it reached the limit of its memory (OOMKilled)" } else { why };
+    let again = match restarts {
+        0 => String::new(),
+        _ => format!(", and was restarted {}", number::counted(restarts, "time", "times")),
+    };
+    let sentence = format!("The container{name} ended with code {code}{again}: {why}");
+    found.add("kubectl describe", kind.filter(|_| is_server), sentence);
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::recognise;
+
+    fn says(text: &str) -> String {
+        recognise("x", text).into_iter().flat_map(|part| part.says).collect::<Vec<_>>().join("; ")
+    }
+
+    fn headlines(text: &str) -> Vec<String> {
+        let found = spindoctor_rules::diagnose(&crate::window(&recognise("x", text))).findings;
+        found.into_iter().map(|finding| finding.headline).collect()
+    }
+
+    #[test]
+    fn a_container_that_ended_says_how() {
+        let head = "CONTAINER ID   IMAGE       COMMAND                  CREATED        STATUS                            PORTS     NAMES\n";
+        let row = "7a1b2c3d4e5f   mysql:8.4   \"docker-entrypoint.s…\"   5 days ago     Exited (137) 16 minutes ago                 shop-mysql\n";
+        let wanted = "The container shop-mysql ended 16 minutes ago with code 137: it was killed (SIGKILL)";
+        assert!(says(&format!("{head}{row}")).contains(wanted), "{}", says(row));
+        assert!(says(&format!("It is gone:\n\n{row}")).contains(wanted), "{}", says(row));
+        let without_name = row.replace("shop-mysql", "");
+        assert!(says(&without_name).contains("The container 7a1b2c3d4e5f ended"), "{}", says(&without_name));
+        assert_eq!(says(&format!("{head}{}", row.replace("mysql", "redis"))), "");
+        assert_eq!(
+            says(&format!("{head}{}", row.replace("Exited (137) 16 minutes ago", "Up 16 minutes"))),
+            ""
+        );
+        let again = row.replace("Exited (137) 16 minutes ago", "Restarting (1) 9 seconds ago");
+        assert!(headlines(&again)[0].starts_with("The server does not start"), "{again}");
+    }
+
+    #[test]
+    fn pods_that_do_not_run_and_limits_that_are_nearly_reached_are_said() {
+        let pods = "NAME      READY   STATUS             RESTARTS       AGE\nmysql-0   0/1     CrashLoopBackOff   112 (2m ago)   31d\n\
+                    mysql-1   1/1     Running            0              31d\nweb-0     0/1     CrashLoopBackOff   9              3d\n";
+        let said = says(pods);
+        assert!(
+            said.starts_with(
+                "The pod mysql-0 ends and is started again and again (CrashLoopBackOff, 112 restarts)"
+            ),
+            "{said}"
+        );
+        assert!(!said.contains("mysql-1") && !said.contains("web-0"), "{said}");
+        assert!(headlines(pods)[0].starts_with("The server does not start"), "{said}");
+        let k9s = "┌──────────────────────── Pods(prod)[2] ────────────────────────┐\n\
+                   │ NAME↑    PF READY STATUS  RESTARTS CPU  MEM  %CPU/R %CPU/L %MEM/R %MEM/L IP         NODE  AGE │\n\
+                   │ mysql-0  ●  1/1   Running       14 1998 8011     99     40     97     97 10.42.1.19 node3 31d │\n\
+                   │ web-7d4f ●  1/1   Running        0   12  120      1     99      9     99 10.42.2.12 node1 3d  │\n\
+                   └───────────────────────────────────────────────────────────────┘\n";
+        let wanted = "The pod mysql-0 runs after 14 restarts: kubectl describe says how it ended last; The pod mysql-0 uses 97 % of the \
+                      memory that it may";
+        assert_eq!(says(k9s), wanted);
+    }
+
+    #[test]
+    fn a_described_container_says_how_it_ended() {
+        let text = "Name:         shop-db-0\nNamespace:    prod\nContainers:\n  mariadb:\n    Container ID:   containerd://f22858\n    \
+                    Image:          mariadb:11.4\n    State:          Waiting\n      Reason:       CrashLoopBackOff\n    \
+                    Last State:     Terminated\n      Reason:       Error\n      Exit Code:    1\n    Ready:          False\n    \
+                    Restart Count:  47\n";
+        assert!(
+            says(text).contains(
+                "The container mariadb ended with code 1, and was restarted 47 times: its log says why"
+            ),
+            "{}",
+            says(text)
+        );
+        assert!(headlines(text)[0].starts_with("The server does not start"), "{}", says(text));
+        assert_eq!(says(&text.replace("mariadb", "redis")), "");
+        let runs = text.replace("Exit Code:    1", "Exit Code:    0");
+        assert!(headlines(&runs).is_empty(), "{}", says(&runs));
+        let part = "Last State:     Terminated\n  Reason:       Error\n  Exit Code:    139\n";
+        assert!(says(part).contains("The container ended with code 139: it crashed"), "{}", says(part));
+        assert!(headlines(part).is_empty());
+    }
+}
