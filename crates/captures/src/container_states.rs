@@ -121,7 +121,7 @@ fn pod(line: &str) -> Option<Pod<'_>> {
         let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
         word.split_once('/').is_some_and(|(some, all)| is_number(some) && is_number(all))
     };
-    let ready = words.iter().position(|word| is_ready(word))?;
+    let ready = words.iter().position(is_ready)?;
     let status = *words.get(ready + 1)?;
     let restarts = amount(words.get(ready + 2)?)?;
     // Beside its name k9s has a mark.

@@ -38,7 +38,7 @@ pub(crate) fn is_head(line: &str) -> bool {
 
 /// Says who uses the disks, by the last screen.
 pub(crate) fn read(text: &str, found: &mut SystemText) {
-    if !text.lines().any(is_head) {
+    if !text.lines().any(|line| is_head(line) || is_row(line)) {
         return;
     }
     let mut programs: BTreeMap<&str, Use> = BTreeMap::new();
@@ -81,26 +81,48 @@ fn words(name: &str, of: &Use) -> String {
     )
 }
 
-/// The program of a row, and what its thread does.
-fn row(line: &str) -> Option<(&str, Use)> {
-    let words: Vec<&str> = line.split_whitespace().take(MOST_WORDS).collect();
-    let [id, class, _, read, read_unit, written, written_unit, rest @ ..] = words.as_slice() else {
-        return None;
+/// True for a row of its list, which may stand without its head.
+pub(crate) fn is_row(line: &str) -> bool {
+    [" be/", " rt/", " idle "].iter().any(|class| line.contains(class)) && row(line).is_some()
+}
+
+/// An amount a second, and the words behind it: `34.01 M/s`, `34.01M/s`, `5.0 MB/s`, `120.00 K` where somebody left the second out.
+fn rate<'t, 'w>(words: &'w [&'t str]) -> Option<(f64, &'w [&'t str])> {
+    let (first, behind) = words.split_first()?;
+    let digits = first.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b'.').count();
+    let (unit, behind) = match &first[digits..] {
+        "" => behind.split_first().map(|(unit, behind)| (*unit, behind))?,
+        unit => (unit, behind),
     };
+    let unit = unit.strip_suffix("/s").unwrap_or(unit);
+    let unit = unit.strip_suffix('B').filter(|power| !power.is_empty()).unwrap_or(unit);
+    Some((bytes(&format!("{} {unit}", &first[..digits]))?, behind))
+}
+
+/// The program of a row, and what its thread does. In a script it may be a comment.
+fn row(line: &str) -> Option<(&str, Use)> {
+    let line = line.trim_start().trim_start_matches('#');
+    let words: Vec<&str> = line.split_whitespace().take(MOST_WORDS).collect();
+    let [id, class, _, rest @ ..] = words.as_slice() else { return None };
     id.parse::<u64>().ok().filter(|_| class.contains('/') || *class == "idle")?;
-    let rate = |amount: &str, unit: &str| bytes(&format!("{amount} {}", unit.strip_suffix("/s")?));
+    let (read_bytes_per_s, rest) = rate(rest)?;
+    let (written_bytes_per_s, rest) = rate(rest)?;
     // `?unavailable?` stands for the two shares where the kernel does not count waits.
-    let last = rest.iter().rposition(|word| *word == "%" || word.ends_with("unavailable?"));
-    let waits = last.and_then(|at| amount(rest.get(at.checked_sub(1)?)?)).unwrap_or(0.0);
+    let is_share = |word: &&str| word.ends_with('%') || word.ends_with("unavailable?");
+    let last = rest.iter().rposition(is_share);
+    let share = |at: usize| match rest[at].strip_suffix('%')? {
+        "" => amount(rest.get(at.checked_sub(1)?)?),
+        digits => amount(digits),
+    };
     let program = rest.get(last.map_or(0, |at| at + 1))?;
     let program = match program.strip_prefix('[') {
         Some(of_kernel) => of_kernel.trim_end_matches(']'),
         None => program.rsplit('/').next().unwrap_or(program),
     };
     let of_thread = Use {
-        read_bytes_per_s: rate(read, read_unit)?,
-        written_bytes_per_s: rate(written, written_unit)?,
-        waits_percent: waits,
+        read_bytes_per_s,
+        written_bytes_per_s,
+        waits_percent: last.and_then(share).unwrap_or(0.0),
         threads: 1,
     };
     Some((program, of_thread))
@@ -142,5 +164,31 @@ mod tests {
             ["Disks are used by mariadbd (1 thread: 0 B/s read, 8 MiB/s written)"]
         );
         assert_eq!(system::read(&text.replace("8.00 M/s", "8.00 K/s")).says, Vec::<String>::new());
+    }
+
+    #[test]
+    fn rows_alone_and_in_a_comment_are_read_in_every_unit() {
+        for (text, wanted) in [
+            (
+                " 7227 be/4 www-data    0.00 B/s    0.00 B/s  0.00 % 96.71 % php-fpm: pool www\n \
+                 7897 be/4 mysql       2.50 M/s   10.00 K/s  8.23 % 27.75 % mysqld --daemonize\n",
+                "Disks are used by mysqld (1 thread: 2.5 MiB/s read, 10 KiB/s written), php-fpm: (1 thread: 0 B/s read, 0 B/s written, up to 97 % of the time in waits)",
+            ),
+            (
+                "# Output shows:\n# TID  PRIO  USER     DISK READ  DISK WRITE  SWAPIN     IO    COMMAND\n\
+                 # 1234  be/4 mysql        0.00 B  15360.00 K  0.00 %  50.00 % mysqld\n",
+                "Disks are used by mysqld (1 thread: 0 B/s read, 15 MiB/s written, up to 50 % of the time in waits)",
+            ),
+            (
+                "# 1234  be/4 mysql  45.2M/s   12.0MB/s      0.0%   99% mysqld\n",
+                "Disks are used by mysqld (1 thread: 45.2 MiB/s read, 12 MiB/s written, up to 99 % of the time in waits)",
+            ),
+        ] {
+            let parts = recognise("x", &format!("This is what iotop says:\n\n{text}"));
+            let says: Vec<&String> = parts.iter().flat_map(|part| &part.says).collect();
+            assert_eq!(says, [wanted], "{text}");
+        }
+        let healthy = " 9735 be/4 mysql       0.00 B/s    9.00 K/s  0.00 %  0.00 % mysqld --basedir=/usr\n";
+        assert_eq!(system::read(healthy).says, Vec::<String>::new());
     }
 }

@@ -4,8 +4,8 @@ use crate::rows::{header_of, is_border, row_number};
 use crate::{
     client_errors, clock, cloudwatch, container_states, containers, deadlock_rows, dump_slow, heartbeat,
     iotop, load_tests, log_lines, memory_nodes, named, other_programs, plan, plan_json, pressure, prose,
-    screens, server_status, slow_log, stacks, statement_report, status, sysstat, tool_errors, topology,
-    traced_calls, tuner,
+    screens, server_status, slow_log, stacks, statement_report, status, sysstat, system, tool_errors,
+    topology, traced_calls, tuner,
 };
 
 /// What a stretch of lines looks like.
@@ -378,6 +378,8 @@ pub(crate) fn is_of_system(line: &str) -> bool {
         || line.contains("%util") && has(&["DEV", "tps", "%util"])
         || sysstat::is_of_dstat(line)
         || iotop::is_head(line)
+        || iotop::is_row(line)
+        || system::is_row_of_df(line)
         || containers::is_head(line)
         || container_states::is_line(line)
         || load_tests::is_report(line)

@@ -360,6 +360,19 @@ fn cpu_stat(text: &str, found: &mut SystemText) {
     }
 }
 
+/// True for a row of `df`, which may stand without its head: `/dev/sda1  51474044 51474044 0 100% /var/lib/mysql`.
+pub(crate) fn is_row_of_df(line: &str) -> bool {
+    if !line.contains("% /") {
+        return false;
+    }
+    let words: Vec<&str> = line.split_whitespace().take(MOST_WORDS).collect();
+    let [_, sizes @ .., used, mount] = words.as_slice() else { return false };
+    let is_size =
+        |word: &&str| word.starts_with(|c: char| c.is_ascii_digit() || c == '-') && !word.contains('%');
+    let is_percent = |word: &str| word.strip_suffix('%').is_some_and(|digits| digits.parse::<u8>().is_ok());
+    sizes.len() == 3 && sizes.iter().all(is_size) && is_percent(used) && mount.starts_with('/')
+}
+
 /// `/dev/sda1  51474044 51474044 0 100% /var/lib/mysql`: what has no room.
 fn full_file_systems(text: &str, found: &mut SystemText) {
     for line in text.lines() {
