@@ -13,6 +13,7 @@
 mod aliases;
 mod amounts;
 mod appliers;
+mod atop;
 mod bare_frames;
 mod blanks;
 mod boxes;

@@ -20,6 +20,7 @@ use std::collections::BTreeMap;
 use spindoctor_model::{LoggedTrouble, TroubleKind, number as shown};
 
 use crate::amounts::bytes;
+use crate::atop;
 use crate::system::{MOST_WORDS, SystemText};
 
 /// Memory that is available, from which on down the next allocation may find none. By judgement: what a page cache keeps for
@@ -40,7 +41,13 @@ struct Ratios {
 
 /// Says what is left. Where no memory is and much of what was in it lies in the swap space, that is what a cause rests on.
 pub(crate) fn read(text: &str, found: &mut SystemText) {
-    let found_by = [("free", of_free(text)), ("top", of_top(text)), ("/proc/meminfo", of_meminfo(text))];
+    let found_by = [
+        ("free", of_free(text)),
+        ("top", of_top(text)),
+        ("/proc/meminfo", of_meminfo(text)),
+        ("htop", of_htop(text)),
+        ("atop", of_atop(text)),
+    ];
     let of_tool = found_by.into_iter().find_map(|(source, ratios)| Some((source, ratios?)));
     let Some((source, ratios)) = of_tool else { return };
     let available = ratios.available.filter(|ratio| *ratio <= AVAILABLE_RATIO).map(shown::percent);
@@ -124,6 +131,31 @@ fn of_top(text: &str) -> Option<Ratios> {
         available: available.and_then(|available| ratio(available, &memory)),
         swapped: swap.get("used").and_then(|used| ratio(*used, &swap)),
     })
+}
+
+/// The meters of `htop`, `Mem[||||7.41G/7.76G]`: what programs have, and all.
+fn of_htop(text: &str) -> Option<Ratios> {
+    let used = |name: &str| -> Option<f64> {
+        let (_, value) = text.lines().rev().filter_map(atop::meter).find(|(meter, _)| *meter == name)?;
+        let (used, total) = value.split_once('/')?;
+        let total = bytes(total).filter(|total| *total > 0.0)?;
+        Some(bytes(used)? / total)
+    };
+    Some(Ratios { available: Some((1.0 - used("Mem")?).max(0.0)), swapped: used("Swp") })
+}
+
+/// The last lines of `atop` on memory, `MEM | tot 31.2G | free 312.1M | cache 1.1G | ...` and `SWP | tot 2.0G | free 0.0M | ...`.
+fn of_atop(text: &str) -> Option<Ratios> {
+    let line = |label: &str| text.lines().rev().find(|line| atop::is_labelled(line, label));
+    let amount = |line: &str, name: &str| bytes(atop::value(line, name)?);
+    let memory = line("MEM")?;
+    let total = amount(memory, "tot").filter(|total| *total > 0.0)?;
+    let available: f64 = ["free", "cache", "buff"].iter().filter_map(|name| amount(memory, name)).sum();
+    let swapped = line("SWP").and_then(|swap| {
+        let total = amount(swap, "tot").filter(|total| *total > 0.0)?;
+        Some(((total - amount(swap, "free")?) / total).max(0.0))
+    });
+    Some(Ratios { available: Some(available / total), swapped })
 }
 
 /// `/proc/meminfo`: `MemTotal:       65764440 kB`, the last in the text.

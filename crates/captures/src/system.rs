@@ -10,8 +10,8 @@ use spindoctor_model::{LoggedTrouble, TroubleKind};
 use crate::amounts::amount;
 use crate::cpu_shares::Shares;
 use crate::{
-    busy_threads, cloudwatch, container_states, containers, cpu_shares, deleted_files, iotop, load_tests,
-    memory_left, memory_nodes, pressure, screens, sysstat, traced_calls,
+    atop, busy_threads, cloudwatch, container_states, containers, cpu_shares, deleted_files, iotop,
+    load_tests, memory_left, memory_nodes, pressure, screens, sysstat, traced_calls,
 };
 
 /// Swapped in from this on sessions wait for it: 25 pages a second, KiB/s (vmstat's unit). By judgement.
@@ -23,8 +23,8 @@ const SWAPS_OUT_KIB_PER_S: f64 = 500.0;
 pub(crate) const STEAL_PERCENT: f64 = 10.0;
 /// A disk of which nothing is left, percent of the time, and the wait of each request that then shows a queue: a disk that serves
 /// many at once is busy all the time and waits for nobody (iostat(1), %util). A flash disk answers in less than a tenth of it.
-const BUSY_PERCENT: f64 = 90.0;
-const SLOW_MS: f64 = 5.0;
+pub(crate) const BUSY_PERCENT: f64 = 90.0;
+pub(crate) const SLOW_MS: f64 = 5.0;
 /// Requests to a disk that take so long wait in a queue, whatever part of the time it is busy; of so few a second that is worth nothing.
 /// By judgement: a turning disk answers in less than half of it.
 const QUEUE_MS: f64 = 20.0;
@@ -38,7 +38,7 @@ const BLOCKED: f64 = 4.0;
 /// Time of the CPUs in the kernel from which on that is worth a sentence, where programs have less of it, percent. By judgement.
 const KERNEL_PERCENT: f64 = 30.0;
 /// A server that uses so much of one CPU is worth a sentence where others are idle, percent: it may be one thread that has no more.
-const WHOLE_PERCENT: f64 = 90.0;
+pub(crate) const WHOLE_PERCENT: f64 = 90.0;
 /// Periods in which the quota stopped the group, from which on it is felt. As cpu-throttled has it.
 const THROTTLED_RATIO: f64 = 0.1;
 /// Sentences of one tool.
@@ -98,6 +98,7 @@ pub(crate) fn read(text: &str) -> SystemText {
     sysstat::read(text, &mut found);
     memory_left::read(text, &mut found);
     busy_threads::read(text, &mut found);
+    atop::read(text, &mut found);
     iotop::read(text, &mut found);
     containers::read(text, &mut found);
     container_states::read(text, &mut found);
