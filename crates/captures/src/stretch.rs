@@ -3,9 +3,9 @@
 use crate::rows::{header_of, is_border, row_number};
 use crate::{
     atop, client_errors, clock, cloudwatch, container_states, containers, deadlock_rows, dump_slow,
-    heartbeat, iotop, load_tests, log_lines, memory_nodes, named, other_programs, plan, plan_json, pressure,
-    prose, screens, server_status, slow_log, stacks, statement_report, status, sysstat, system, tool_errors,
-    topology, traced_calls, tuner,
+    heartbeat, iotop, kernel_waits, load_tests, log_lines, memory_nodes, named, other_programs, plan,
+    plan_json, pressure, prose, screens, server_status, slow_log, stacks, statement_report, status, sysstat,
+    sysstat_io, system, tool_errors, topology, traced_calls, tuner,
 };
 
 /// What a stretch of lines looks like.
@@ -377,6 +377,8 @@ pub(crate) fn is_of_system(line: &str) -> bool {
         || line.contains("-usage----") && line.starts_with("--")
         || line.contains("%util") && has(&["DEV", "tps", "%util"])
         || sysstat::is_of_dstat(line)
+        || sysstat_io::is_head(line)
+        || kernel_waits::is_head(line)
         || atop::is_head(line)
         || iotop::is_head(line)
         || iotop::is_row(line)

@@ -11,7 +11,8 @@ use crate::amounts::amount;
 use crate::cpu_shares::Shares;
 use crate::{
     atop, busy_threads, cloudwatch, container_states, containers, cpu_shares, deleted_files, iotop,
-    load_tests, memory_left, memory_nodes, pressure, screens, sysstat, traced_calls,
+    kernel_waits, load_tests, memory_left, memory_nodes, pressure, screens, sysstat, sysstat_io,
+    traced_calls,
 };
 
 /// Swapped in from this on sessions wait for it: 25 pages a second, KiB/s (vmstat's unit). By judgement.
@@ -34,7 +35,7 @@ pub(crate) const IDLE_PERCENT: f64 = 5.0;
 /// CPUs that do nothing because threads wait for a disk, from which on that is worth a sentence, percent. By judgement.
 const DISK_PERCENT: f64 = 25.0;
 /// Threads that wait for a disk, from which on that is worth a sentence. By judgement.
-const BLOCKED: f64 = 4.0;
+pub(crate) const BLOCKED: f64 = 4.0;
 /// Time of the CPUs in the kernel from which on that is worth a sentence, where programs have less of it, percent. By judgement.
 const KERNEL_PERCENT: f64 = 30.0;
 /// A server that uses so much of one CPU is worth a sentence where others are idle, percent: it may be one thread that has no more.
@@ -98,6 +99,8 @@ pub(crate) fn read(text: &str) -> SystemText {
     sysstat::read(text, &mut found);
     memory_left::read(text, &mut found);
     busy_threads::read(text, &mut found);
+    sysstat_io::read(text, &mut found);
+    kernel_waits::read(text, &mut found);
     atop::read(text, &mut found);
     iotop::read(text, &mut found);
     containers::read(text, &mut found);
