@@ -2,10 +2,11 @@
 
 use crate::rows::{header_of, is_border, row_number};
 use crate::{
-    atop, client_errors, clock, cloudwatch, container_states, containers, deadlock_rows, dump_slow,
-    heartbeat, iotop, kernel_waits, load_tests, log_lines, memory_nodes, named, other_programs, plan,
-    plan_json, pressure, prose, screens, server_status, slow_log, stacks, statement_report, status, sysstat,
-    sysstat_io, system, tool_errors, topology, traced_calls, tuner,
+    atop, client_errors, clock, cloudwatch, container_states, containers, cpu_counters, deadlock_rows,
+    dump_slow, heartbeat, iotop, kernel_waits, latency_bars, load_tests, log_lines, memory_nodes, named,
+    other_programs, plan, plan_json, pressure, prose, screens, server_status, slow_log, socket_counts,
+    stacks, statement_report, status, sysstat, sysstat_io, system, tool_errors, topology, traced_calls,
+    tuner,
 };
 
 /// What a stretch of lines looks like.
@@ -379,6 +380,9 @@ pub(crate) fn is_of_system(line: &str) -> bool {
         || sysstat::is_of_dstat(line)
         || sysstat_io::is_head(line)
         || kernel_waits::is_head(line)
+        || latency_bars::is_head(line)
+        || socket_counts::is_line(line)
+        || cpu_counters::is_head(line)
         || atop::is_head(line)
         || iotop::is_head(line)
         || iotop::is_row(line)

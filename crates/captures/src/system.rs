@@ -10,9 +10,9 @@ use spindoctor_model::{LoggedTrouble, TroubleKind};
 use crate::amounts::amount;
 use crate::cpu_shares::Shares;
 use crate::{
-    atop, busy_threads, cloudwatch, container_states, containers, cpu_shares, deleted_files, iotop,
-    kernel_waits, load_tests, memory_left, memory_nodes, pressure, screens, sysstat, sysstat_io,
-    traced_calls,
+    atop, busy_threads, cloudwatch, container_states, containers, cpu_counters, cpu_shares, deleted_files,
+    iotop, kernel_waits, latency_bars, load_tests, memory_left, memory_nodes, pressure, screens,
+    socket_counts, sysstat, sysstat_io, traced_calls,
 };
 
 /// Swapped in from this on sessions wait for it: 25 pages a second, KiB/s (vmstat's unit). By judgement.
@@ -111,6 +111,9 @@ pub(crate) fn read(text: &str) -> SystemText {
     pressure::read(text, &mut found);
     memory_nodes::read(text, &mut found);
     traced_calls::read(text, &mut found);
+    latency_bars::read(text, &mut found);
+    socket_counts::read(text, &mut found);
+    cpu_counters::read(text, &mut found);
     if text.lines().any(screens::is_other_view) {
         found.add("myq_status", None, screens::NOT_USED.to_owned());
     }
