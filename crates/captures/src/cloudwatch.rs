@@ -1,16 +1,20 @@
-//! What `aws cloudwatch get-metric-statistics` prints of a server's instance, in JSON: how far each metric went.
+//! What `aws cloudwatch get-metric-statistics` prints of a server's instance, in JSON, and what its console exports, in CSV: how far each
+//! metric went.
 //!
 //! ```text
 //! {
 //!     "Label": "CPUCreditBalance",
 //!     "Datapoints": [
 //!         { "Timestamp": "2024-03-04T10:00:00Z", "Average": 0.03, "Unit": "Count" }
+//!
+//! Label,CPUUtilization,DiskQueueDepth
+//! 2024/03/04 10:00:00,12.1,0.2
 //! ```
 
 use spindoctor_model::number::{bytes, duration};
 
 use crate::amounts::amount;
-use crate::system::{MOST_ROWS, SystemText};
+use crate::system::{MOST_ROWS, MOST_WORDS, SystemText};
 
 /// The metrics of which something is said.
 const KNOWN: [&str; 8] = [
@@ -31,7 +35,26 @@ const NO_VOLUME_CREDITS: &str =
 /// True for a line that such a text has, and no other.
 pub(crate) fn is_of_metric(line: &str) -> bool {
     let is_known = || label(line).is_some_and(|label| KNOWN.contains(&label));
-    line.trim_start().starts_with("\"Datapoints\": [") || is_known()
+    line.trim_start().starts_with("\"Datapoints\": [") || is_known() || columns(line).is_some()
+}
+
+/// The cells of a line of CSV, without their quotes.
+fn cells(line: &str) -> Vec<&str> {
+    let cells = line.split([',', ';', '\t']).take(MOST_WORDS);
+    cells.map(|cell| cell.trim().trim_matches('"').trim()).collect()
+}
+
+/// The names of the columns of an export in CSV.
+fn columns(line: &str) -> Option<Vec<&str>> {
+    const FIRST: [&str; 4] = ["timestamp", "time", "date", "label"];
+    if !KNOWN.iter().any(|name| line.contains(name)) {
+        return None;
+    }
+    // A statistic may stand behind the name: `CPUUtilization (Average)`.
+    let names: Vec<&str> =
+        cells(line).into_iter().map(|cell| cell.split([' ', '(']).next().unwrap_or_default()).collect();
+    let begins = names.first().is_some_and(|first| FIRST.contains(&first.to_ascii_lowercase().as_str()));
+    (begins && names.iter().any(|name| KNOWN.contains(name))).then_some(names)
 }
 
 /// `"Label": "CPUUtilization",`
@@ -61,9 +84,31 @@ pub(crate) fn read(text: &str, found: &mut SystemText) {
         metric.1.extend(values(line));
     }
     metrics.push(metric);
+    metrics.extend(exported(text));
     for sentence in metrics.iter().filter_map(|(name, numbers)| said(name, numbers)) {
         found.add("CloudWatch", None, sentence);
     }
+}
+
+/// The metrics of exports in CSV, each with its numbers.
+fn exported(text: &str) -> Vec<(&str, Vec<f64>)> {
+    let mut all: Vec<(&str, Vec<f64>)> = Vec::new();
+    // Where the metrics of the last head begin.
+    let (mut first, mut width) = (0, 0);
+    for line in text.lines().take(MOST_ROWS) {
+        if let Some(names) = columns(line) {
+            (first, width) = (all.len(), names.len());
+            all.extend(names.into_iter().map(|name| (name, Vec::new())));
+            continue;
+        }
+        let cells = if width > 0 { cells(line) } else { continue };
+        if cells.len() == width {
+            for ((_, numbers), cell) in all[first..].iter_mut().zip(&cells) {
+                numbers.extend(amount(cell));
+            }
+        }
+    }
+    all
 }
 
 /// What is said of the numbers of a metric, where they show that something is wrong. By judgement.
@@ -120,5 +165,24 @@ mod tests {
             &format!("aws cloudwatch get-metric-statistics --metric-name CPUCreditBalance\n{credits}"),
         );
         assert!(parts.iter().any(|part| part.says == [says]), "{parts:?}");
+    }
+
+    #[test]
+    fn an_export_of_the_console_says_the_same() {
+        let csv = "Timestamp,CPUUtilization,DatabaseConnections,WriteLatency\n2024/03/04 10:00:00,12.1,101,0.001\n\
+                   2024/03/04 10:01:00,99.8,1201,0.25\n2024/03/04 10:02:00,,1411,0.2\n";
+        let says = [
+            "The CPUs were in use up to 100 % (CPUUtilization)",
+            "Requests to the storage took up to 250 ms in the mean (WriteLatency)",
+        ];
+        let labelled = csv.replace("Timestamp,", "\"Label\",");
+        for text in [csv, &labelled, &csv.replace("CPUUtilization", "CPUUtilization (Average)")] {
+            let parts = recognise("x", text);
+            assert!(parts.iter().any(|part| part.says == says), "{text}: {parts:?}");
+        }
+        assert_eq!(
+            system::read(&csv.replace("99.8", "9.8").replace("0.2", "0.002")).says,
+            Vec::<String>::new()
+        );
     }
 }

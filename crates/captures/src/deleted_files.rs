@@ -16,7 +16,9 @@ const LEAST_BYTES: f64 = 1_073_741_824.0;
 /// Says how much space they have.
 pub(crate) fn read(text: &str, found: &mut SystemText) {
     let (mut files, mut all_bytes, mut largest) = (0_u64, 0.0, (0.0, ""));
-    for (name, bytes) in text.lines().take(MOST_ROWS).filter_map(deleted) {
+    // A page may have made one line of all.
+    let rows = text.lines().flat_map(|line| line.split_inclusive(MARK)).take(MOST_ROWS);
+    for (name, bytes) in rows.filter_map(deleted) {
         files += 1;
         all_bytes += bytes;
         if bytes > largest.0 {
@@ -35,14 +37,22 @@ pub(crate) fn read(text: &str, found: &mut SystemText) {
     }
 }
 
+/// What stands behind the name.
+const MARK: &str = "(deleted)";
+
+/// True for a row of such a file.
+pub(crate) fn is_row(line: &str) -> bool {
+    line.split_inclusive(MARK).any(|row| deleted(row).is_some())
+}
+
 /// The name and the size of such a file.
-fn deleted(line: &str) -> Option<(&str, f64)> {
-    let line = line.trim_end().strip_suffix(" (deleted)")?;
-    let words: Vec<&str> = line.split_whitespace().take(MOST_WORDS).collect();
-    let is_server = ["mysqld", "mariadbd"]
-        .iter()
-        .any(|server| words.first().is_some_and(|name| name.starts_with(server)));
-    let kind = words.iter().position(|word| *word == "REG").filter(|_| is_server)?;
+fn deleted(row: &str) -> Option<(&str, f64)> {
+    let row = row.trim_end().strip_suffix(MARK)?.trim_end();
+    let words: Vec<&str> = row.split_whitespace().take(MOST_WORDS).collect();
+    let is_server = |word: &&str| ["mysqld", "mariadbd"].iter().any(|server| word.starts_with(server));
+    // A command may stand before the first row.
+    let begin = words.iter().rposition(is_server)?;
+    let kind = begin + words[begin..].iter().position(|word| *word == "REG")?;
     let bytes = amount(words.get(kind + 2)?)?;
     Some((*words.last()?, bytes))
 }
@@ -70,6 +80,10 @@ mod tests {
                  not, and their space is free when the statements end that use them, or with the server"
             ]
         );
+        let in_one_line = format!("# lsof -p 4711 {}", text.replace(head, "").replace('\n', " "));
+        assert_eq!(read(&in_one_line).says, read(&text).says);
+        let parts = crate::recognise("x", &in_one_line);
+        assert_eq!(parts[0].says, read(&text).says, "{parts:?}");
         let small = format!("{head}{}", row("4096", "/tmp/ibAbCd (deleted)"));
         assert_eq!(read(&small).says, Vec::<String>::new());
         assert_eq!(read(&text.replace("mysqld ", "java   ")).says, Vec::<String>::new());

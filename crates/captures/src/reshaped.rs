@@ -132,7 +132,13 @@ fn backtrace(line: &str) -> Option<[String; 2]> {
     };
     // `(running)`, and a header of `thread apply all bt`, have no function.
     let is_frame = frame.contains(" (") && !frame.starts_with('(') && !id.is_empty();
-    is_frame.then(|| [format!("Thread {number} ({thread} (LWP {id}){name}):"), format!("#0  {frame}")])
+    // A page may have left out what stands behind the function.
+    let bare = frame.rsplit_once(" in ").map_or(frame, |(_, function)| function).trim();
+    let is_bare = bare.contains('_')
+        && bare.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_:~@.".contains(&byte));
+    let frame = if is_bare { format!("{frame} ()") } else { frame.to_owned() };
+    (is_frame || is_bare)
+        .then(|| [format!("Thread {number} ({thread} (LWP {id}){name}):"), format!("#0  {frame}")])
 }
 
 /// mytop's page: the sessions below its head, right below their names.
@@ -259,6 +265,23 @@ mod tests {
                 "Thread 12 (Thread 0x7f2a3c1e9700 (LWP 4712)):",
                 "#0  os_event::wait (this=0x7f) at os0event.cc:185",
                 "  13   Thread 0x7f2a3c1e9701 (LWP 4713) \"mysqld\" (running)",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_list_of_threads_with_bare_functions_is_one_too() {
+        let list = "  2    Thread 0x7f635435b700 (LWP 2088)  futex_wait_cancelable\n\
+                    \x20 3    Thread 0x7f635435b701 (LWP 2089)  0x00007f700643623f in __GI___clock_nanosleep\n\
+                    \x20 4    Thread 0x7f635435b702 (LWP 2090)  exited\n";
+        assert_eq!(
+            lines(list),
+            [
+                "Thread 2 (Thread 0x7f635435b700 (LWP 2088)):",
+                "#0  futex_wait_cancelable ()",
+                "Thread 3 (Thread 0x7f635435b701 (LWP 2089)):",
+                "#0  0x00007f700643623f in __GI___clock_nanosleep ()",
+                "  4    Thread 0x7f635435b702 (LWP 2090)  exited",
             ]
         );
     }

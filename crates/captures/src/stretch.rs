@@ -3,10 +3,10 @@
 use crate::rows::{header_of, is_border, row_number};
 use crate::{
     atop, client_errors, clock, cloudwatch, container_states, containers, cpu_counters, deadlock_rows,
-    dump_slow, heartbeat, iotop, kernel_waits, latency_bars, load_tests, log_lines, memory_nodes, named,
-    other_programs, plan, plan_json, pressure, prose, screens, server_status, slow_log, socket_counts,
-    stacks, statement_report, status, sysstat, sysstat_io, system, tool_errors, topology, traced_calls,
-    tuner,
+    deleted_files, dump_slow, heartbeat, iotop, kernel_waits, latency_bars, load_tests, log_lines,
+    memory_nodes, named, other_programs, plan, plan_json, pressure, prose, screens, server_status, slow_log,
+    socket_counts, stacks, statement_report, status, sysstat, sysstat_io, system, tool_errors, topology,
+    traced_calls, tuner,
 };
 
 /// What a stretch of lines looks like.
@@ -387,6 +387,7 @@ pub(crate) fn is_of_system(line: &str) -> bool {
         || iotop::is_head(line)
         || iotop::is_row(line)
         || system::is_row_of_df(line)
+        || deleted_files::is_row(line)
         || containers::is_head(line)
         || container_states::is_line(line)
         || load_tests::is_report(line)

@@ -367,17 +367,21 @@ fn cpu_stat(text: &str, found: &mut SystemText) {
     }
 }
 
-/// True for a row of `df`, which may stand without its head: `/dev/sda1  51474044 51474044 0 100% /var/lib/mysql`.
+/// True for a line with a row of `df`, which may stand without its head: `/dev/sda1  51474044 51474044 0 100% /var/lib/mysql`.
 pub(crate) fn is_row_of_df(line: &str) -> bool {
     if !line.contains("% /") {
         return false;
     }
-    let words: Vec<&str> = line.split_whitespace().take(MOST_WORDS).collect();
-    let [_, sizes @ .., used, mount] = words.as_slice() else { return false };
     let is_size =
         |word: &&str| word.starts_with(|c: char| c.is_ascii_digit() || c == '-') && !word.contains('%');
     let is_percent = |word: &str| word.strip_suffix('%').is_some_and(|digits| digits.parse::<u8>().is_ok());
-    sizes.len() == 3 && sizes.iter().all(is_size) && is_percent(used) && mount.starts_with('/')
+    let words: Vec<&str> = line.split_whitespace().take(MOST_WORDS).collect();
+    words.windows(6).any(|row| match row {
+        [device, sizes @ .., used, mount] => {
+            !is_size(device) && sizes.iter().all(is_size) && is_percent(used) && mount.starts_with('/')
+        }
+        _ => false,
+    })
 }
 
 /// `/dev/sda1  51474044 51474044 0 100% /var/lib/mysql`: what has no room.
@@ -386,6 +390,8 @@ fn full_file_systems(text: &str, found: &mut SystemText) {
         let words: Vec<&str> = line.split_whitespace().take(MOST_WORDS).collect();
         let Some(used) = words.iter().position(|word| *word == "100%" || *word == "99%") else { continue };
         let Some(mount) = words.get(used + 1).filter(|mount| mount.starts_with('/')) else { continue };
+        // Marks of a page may stand behind it.
+        let mount = mount.trim_end_matches(['`', '.', ',', '|']);
         // Images that are mounted are always full.
         if mount.starts_with("/snap/") || mount.starts_with("/media/") {
             continue;

@@ -226,6 +226,9 @@ fn rows_of_df_without_their_head_are_read() {
                 /dev/md3        394G  374G     0 100% /var/lib/mysql\ntmpfs           798M     0  798M   0% /run/user/0\n";
     let parts = crate::recognise("x", text);
     assert_eq!(parts[0].says, ["/var/lib/mysql is 100% full"], "{parts:?}");
+    let quoted = "- Filesystem before: `/dev/longhorn/pvc-e56 7.8G 7.8G 0 100% /var/lib/mysql`.\n";
+    let parts = crate::recognise("x", quoted);
+    assert_eq!(parts[0].says, ["/var/lib/mysql is 100% full"], "{parts:?}");
     for line in ["we are at 100% /var today", "a 1 2 3 100% var", "/dev/sda1 1 2 3 x% /var"] {
         assert!(!is_row_of_df(line), "{line}");
     }
