@@ -136,6 +136,7 @@ mod traced_calls;
 mod transactions;
 mod tuner;
 mod uniq;
+mod unix_disks;
 mod unknown_errors;
 mod vertical_line;
 mod window;

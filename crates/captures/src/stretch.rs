@@ -6,7 +6,7 @@ use crate::{
     deleted_files, dump_slow, heartbeat, iotop, kernel_waits, latency_bars, load_tests, log_lines,
     memory_nodes, named, other_programs, plan, plan_json, pressure, prose, screens, server_status, slow_log,
     socket_counts, stacks, statement_report, status, sysstat, sysstat_io, system, tool_errors, topology,
-    traced_calls, tuner,
+    traced_calls, tuner, unix_disks,
 };
 
 /// What a stretch of lines looks like.
@@ -379,6 +379,7 @@ pub(crate) fn is_of_system(line: &str) -> bool {
         || line.contains("%util") && has(&["DEV", "tps", "%util"])
         || sysstat::is_of_dstat(line)
         || sysstat_io::is_head(line)
+        || unix_disks::is_head(line)
         || kernel_waits::is_head(line)
         || latency_bars::is_head(line)
         || socket_counts::is_line(line)

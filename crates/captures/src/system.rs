@@ -12,7 +12,7 @@ use crate::cpu_shares::Shares;
 use crate::{
     atop, busy_threads, cloudwatch, container_states, containers, cpu_counters, cpu_shares, deleted_files,
     iotop, kernel_waits, latency_bars, load_tests, memory_left, memory_nodes, pressure, screens,
-    socket_counts, sysstat, sysstat_io, traced_calls,
+    socket_counts, sysstat, sysstat_io, traced_calls, unix_disks,
 };
 
 /// Swapped in from this on sessions wait for it: 25 pages a second, KiB/s (vmstat's unit). By judgement.
@@ -94,6 +94,7 @@ pub(crate) fn read(text: &str) -> SystemText {
     full_file_systems(text, &mut found);
     vmstat(text, &mut found);
     iostat(text, &mut found);
+    unix_disks::read(text, &mut found);
     top(text, &mut found);
     cpu_stat(text, &mut found);
     sysstat::read(text, &mut found);
