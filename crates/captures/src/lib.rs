@@ -72,6 +72,7 @@ mod memory_limits;
 mod memory_nodes;
 mod named;
 mod named_rows;
+mod numbered_blocks;
 mod one_line;
 mod open_tables;
 mod option_remarks;

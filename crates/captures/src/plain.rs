@@ -9,9 +9,9 @@ use std::borrow::Cow;
 use crate::rows::is_border;
 use crate::{
     aliases, boxes, clock, collectors, double_spaced, exporter, group_members, heads, heartbeat, indented,
-    intervals, kernel_log, log_lines, markup, memory_limits, named_rows, one_line, perf_lines, plan_rows,
-    printed, profile_rows, prose, python, replica_messages, reshaped, screens, slow_marks, status_page,
-    summary, terminal, tool_tables, tuner, wrapped_lines, xml,
+    intervals, kernel_log, log_lines, markup, memory_limits, named_rows, numbered_blocks, one_line,
+    perf_lines, plan_rows, printed, profile_rows, prose, python, replica_messages, reshaped, screens,
+    slow_marks, status_page, summary, terminal, tool_tables, tuner, wrapped_lines, xml,
 };
 
 /// Beginnings of lines, as servers and their tools write them, that stand nowhere within a line of an error log.
@@ -60,6 +60,7 @@ pub(crate) fn undamaged(text: &str) -> String {
     let text = status_page::as_lists(&text);
     let text = named_rows::as_vertical(&text);
     let text = tool_tables::as_printed(&text);
+    let text = numbered_blocks::without_numbers(&text);
     let text = perf_lines::in_lines(&text);
     let text = one_line::in_lines(&text);
     let text = summary::as_lists(&text);
