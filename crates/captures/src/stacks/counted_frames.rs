@@ -62,7 +62,7 @@ fn folded(text: &str) -> Option<(String, usize)> {
     let mut all = String::new();
     let mut stack: Vec<Function<'_>> = Vec::new();
     let mut is_inside = false;
-    let mut not_understood = 0;
+    let (mut understood, mut not_understood) = (0, 0);
     for line in text.lines().map(str::trim) {
         match part(line) {
             _ if line.is_empty() => {
@@ -83,6 +83,7 @@ fn folded(text: &str) -> Option<(String, usize)> {
             }
             Part::Count(count) if stack.len() >= FEWEST => {
                 add(&mut all, &stack, count);
+                understood += stack.len();
                 is_inside = false;
                 stack.clear();
             }
@@ -93,7 +94,8 @@ fn folded(text: &str) -> Option<(String, usize)> {
             }
         }
     }
-    (!all.is_empty()).then_some((all, not_understood))
+    // What a page cut to pieces has words above a number, too, and more that is neither.
+    (!all.is_empty() && not_understood <= understood).then_some((all, not_understood))
 }
 
 /// Adds a stack's line.
@@ -127,6 +129,8 @@ fn part(line: &str) -> Part<'_> {
     let of_map = line.rsplit_once("]: ").filter(|(key, _)| key.is_empty() || key.starts_with(", "));
     let count = of_map.map_or(line, |(_, count)| count);
     match count.parse() {
+        // A piece of an address is none.
+        Ok(_) if count.starts_with('0') => Part::Other,
         Ok(count) => Part::Count(count),
         Err(_) => function(line).map_or(Part::Other, Part::Function),
     }
@@ -139,6 +143,9 @@ fn function(line: &str) -> Option<Function<'_>> {
     let line = line.strip_prefix("b'").and_then(|inside| inside.strip_suffix('\'')).unwrap_or(line);
     let (module, rest) = line.split_once('`').unwrap_or(("", line));
     let full = name::without_offset(rest);
+    if module.contains(' ') {
+        return None;
+    }
     let is_kernel = KERNELS.contains(&module);
     if full.starts_with("0x") {
         return Some(Function { name: "[unknown]", is_kernel });
@@ -217,7 +224,7 @@ mod tests {
         assert_eq!(seen, [100], "{parts:?}");
         assert!(parts[0].says[0].contains("parts of 100"), "{parts:?}");
         // Names alone are no stack of a debugger where a count stands below them.
-        let names = "my_hash_search\nMDL_map::find\nmysql_execute_command\ndispatch_command\ndo_command\n";
+        let names = "my_hash_search\nrec_get_offsets_func\nmysql_execute_command\ndispatch_command\ndo_command\n";
         let parts = recognise("x", &format!("{names}-                mysqld (4711)\n    40\n"));
         assert!(parts[0].says[0].starts_with("written by folded CPU samples"), "{parts:?}");
     }
