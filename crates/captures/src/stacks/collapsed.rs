@@ -225,7 +225,8 @@ fn is_argument(word: &str) -> bool {
 
 fn folded_line(line: &str) -> Option<Line<'_>> {
     let (stack, count) = line.rsplit_once([' ', '\t'])?;
-    let mut frames: Vec<&str> = stack.trim().split(';').filter(|frame| !frame.is_empty()).collect();
+    let is_frame = |frame: &&str| !frame.is_empty() && !is_left_out(frame);
+    let mut frames: Vec<&str> = stack.trim().split(';').filter(is_frame).collect();
     frames.reverse();
     // Prose and statements have blanks behind their semicolons.
     let is_stack = frames.len() > 1
@@ -252,8 +253,13 @@ fn functions(stack: &str) -> Vec<&str> {
     }
     functions.push(&stack[from..]);
     // awk cuts a name at its first blank, which may stand behind a comma.
-    functions.retain(|name| !name.trim().is_empty());
+    functions.retain(|name| !name.trim().is_empty() && !is_left_out(name));
     functions
+}
+
+/// True for what stands where somebody left functions out: `pthread_cond_wait,...,buf_dblwr_add_to_batch`.
+fn is_left_out(frame: &str) -> bool {
+    ["...", "\u{2026}", "[...]"].contains(&frame.trim())
 }
 
 /// How far behind a comma a template may close.

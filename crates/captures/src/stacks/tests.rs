@@ -313,6 +313,18 @@ fn pt_pmp_counts_threads_and_its_templates_stay_in_one() {
 }
 
 #[test]
+fn functions_that_somebody_left_out_of_a_line_are_none_of_it() {
+    let text = "12 pthread_cond_wait,...,os_event_wait_low(os0event.cc:310),buf_dblwr_add_to_batch(buf0dblwr.cc:901),...,clone\n\
+                3 libaio::??(libaio.so.1),LinuxAIOHandler::collect(os0file.cc:2031),...\n";
+    let pmp = read(text).unwrap();
+    assert_eq!((pmp.form, pmp.threads, pmp.lines_not_understood), ("pt-pmp", 15, 0));
+    let waits = ["pthread_cond_wait", "os_event_wait_low", "buf_dblwr_add_to_batch", "clone"];
+    assert_eq!(names(&pmp.profile, 0), waits);
+    let folded = "mysqld;clone;...;buf_dblwr_add_to_batch;os_event_wait_low;...;pthread_cond_wait 12\n";
+    assert_eq!(names(&read(folded).unwrap().profile, 0), waits);
+}
+
+#[test]
 fn samples_that_spin_in_the_kernel_are_known_with_their_program() {
     let read = read(REPORT).unwrap();
     assert_eq!(read.profile.source, StackSource::Cpu);
