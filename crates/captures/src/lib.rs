@@ -70,6 +70,7 @@ mod markup;
 mod memory_left;
 mod memory_limits;
 mod memory_nodes;
+mod nameless_disks;
 mod named;
 mod named_rows;
 mod numbered_blocks;

@@ -11,8 +11,8 @@ use crate::amounts::amount;
 use crate::cpu_shares::Shares;
 use crate::{
     atop, busy_threads, cloudwatch, container_states, containers, cpu_counters, cpu_shares, deleted_files,
-    iotop, kernel_waits, latency_bars, load_tests, memory_left, memory_nodes, pressure, screens,
-    socket_counts, sysstat, sysstat_io, traced_calls, unix_disks,
+    iotop, kernel_waits, latency_bars, load_tests, memory_left, memory_nodes, nameless_disks, pressure,
+    screens, socket_counts, sysstat, sysstat_io, traced_calls, unix_disks,
 };
 
 /// Swapped in from this on sessions wait for it: 25 pages a second, KiB/s (vmstat's unit). By judgement.
@@ -254,14 +254,17 @@ fn iostat(text: &str, found: &mut SystemText) {
         };
         let (what, per_s) = of("tps").map_or((what, per_s), |tps| ("requests", tps));
         let Some(busy) = of("%util").map(|busy| busy.min(100.0)) else { continue };
+        let disk = match name {
+            nameless_disks::NAMELESS => "A disk".to_owned(),
+            name => format!("The disk {name}"),
+        };
         if busy >= BUSY_PERCENT && ms >= SLOW_MS {
-            let sentence = format!(
-                "The disk {name} is {busy:.0} % busy: {per_s:.0} {what} a second take {ms:.0} ms each"
-            );
+            let sentence =
+                format!("{disk} is {busy:.0} % busy: {per_s:.0} {what} a second take {ms:.0} ms each");
             found.add(source, Some(kind), sentence);
         } else if ms >= QUEUE_MS && per_s >= QUEUE_PER_S {
             let sentence = format!(
-                "The disk {name} is {busy:.0} % busy, and yet {per_s:.0} {what} a second take {ms:.0} ms each: they come in bursts, or wait \
+                "{disk} is {busy:.0} % busy, and yet {per_s:.0} {what} a second take {ms:.0} ms each: they come in bursts, or wait \
                  for storage that others use, too"
             );
             found.add(source, None, sentence);
