@@ -9,8 +9,8 @@ use crate::log_troubles::{ENTRIES, meanings};
 use crate::server_version::version;
 use crate::unknown_errors::Unknown;
 use crate::{
-    clock, kernel_log, log_replication, log_troubles, lost_connections, stacks, start_errors, systemd_log,
-    tool_errors,
+    clock, kernel_log, log_replication, log_troubles, lost_connections, shell_notices, stacks, start_errors,
+    systemd_log, tool_errors,
 };
 
 /// What a log says.
@@ -78,6 +78,7 @@ impl<'t> Tally<'t> {
             TroubleKind::TableCrashed if line.contains(" on query. ") => {
                 spindoctor_sql::error_without_values(line)
             }
+            TroubleKind::Crashed => shell_notices::without_command(line).to_owned(),
             _ => line.to_owned(),
         };
         LoggedTrouble {

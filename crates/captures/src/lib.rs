@@ -106,6 +106,7 @@ mod server_version;
 mod sessions;
 #[cfg(test)]
 mod shared_fixtures;
+mod shell_notices;
 mod slow_log;
 mod slow_marks;
 mod slow_rows;

@@ -4,7 +4,7 @@ use crate::client_errors::is_of_client;
 use crate::denials::is_denial;
 use crate::kernel_log::{is_disk_trouble, is_hung, is_kill_for_memory, is_killed_for_memory, is_lockup};
 use crate::log_troubles::{is_event_of_probe, is_probe_failed};
-use crate::{clock, json, log_replication, start_errors, systemd_log, tool_errors};
+use crate::{clock, json, log_replication, shell_notices, start_errors, systemd_log, tool_errors};
 
 /// What lines of a log have behind their time and thread.
 const LEVELS: [&str; 6] = ["[Note]", "[Warning]", "[ERROR]", "[System]", "[Error]", "[Information]"];
@@ -140,6 +140,7 @@ pub(crate) fn is_of_log(line: &str) -> bool {
         || is_of_client(line)
         || start_errors::is_of_start(line)
         || systemd_log::unit(line).is_some()
+        || shell_notices::of_server(line).is_some()
         || tool_errors::is_line(line)
         || line.starts_with("InnoDB: ")
         || is_of_innodb(line)

@@ -17,14 +17,15 @@ use crate::kernel_log::{
     DISKS, HUNG_IN_KERNEL, HUNG_OF_SERVER, disk_entry, is_hung, is_hung_server, is_kill_for_memory,
     is_killed_for_memory, is_lockup,
 };
+use crate::shell_notices::Ended;
 use crate::systemd_log::{Unit, unit};
-use crate::{client_errors, denials, start_errors};
+use crate::{client_errors, denials, shell_notices, start_errors};
 use catalogue::{SEVERAL_LINES, TROUBLES};
 use cluster::{NODE_DIFFERS, TRANSFER_FAILED, transfer_failed};
 use files::{BACKUP_FILE, OF_SYSTEM_TABLES, is_of_backup_file, is_of_system_tables};
 use host::{
-    EVENTS_OF_PROBES, LOCKUP, OF_KILLS, OTHER_KILLED, PROBE_FAILED, UNIT_BY_SIGNAL, UNIT_CRASHED,
-    UNIT_KILLED, UNIT_LATE, UNIT_NOT_STARTED, UNIT_RESTARTED,
+    EVENTS_OF_PROBES, LOCKUP, OF_KILLS, OTHER_KILLED, PROBE_FAILED, SHELL_CRASHED, SHELL_KILLED,
+    UNIT_BY_SIGNAL, UNIT_CRASHED, UNIT_KILLED, UNIT_LATE, UNIT_NOT_STARTED, UNIT_RESTARTED,
 };
 use replication::{
     APPLIER_STOPPED, PACKET_LOST, PACKET_REFUSED, RECEIVER_FAILED, RECEIVER_FOLLOWS, RECEIVER_STOPPED,
@@ -52,10 +53,10 @@ const STARTS: usize = DENIALS + denials::COUNT;
 /// The first entry of clients.
 const CLIENTS: usize = STARTS + start_errors::COUNT;
 
-/// True for the entry of a check of the server's own that failed, and of a crash that systemd saw: the server's own line of its signal
-/// says the same, where it is given.
+/// True for the entry of a check of the server's own that failed, and of a crash that systemd or a shell saw: the server's own line of its
+/// signal says the same, where it is given.
 pub(crate) fn is_sign_of_crash(entry: usize) -> bool {
-    TROUBLES.get(entry).is_some_and(|(sign, ..)| [ASSERTION, UNIT_CRASHED].contains(sign))
+    TROUBLES.get(entry).is_some_and(|(sign, ..)| [ASSERTION, UNIT_CRASHED, SHELL_CRASHED].contains(sign))
 }
 
 /// True for an entry of a server that was killed: the kernel, systemd and Kubernetes each say a kill in words of their own, once.
@@ -125,6 +126,8 @@ fn is_entry(sign: &str, line: &str, lower: &str) -> bool {
         UNIT_LATE => unit(line) == Some(Unit::Late),
         UNIT_RESTARTED => unit(line) == Some(Unit::Restarted),
         UNIT_NOT_STARTED => unit(line) == Some(Unit::NotStarted),
+        SHELL_KILLED => shell_notices::of_server(line) == Some(Ended::Killed),
+        SHELL_CRASHED => shell_notices::of_server(line) == Some(Ended::Crashed),
         NODE_DIFFERS => is_of_node(lower),
         TRANSFER_FAILED => transfer_failed(lower),
         OF_SYSTEM_TABLES => is_of_system_tables(lower),

@@ -30,6 +30,10 @@ pub(super) const UNIT_LATE: &str = "systemd: not started in time";
 pub(super) const UNIT_RESTARTED: &str = "systemd: started again";
 pub(super) const UNIT_NOT_STARTED: &str = "systemd: not started";
 
+/// Stand for what a shell says of a server that it had started.
+pub(super) const SHELL_KILLED: &str = "shell: killed";
+pub(super) const SHELL_CRASHED: &str = "shell: crashed";
+
 /// What systemd's lines of a server mean that was killed, and of one that did not start in time, which systemd kills itself in the end.
 pub(crate) const ENDED_BY_KILL: &str = "the server was killed (SIGKILL), as systemd says: by the kernel for want of memory, by systemd \
                                         after a time limit, or by somebody";
