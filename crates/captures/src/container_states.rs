@@ -18,6 +18,7 @@
 use spindoctor_model::{TroubleKind, number};
 
 use crate::amounts::amount;
+use crate::container_status;
 use crate::kernel_log::names_server;
 use crate::system::{MOST_ROWS, MOST_WORDS, SystemText};
 
@@ -38,6 +39,7 @@ pub(crate) fn is_line(line: &str) -> bool {
         || line.contains("CONTAINER ID") && line.contains("STATUS")
         || ended(line).is_some()
         || pod(line).is_some()
+        || container_status::read(line).is_some()
 }
 
 /// Says what is wrong with those of servers.
@@ -52,6 +54,12 @@ pub(crate) fn read(text: &str, found: &mut SystemText) {
                 false => format!("The container {name} ended {ago} with code {code}: {why}"),
             };
             found.add("docker ps", kind, sentence);
+        }
+        if let Some(ended) = container_status::read(line) {
+            let container_status::Ended { name, image, code, restarts, is_waiting } = ended;
+            let exit_code = Some(code);
+            let container = Described { name, image, is_waiting, exit_code, ..Described::default() };
+            say_of(&container, restarts, found);
         }
     }
     pods(text, found);

@@ -24,6 +24,7 @@ mod cluster_status;
 mod collections;
 mod collectors;
 mod container_states;
+mod container_status;
 mod containers;
 mod counted;
 mod cpu_counters;

@@ -15,6 +15,7 @@
 
 use std::borrow::Cow;
 
+use crate::container_status;
 use crate::kernel_log::{is_kill_for_memory, names_server};
 
 /// Lines below the kernel's line that its report has before its tables. By judgement.
@@ -42,7 +43,7 @@ fn limit(lines: &[Cow<'_, str>], at: usize) -> Option<String> {
         return of_unit(lines, at);
     }
     match line.contains("OOMKilled") {
-        true => described(lines, at).or_else(|| inspected(lines, at)),
+        true => described(lines, at).or_else(|| stated(lines, at)).or_else(|| inspected(lines, at)),
         false => None,
     }
 }
@@ -84,6 +85,17 @@ fn described(lines: &[Cow<'_, str>], at: usize) -> Option<String> {
     let memory = limits.find_map(|line| line.strip_prefix("memory:"));
     let limit = memory.map_or_else(String::new, |memory| format!(", limit {}", memory.trim()));
     Some(format!("container {name}, image {image}{limit}"))
+}
+
+/// `reason: OOMKilled` of a pod in YAML or JSON, with the container that it names around it.
+fn stated(lines: &[Cow<'_, str>], at: usize) -> Option<String> {
+    let line = lines[at].trim();
+    let value = line.trim_start_matches('"').strip_prefix("reason")?.trim_start_matches(['"', ':', ' ']);
+    if value.trim_end_matches(['"', ',']) != "OOMKilled" {
+        return None;
+    }
+    let (name, image) = container_status::of_server(lines, at)?;
+    Some(format!("container {name}, image {image}"))
 }
 
 /// `"OOMKilled": true,` of `docker inspect`, with the image that it names further below.

@@ -8,10 +8,10 @@ use std::borrow::Cow;
 
 use crate::rows::is_border;
 use crate::{
-    aliases, boxes, clock, collectors, double_spaced, exporter, group_members, heads, heartbeat, indented,
-    intervals, kernel_log, log_lines, markup, memory_limits, named_rows, numbered_blocks, one_line,
-    perf_lines, plan_rows, printed, profile_rows, prose, python, replica_messages, reshaped, screens,
-    slow_marks, status_page, summary, terminal, tool_tables, tuner, wrapped_lines, xml,
+    aliases, boxes, clock, collectors, container_status, double_spaced, exporter, group_members, heads,
+    heartbeat, indented, intervals, kernel_log, log_lines, markup, memory_limits, named_rows,
+    numbered_blocks, one_line, perf_lines, plan_rows, printed, profile_rows, prose, python, replica_messages,
+    reshaped, screens, slow_marks, status_page, summary, terminal, tool_tables, tuner, wrapped_lines, xml,
 };
 
 /// Beginnings of lines, as servers and their tools write them, that stand nowhere within a line of an error log.
@@ -72,6 +72,8 @@ pub(crate) fn undamaged(text: &str) -> String {
     let lines: Vec<Cow<'_, str>> = text.lines().map(|line| plain_line(line)).collect();
     let lines =
         memory_limits::with_limits(kernel_log::whole_lines(double_spaced::closed_up(closed_up(lines))));
+    let lines = container_status::with_names(closed_up(lines));
+    let lines = memory_limits::with_limits(kernel_log::whole_lines(lines));
     let lines: Vec<Cow<'_, str>> = lines.into_iter().map(without_what_collected_it).collect();
     let lines = intervals::with_lists(wrapped_lines::joined(&lines));
     let lines = screens::as_lists(exporter::as_lists(tuner::as_lists(lines)));
