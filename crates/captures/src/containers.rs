@@ -1,4 +1,4 @@
-//! What a container of a server uses, by `docker stats` and `kubectl top`.
+//! What a container of a server uses, or its control group, by `docker stats`, `kubectl top` and `systemd-cgtop`.
 //!
 //! ```text
 //! CONTAINER ID   NAME    CPU %     MEM USAGE / LIMIT     MEM %     NET I/O          BLOCK I/O        PIDS
@@ -6,6 +6,9 @@
 //!
 //! NAME      CPU(cores)   MEMORY(bytes)
 //! mysql-0   1999m        3975Mi
+//!
+//! Control Group                Tasks   %CPU   Memory  Input/s Output/s
+//! system.slice/mysql.service      61  390.2    28.1G     1.2M    90.1M
 //! ```
 
 use std::collections::BTreeMap;
@@ -16,9 +19,13 @@ use crate::amounts::{amount, bytes};
 use crate::kernel_log::names_server;
 use crate::system::{MOST_ROWS, MOST_WORDS, SystemText, tables};
 
-/// True for the names of the columns of either.
+/// True for the names of the columns of one of them.
 pub(crate) fn is_head(line: &str) -> bool {
-    is_of_docker(line) || line.contains("CPU(cores)") && line.contains("MEMORY(bytes)")
+    is_of_docker(line) || line.contains("CPU(cores)") && line.contains("MEMORY(bytes)") || is_of_groups(line)
+}
+
+fn is_of_groups(line: &str) -> bool {
+    line.contains("Control Group") && line.contains("%CPU") && line.contains("Memory")
 }
 
 fn is_of_docker(line: &str) -> bool {
@@ -29,6 +36,7 @@ fn is_of_docker(line: &str) -> bool {
 pub(crate) fn read(text: &str, found: &mut SystemText) {
     docker(text, found);
     kubernetes(text, found);
+    groups(text, found);
 }
 
 /// A row of `docker stats`.
@@ -101,6 +109,40 @@ fn kubernetes(text: &str, found: &mut SystemText) {
     }
 }
 
+/// `systemd-cgtop`, which has a `-` for what it does not know, as for the CPU in its first list.
+fn groups(text: &str, found: &mut SystemText) {
+    let mut is_list = false;
+    // Of several lists the last row of a group counts.
+    let mut rows: BTreeMap<&str, String> = BTreeMap::new();
+    for line in text.lines().take(MOST_ROWS) {
+        if is_of_groups(line) {
+            is_list = true;
+            continue;
+        }
+        let words: Vec<&str> = line.split_whitespace().take(MOST_WORDS).collect();
+        let [group, _, cpu, memory, input, output] = words[..] else { continue };
+        let name = group.rsplit('/').next().unwrap_or(group).to_ascii_lowercase();
+        if !is_list || !names_server(&name) || name.contains("exporter") {
+            continue;
+        }
+        let uses = [
+            amount(cpu).map(|percent| format!("{:.1} CPUs", percent / 100.0)),
+            bytes(memory).map(|memory| format!("{} of memory", number::bytes(memory))),
+        ];
+        let uses: Vec<String> = uses.into_iter().flatten().collect();
+        let disk = match (bytes(input), bytes(output)) {
+            (Some(read), Some(written)) => {
+                format!("; it reads {} and writes {} a second", number::bytes(read), number::bytes(written))
+            }
+            _ => String::new(),
+        };
+        if !uses.is_empty() {
+            rows.insert(group, format!("The control group {group} uses {}{disk}", uses.join(" and ")));
+        }
+    }
+    rows.into_values().for_each(|sentence| found.add("systemd-cgtop", None, sentence));
+}
+
 #[cfg(test)]
 mod tests {
     use crate::{recognise, system};
@@ -136,5 +178,23 @@ mod tests {
         let containers =
             "POD     NAME      CPU(cores)   MEMORY(bytes)\ndb-0    mariadb   240m         512Mi\n";
         assert_eq!(system::read(containers).says, ["db-0 mariadb uses 0.2 CPUs and 512 MiB of memory"]);
+    }
+
+    #[test]
+    fn the_control_group_of_a_server_says_what_it_uses() {
+        let text = "Control Group                            Tasks   %CPU   Memory  Input/s Output/s\n\
+                    /                                          212  398.1    30.1G        -        -\n\
+                    system.slice/mysql.service                  61  390.2    28.0G     1.5M    90.0M\n\
+                    system.slice/nginx.service                   9    1.1     120M        -        -\n";
+        let says = "The control group system.slice/mysql.service uses 3.9 CPUs and 28 GiB of memory; it reads 1.5 MiB and writes \
+                    90 MiB a second";
+        assert_eq!(system::read(text).says, [says]);
+        let parts = recognise("x", &format!("$ systemd-cgtop -b -n 1\n{text}"));
+        assert!(parts.iter().any(|part| part.says == [says]), "{parts:?}");
+        let first = text.replace("390.2", "-").replace("1.5M    90.0M", "-    -");
+        assert_eq!(
+            system::read(&first).says,
+            ["The control group system.slice/mysql.service uses 28 GiB of memory"]
+        );
     }
 }

@@ -43,6 +43,7 @@ mod events;
 mod exporter;
 mod group_members;
 mod headless;
+mod headless_processes;
 mod heads;
 mod heartbeat;
 mod hints;
