@@ -8,6 +8,9 @@
 //! [12345.678901] INFO: task mysqld:4713 blocked for more than 120 seconds.
 //! [12345.678905] Call Trace:
 //! [12345.678909]  __schedule+0x2e3/0x740
+//!
+//! Mar 12 03:10:11 db1 kernel: [12345.678901] mysqld          D ffff88083fc53440     0  4713   4000 0x00000000
+//! Mar 12 03:10:11 db1 kernel: [12345.678905]  [<ffffffff81766f6d>] io_schedule+0x9d/0x130
 //! ```
 
 use spindoctor_model::stack::StackSource;
@@ -31,7 +34,10 @@ pub(super) fn read(text: &str) -> Option<CapturedStacks> {
         let next = header(trimmed);
         let is_known = trimmed.is_empty()
             || next.is_some()
-            || ["Call Trace", "Not tainted", "Tainted"].iter().any(|word| trimmed.contains(word));
+            || is_dump(trimmed)
+            || ["Call Trace", "Not tainted", "Tainted", "<TASK>", "</TASK>"]
+                .iter()
+                .any(|word| trimmed.contains(word));
         not_understood += usize::from(!is_known);
         if !places.is_empty() {
             if threads == 0 || (who.tid != 0 && !seen.insert(who.tid)) {
@@ -55,13 +61,45 @@ pub(super) fn read(text: &str) -> Option<CapturedStacks> {
     })
 }
 
-/// A line of the kernel's log without its time.
+/// A line of the kernel's log without its time, and without what the system's log puts before it.
 fn without_time(line: &str) -> &str {
-    let inside = line.strip_prefix('[').and_then(|rest| rest.split_once(']'));
-    match inside {
-        Some((time, rest)) if time.contains('.') && time.trim().parse::<f64>().is_ok() => rest.trim(),
+    /// What stands before is a time and a host. By judgement.
+    const LONGEST: usize = 80;
+    const DAYS: [&str; 7] = ["Mon ", "Tue ", "Wed ", "Thu ", "Fri ", "Sat ", "Sun "];
+    let bare = line.split_once("kernel: ").filter(|(before, _)| before.len() <= LONGEST);
+    let line = bare.map_or(line, |(_, rest)| rest.trim());
+    let is_time = |time: &str| {
+        let is_date = DAYS.iter().any(|day| time.starts_with(day)) && time.contains(':');
+        is_date || time.contains('.') && time.trim().parse::<f64>().is_ok()
+    };
+    match line.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((time, rest)) if is_time(time) => rest.trim(),
         _ => line,
     }
+}
+
+/// The words of a stack as they lie in memory, which older kernels print.
+fn is_dump(line: &str) -> bool {
+    let is_word = |word: &str| word.len() == 16 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+    !line.is_empty() && line.split_whitespace().all(is_word)
+}
+
+/// The kernel's line about the state of a task (kernel/sched/core.c): `mysqld          D ffff88083fc53440     0  4713   4000 0x00000000`,
+/// `task:mysqld          state:D stack:    0 pid: 4713 ppid:  4000 flags:0x00000000`.
+fn state(line: &str) -> Option<Who> {
+    if let Some(rest) = line.strip_prefix("task:") {
+        let (name, rest) = rest.split_once(" state:")?;
+        let (_, rest) = rest.split_once("pid:")?;
+        let tid = rest.split_whitespace().next()?.parse().ok()?;
+        return Some(Who { tid, name: name.trim().to_owned(), pointer: None });
+    }
+    let words: Vec<&str> = line.split_whitespace().take(8).collect();
+    let [name, state, address, free, tid, ..] = words[..] else { return None };
+    let is_state = state.len() == 1 && state.bytes().all(|byte| byte.is_ascii_uppercase());
+    let is_address = address.len() >= 8 && address.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_task = is_state && is_address && free.parse::<u64>().is_ok();
+    let tid = tid.parse().ok().filter(|_| is_task)?;
+    Some(Who { tid, name: name.to_owned(), pointer: None })
 }
 
 /// `[<0>] futex_wait_queue_me+0xc4/0x120`; a frame that the kernel is not sure of (`? f+0x1/0x2`) is one, and left out.
@@ -104,6 +142,9 @@ fn header(line: &str) -> Option<Who> {
         let tid = rest.split(' ').next()?.parse().ok()?;
         return Some(Who { tid, name: name.to_owned(), pointer: None });
     }
+    if let Some(task) = state(line) {
+        return Some(task);
+    }
     if let Some((before, _)) = line.split_once("/stack") {
         let tid = before.rsplit('/').next()?.parse().ok()?;
         return Some(Who { tid, ..Who::default() });
@@ -137,5 +178,32 @@ mod tests {
         let names: Vec<&str> = read.profile.frames.iter().map(|frame| frame.name.as_str()).collect();
         assert_eq!(names[2..], ["io_schedule", "zil_commit", "__x64_sys_fsync"]);
         assert_eq!(read.profile.modules[0].path, "[zfs]");
+    }
+
+    #[test]
+    fn a_task_is_known_by_its_state_and_what_the_system_s_log_puts_before_it_is_none_of_it() {
+        let log = |before: &str| {
+            format!(
+                "{before}mysqld          D ffff88083fc53440     0  4713   4000 0x00000000\n{before} ffff8802d283b408 0000000000000086\n\
+                 {before}Call Trace:\n{before} [<ffffffff81766f6d>] io_schedule+0x9d/0x130\n{before} sleep_on_page+0xe/0x20\n"
+            )
+        };
+        let newer = log("").replace(
+            "mysqld          D ffff88083fc53440     0  4713   4000 0x00000000",
+            "task:mysqld          state:D stack:    0 pid: 4713 ppid:  4000 flags:0x00000000",
+        );
+        let prefixes = [
+            "Mar 12 03:10:11 db1 kernel: [12345.678901] ",
+            "Mar 12 03:10:11 kernel: ",
+            "[Tue Mar 12 03:10:11 2024] ",
+        ];
+        for text in prefixes.map(log).iter().chain([&newer]) {
+            let read = read(text).unwrap();
+            assert_eq!((read.threads, read.lines_not_understood), (1, 0), "{text}");
+            let thread = &read.profile.threads[0];
+            assert_eq!((thread.tid, thread.name.as_str()), (4713, "mysqld"), "{text}");
+            let names: Vec<&str> = read.profile.frames.iter().map(|frame| frame.name.as_str()).collect();
+            assert_eq!(names, ["io_schedule", "sleep_on_page"], "{text}");
+        }
     }
 }
