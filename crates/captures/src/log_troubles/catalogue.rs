@@ -14,8 +14,8 @@ use super::files::{
 };
 use super::host::{
     ENDED_BY_KILL, ENDED_LATE, EVENTS_OF_PROBES, KILLED, LIVENESS, LOCKUP, OF_KILLS, OTHER_KILLED,
-    PROBE_FAILED, READINESS, UNIT_BY_SIGNAL, UNIT_CRASHED, UNIT_KILLED, UNIT_LATE, UNIT_NOT_STARTED,
-    UNIT_RESTARTED,
+    PROBE_FAILED, READINESS, SHELL_CRASHED, SHELL_KILLED, UNIT_BY_SIGNAL, UNIT_CRASHED, UNIT_KILLED,
+    UNIT_LATE, UNIT_NOT_STARTED, UNIT_RESTARTED,
 };
 use super::replication::{
     APPLIER_ENDED, APPLIER_STOPPED, PACKET_LOST, PACKET_REFUSED, RECEIVER_ENDED, RECEIVER_FAILED,
@@ -45,7 +45,7 @@ pub(super) const SEVERAL_LINES: [&str; 12] = [
 ];
 
 /// What lines about trouble hold, in lower case, what that means, and the trouble that causes rest on. The first that fits counts.
-pub(super) const TROUBLES: [(&str, &str, Option<TroubleKind>); 170] = [
+pub(super) const TROUBLES: [(&str, &str, Option<TroubleKind>); 172] = [
     (OF_KILLS[0], KILLED, Some(TroubleKind::KilledForMemory)),
     (OF_KILLS[1], KILLED, Some(TroubleKind::KilledForMemory)),
     (OF_KILLS[2], KILLED, Some(TroubleKind::KilledForMemory)),
@@ -77,6 +77,16 @@ pub(super) const TROUBLES: [(&str, &str, Option<TroubleKind>); 170] = [
     (UNIT_LATE, ENDED_LATE, Some(TroubleKind::StartTimedOut)),
     (UNIT_RESTARTED, "systemd started the server again after it had ended", None),
     (UNIT_NOT_STARTED, "systemd says that the server did not start", Some(TroubleKind::NotStarted)),
+    (
+        SHELL_KILLED,
+        "the server was killed (SIGKILL), as the shell says that had started it: by the kernel for want of memory, or by somebody",
+        None,
+    ),
+    (
+        SHELL_CRASHED,
+        "the server crashed: a signal of its own (SEGV, ABRT, BUS) ended its process, as the shell says that had started it",
+        None,
+    ),
     (
         HUNG_OF_SERVER,
         "the kernel found threads that waited in it for minutes, as for a disk that does not answer",
