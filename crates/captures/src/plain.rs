@@ -70,9 +70,7 @@ pub(crate) fn undamaged(text: &str) -> String {
     let text = without_prefix(&text);
     let text = without_container(&text);
     let lines: Vec<Cow<'_, str>> = text.lines().map(|line| plain_line(line)).collect();
-    let lines =
-        memory_limits::with_limits(kernel_log::whole_lines(double_spaced::closed_up(closed_up(lines))));
-    let lines = container_status::with_names(closed_up(lines));
+    let lines = container_status::with_names(double_spaced::closed_up(closed_up(lines)));
     let lines = memory_limits::with_limits(kernel_log::whole_lines(lines));
     let lines: Vec<Cow<'_, str>> = lines.into_iter().map(without_what_collected_it).collect();
     let lines = intervals::with_lists(wrapped_lines::joined(&lines));
