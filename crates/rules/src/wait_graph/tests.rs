@@ -541,6 +541,28 @@ fn appliers_that_wait_for_their_turn_wait_for_the_one_at_work() {
 }
 
 #[test]
+fn where_nobody_lists_locks_who_wants_a_table_without_a_schema_may_want_it_of_any() {
+    let of = |resting: &[(u64, &str)]| {
+        let rests = |&(id, schema): &(u64, &str)| ServerThread {
+            time_s: 9.0,
+            schema: schema.into(),
+            ..session(id, "Sleep", "", "")
+        };
+        let applier = ServerThread {
+            time_s: 8.0,
+            is_connection: false,
+            user: "system user".into(),
+            ..session(20, "Slave_SQL", WAITS, "")
+        };
+        let threads = resting.iter().map(rests).chain([applier]).collect();
+        roots_of(&graph_of(&ServerSample { threads: answer(0.0, threads), ..ServerSample::default() }))
+    };
+    assert_eq!(of(&[(7, "shop")]), [(Some(7), 1, 1)]);
+    // An idle login without a schema is one of two.
+    assert_eq!(of(&[(4, ""), (7, "shop")]), [(None, 1, 1)]);
+}
+
+#[test]
 fn nobody_waits_is_an_empty_graph() {
     let server = ServerSample {
         threads: answer(0.0, (20..40).map(|id| session(id, "Query", "executing", "SELECT 1")).collect()),

@@ -166,8 +166,13 @@ impl<'a> Verdict<'a> {
             .is_some_and(|thread| thread.command == "Sleep" && server.last_statement(thread).is_none());
         let dumps = sessions::session(server, self.connection_id)
             .is_some_and(|thread| thread.statement.as_deref().is_some_and(spindoctor_sql::is_of_dump));
-        let is_by_state = matches!(self.root.kind, LockKind::Global | LockKind::Backup | LockKind::User);
-        (rests || dumps) && is_by_state && self.root.is_inferred && server.metadata_locks.value().is_none()
+        let is_by_state = match self.root.kind {
+            LockKind::Global | LockKind::Backup | LockKind::User => rests || dumps,
+            // A statement at work names its tables.
+            LockKind::Metadata => rests,
+            _ => false,
+        };
+        is_by_state && self.root.is_inferred && server.metadata_locks.value().is_none()
     }
 
     /// Ending what it does, with what that costs; none where no statement would.
@@ -192,9 +197,10 @@ fn in_which_they_wait(window: &Window, waits: impl Fn(&ServerThread) -> bool) ->
 }
 
 fn described(thread: &WaitingThread, root: &WaitRoot) -> Root {
+    let is_idle = root.doing.starts_with("idle");
     let statement = match &thread.statement {
         // `idle, holding tables` where there is no transaction: LOCK TABLES, HANDLER, GET_LOCK.
-        _ if root.doing.starts_with("idle") || root.doing == ROLLING_BACK => root.doing.clone(),
+        _ if is_idle || root.doing == ROLLING_BACK => root.doing.clone(),
         Some(statement) => statement.clone(),
         None => String::new(),
     };
@@ -203,7 +209,8 @@ fn described(thread: &WaitingThread, root: &WaitRoot) -> Root {
         connection_id: thread.connection_id,
         user: thread.user.clone(),
         statement,
-        stack: thread.stack.clone(),
+        // Who rests stands where every session waits for its client's next statement: that says nothing.
+        stack: if is_idle { Vec::new() } else { thread.stack.clone() },
     }
 }
 
@@ -250,4 +257,22 @@ pub(crate) fn graph(window: &Window, sample: &Sample) -> WaitGraph {
     let is_last = window.samples.last().is_some_and(|last| std::ptr::eq(last, sample));
     let profile = window.profile.value().filter(|_| is_last);
     build(&Readings { profile, ..Readings::of_server(window.server.version, &sample.server) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_stack_of_a_root_is_shown_where_it_does_something() {
+        let thread = WaitingThread {
+            connection_id: Some(7),
+            statement: Some("SELECT 1".into()),
+            stack: vec!["poll".into(), "vio_io_wait".into(), "vio_read".into()],
+            ..WaitingThread::default()
+        };
+        let of = |doing: &str| described(&thread, &WaitRoot { doing: doing.into(), ..WaitRoot::default() });
+        assert!(of("idle in transaction").stack.is_empty() && of("idle, holding tables").stack.is_empty());
+        assert_eq!(of("executing").stack.len(), 3);
+    }
 }

@@ -18,6 +18,9 @@ const LOCKS: &[&str] = &["metadata lock", "global read lock", "table lock", "tab
 /// A session that blocks the applier in so many of the samples stays: a hot row has another holder in each. Chosen.
 const STAYS: f64 = 0.5;
 
+/// What a session does that has locked tables by name, and has no transaction.
+const HOLDS_TABLES: &str = "idle, holding tables";
+
 /// Why an applier waits that has work.
 pub(super) enum Blocked<'w> {
     /// For a session.
@@ -36,7 +39,7 @@ impl<'w> Blocked<'w> {
     /// For a headline: `the applier waits for connection 65, which is idle in transaction`.
     pub(super) fn who(&self) -> Option<String> {
         let Self::By(verdict) = self else { return None };
-        let most_likely = if verdict.is_a_guess() { "most likely waits" } else { "waits" };
+        let likely = verdict.likely();
         let through = match &verdict.chain {
             Some(chain) if chain.next.is_some() => format!("{}, which waits behind ", chain.holder),
             Some(chain) => format!("{}, which waits for ", chain.holder),
@@ -44,7 +47,7 @@ impl<'w> Blocked<'w> {
         };
         let does = sessions::doing(&verdict.described());
         Some(format!(
-            "the applier {most_likely} for {through}connection {}, which {does}",
+            "the applier {likely}waits for {through}connection {}, which {does}",
             verdict.connection_id
         ))
     }
@@ -58,13 +61,19 @@ impl<'w> Blocked<'w> {
                         "it waits for a lock, and all that the source sends queues behind it. {chain}"
                     ),
                     None => format!(
-                        "it waits for what this session holds ({}), and all that the source sends queues behind it.",
+                        "it waits for what this session {}holds ({}), and all that the source sends queues behind it.",
+                        verdict.likely(),
                         what(verdict)
                     ),
                 };
-                let inferred = match verdict.is_a_guess() {
-                    true => " Who holds it could not be read; it is inferred: look whose it is before.",
-                    false => "",
+                let inferred = match () {
+                    () if verdict.is_a_guess() => {
+                        " Who holds it could not be read. It is inferred: this session alone was there before the applier began to wait."
+                    }
+                    () if !verdict.likely().is_empty() => {
+                        " Who holds it could not be read. It is inferred from what the sessions have open and run."
+                    }
+                    () => "",
                 };
                 format!("The applier is not slow: {holds}{inferred}")
             }
@@ -79,15 +88,26 @@ impl<'w> Blocked<'w> {
     pub(super) fn remedy(&self) -> Remedy {
         let Self::By(verdict) = self else { return look() };
         let why = verdict.why_to_end("The applier gets what it waits for, and goes on.");
-        let Some(remedy) = verdict.remedy(&why) else {
+        let Some(mut remedy) = verdict.remedy(&why) else {
             return look();
         };
-        if !matches!(verdict.held.kind, LockKind::Global | LockKind::Backup) || verdict.held.is_old_copy() {
-            return remedy;
+        let locks_all =
+            matches!(verdict.held.kind, LockKind::Global | LockKind::Backup) && !verdict.held.is_old_copy();
+        if locks_all {
+            remedy.statement = remedy.statement.replacen("KILL QUERY", "KILL", 1);
+            remedy.risk = SPOILT.into();
         }
-        let statement = remedy.statement.replacen("KILL QUERY", "KILL", 1);
-        let why = "The locks go with the session (UNLOCK TABLES in it gives them back, too), and the applier goes on.";
-        Remedy { statement, why: why.into(), risk: SPOILT.into(), ..remedy }
+        if locks_all || (verdict.chain.is_none() && verdict.root.doing == HOLDS_TABLES) {
+            remedy.why =
+                "The locks go with the session (UNLOCK TABLES in it gives them back, too), and the applier goes on.".into();
+        }
+        if !verdict.likely().is_empty() {
+            remedy.why = format!(
+                "Most likely it is this session that the applier waits for: look first whose it is, and what it is for. {}",
+                remedy.why
+            );
+        }
+        remedy
     }
 
     /// The session.
@@ -106,20 +126,24 @@ fn what(verdict: &Verdict<'_>) -> String {
 }
 
 /// The session behind which an applier waits in most of the samples, or at the window's end where nothing was applied in all of it: the
-/// stacks go with the last sample alone.
+/// stacks go with the last sample alone. What is inferred there must hold in half of the samples in which an applier has work, as what
+/// is no longer seen at the end.
 fn session<'w>(window: &'w Window, seen: &KeepingUp) -> Option<Verdict<'w>> {
     let listed: Vec<_> =
         window.samples.iter().filter(|sample| sample.server.threads.value().is_some()).collect();
-    let roots: Vec<Verdict<'w>> = listed
+    let roots: Vec<Option<Verdict<'w>>> = listed
         .iter()
         .filter(|sample| sample.server.threads.value().into_iter().flatten().any(applies))
-        .filter_map(|sample| Verdict::before(window, sample, KINDS, applies))
+        .map(|sample| Verdict::before(window, sample, KINDS, applies))
         .collect();
-    let last = roots.last()?.clone();
-    let times = roots.iter().filter(|root| root.connection_id == last.connection_id).count();
+    let times = |id: u64| roots.iter().flatten().filter(|root| root.connection_id == id).count();
+    let is_of_half = |root: &&Verdict<'w>| times(root.connection_id) as f64 >= STAYS * roots.len() as f64;
+    let at_the_end = roots.last()?.as_ref().filter(|root| root.likely().is_empty() || is_of_half(root));
+    let root = at_the_end.or_else(|| roots.iter().flatten().rev().find(is_of_half))?;
+    let times = times(root.connection_id);
     let stays = times >= 2 && times as f64 >= STAYS * listed.len() as f64;
     let nothing_is_applied = seen.applied_per_s == Some(0.0) || listed.len() == 1 && window.is_given();
-    (stays || nothing_is_applied).then_some(last)
+    (stays || nothing_is_applied).then(|| root.clone())
 }
 
 fn applies(thread: &ServerThread) -> bool {
@@ -153,14 +177,14 @@ fn look() -> Remedy {
 
 #[cfg(test)]
 mod tests {
-    use spindoctor_model::mysql::{MetadataLock, RowLockWait};
+    use spindoctor_model::mysql::{MetadataLock, RowLockWait, ServerThread};
     use spindoctor_model::{Finding, Reading};
 
     use super::super::tests::{found, replica};
     use crate::testing::{Build, answer, session, transaction};
 
     /// The example's replica, whose applier (connection 7) is in that state.
-    fn waiting(state: &'static str, holder: spindoctor_model::mysql::ServerThread) -> Build {
+    fn waiting(state: &'static str, holder: ServerThread) -> Build {
         replica(|at_s| 20.0 + 0.8 * at_s).each(move |_, server, _| {
             if let Reading::Available { value: threads, .. } = &mut server.threads {
                 for thread in threads.iter_mut().filter(|thread| thread.connection_id == Some(7)) {
@@ -266,6 +290,55 @@ mod tests {
         assert!(finding.why.contains("connection 65 holds a row lock on shop.s"), "{}", finding.why);
         assert!(!finding.why.contains("what this session holds"), "{}", finding.why);
         assert_eq!(first_statement(&finding), "KILL 65");
+    }
+
+    /// Of an applier that waits for a table since before the window, where nobody lists locks: cron has rested for as long, and a login
+    /// of an administrator for so long in each sample.
+    fn behind_a_table(login_s: fn(f64) -> f64) -> Finding {
+        let cron = ServerThread { schema: "shop".into(), ..session(72, "Sleep", "", "") };
+        let window = waiting("Waiting for table metadata lock", cron).each(move |at_s, server, _| {
+            if let Reading::Available { value: threads, .. } = &mut server.threads {
+                for thread in threads.iter_mut() {
+                    match thread.connection_id {
+                        Some(7) => thread.time_s = at_s + 5.0,
+                        Some(72) => thread.time_s = at_s + 5.2,
+                        _ => {}
+                    }
+                }
+                threads.push(ServerThread { time_s: login_s(at_s), ..session(4, "Sleep", "", "") });
+            }
+            if let Reading::Available { value: channels, .. } = &mut server.replication {
+                channels[0].applied_file = "binlog.000003".into();
+                channels[0].applied_position = Some(1407);
+            }
+            server.transactions = answer(at_s, Vec::new());
+            server.metadata_locks = Reading::NotAsked;
+        });
+        found(&window.window())
+    }
+
+    #[test]
+    fn who_alone_was_there_before_the_applier_began_to_wait_is_named_as_most_likely() {
+        // The login has run something since.
+        let finding = behind_a_table(|at_s| if at_s < 3.0 { at_s + 60.0 } else { at_s - 3.0 });
+        let headline = "the applier most likely waits for connection 72, which is idle, holding tables";
+        assert!(finding.headline.ends_with(headline), "{}", finding.headline);
+        assert_eq!(first_statement(&finding), "KILL 72");
+        let why = &finding.remedies[0].why;
+        assert!(why.starts_with("Most likely it is this session") && why.contains("UNLOCK TABLES"), "{why}");
+        assert!(finding.why.contains("It is inferred"), "{}", finding.why);
+    }
+
+    #[test]
+    fn of_several_that_may_have_the_appliers_table_none_is_named() {
+        // In all samples, and in all but the first: the applier's schema is empty as the login's is.
+        let always: fn(f64) -> f64 = |at_s| at_s + 60.0;
+        let later: fn(f64) -> f64 = |at_s| if at_s < 1.0 { 0.0 } else { at_s + 60.0 };
+        for login_s in [always, later] {
+            let finding = behind_a_table(login_s);
+            assert_eq!((first_statement(&finding), &finding.root), ("spindoctor locks", &None));
+            assert!(!finding.headline.contains("connection"), "{}", finding.headline);
+        }
     }
 
     #[test]

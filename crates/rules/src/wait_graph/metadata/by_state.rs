@@ -180,11 +180,16 @@ impl Situation<'_> {
             return None;
         }
         let of_kind = || self.waiting.iter().filter(|other| kinds.contains(&other.kind));
-        // Who holds a table most likely uses the schema of those that want it.
+        // Who holds a table most likely uses the schema of those that want it. One without a schema, as an applier of rows, may want a
+        // table of any.
         let is_near = |thread: &ServerThread| {
-            !kinds.contains(&LockKind::Metadata)
-                || of_kind().any(|other| other.thread.schema == thread.schema)
+            let wants_of_it = |wanted: &str| wanted.is_empty() || thread.schema == wanted;
+            !kinds.contains(&LockKind::Metadata) || of_kind().any(|other| wants_of_it(&other.thread.schema))
         };
+        // Who has locked tables by name, or has a lock of GET_LOCK, may well wait for a row of somebody else. Who has locked the whole
+        // server copies it: who waits for a row waits with the others.
+        let is_of_the_server = !kinds.iter().any(|kind| matches!(kind, LockKind::Metadata | LockKind::User));
+        let waits = |who: &Who| self.is_waiting(who) || (is_of_the_server && builder.waits(who));
         let first_s = of_kind().map(|other| other.thread.time_s).max_by(f64::total_cmp)?;
         if first_s < HELD_S {
             return None;
@@ -194,7 +199,7 @@ impl Situation<'_> {
                 && is_near(thread)
                 && builder.readings.server.last_statement(thread).is_none()
                 && has_lasted(thread.time_s, first_s)
-                && !self.is_waiting(&Who::Listed(*at))
+                && !waits(&Who::Listed(*at))
                 && matches!(thread.command.as_str(), "Sleep" | "Query" | "Execute")
         });
         // Of one at work it is not known whether it waits for what nobody lists.
