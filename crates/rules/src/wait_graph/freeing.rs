@@ -1,6 +1,7 @@
 //! Statements that would free the sessions that wait for a thread, and their cost. Nothing here is ever executed.
 
 use spindoctor_model::number;
+use spindoctor_model::stack::ThreadState;
 use spindoctor_model::wait_graph::{LockKind, WaitingThread};
 
 use super::doing::ROLLING_BACK;
@@ -79,7 +80,7 @@ pub(super) fn freeing(thread: &WaitingThread, holds: LockKind, doing: &str, is_b
     // all there is of it. What a session has locked by name ends with the session.
     let outlives_statement = match (holds, thread.transaction) {
         (LockKind::User, _) => true,
-        _ if is_by_name || waits_for_its_client(&thread.server_state) => true,
+        _ if is_by_name || waits_for_its_client(thread) => true,
         (LockKind::Global | LockKind::Backup, _) => thread.is_idle_in_transaction || is_idle(doing),
         (_, Some(transaction)) => {
             // Who only reads now has changed or locked its rows before; who now wants no table has opened it before.
@@ -107,11 +108,19 @@ pub(super) fn freeing(thread: &WaitingThread, holds: LockKind, doing: &str, is_b
     Freeing { statement: Some(format!("KILL QUERY {id}")), note, rows }
 }
 
+/// Functions in which a statement gives its rows to its client (sql/net_serv.cc, vio/viosocket.cc; MariaDB has net_real_write).
+const SENDS: [&str; 4] = ["vio_write", "net_write_packet", "net_real_write", "my_net_write"];
+
 /// A statement whose client does not take its rows stands in the socket: KILL QUERY reaches it when the client reads again, or after
-/// net_write_timeout; KILL closes the socket.
-fn waits_for_its_client(state: &str) -> bool {
-    let state = state.to_ascii_lowercase();
-    state.starts_with("sending to client") || state.starts_with("writing to net")
+/// net_write_timeout; KILL closes the socket. performance_schema may still have the state from before (`executing` on MySQL 9.7): its
+/// stack shows it, where one was taken.
+fn waits_for_its_client(thread: &WaitingThread) -> bool {
+    let state = thread.server_state.to_ascii_lowercase();
+    // Who is on a CPU sends.
+    let runs = matches!(thread.state, Some(ThreadState::Running | ThreadState::Runnable));
+    state.starts_with("sending to client")
+        || state.starts_with("writing to net")
+        || (!runs && thread.stack.iter().any(|frame| SENDS.contains(&frame.as_str())))
 }
 
 fn is_idle(doing: &str) -> bool {
@@ -141,6 +150,28 @@ mod tests {
             let unread = WaitingThread { server_state: state.into(), ..report.clone() };
             assert_eq!(free(&unread, false), "KILL 12", "{state}");
         }
+    }
+
+    #[test]
+    fn of_a_client_that_takes_no_rows_the_stack_says_so_where_the_state_does_not() {
+        let freed = |state, frames: &[&str]| {
+            let report = WaitingThread {
+                connection_id: Some(12),
+                user: "app".into(),
+                statement: Some("SELECT * FROM sbtest1".into()),
+                server_state: "executing".into(),
+                since_s: Some(20.0),
+                state: Some(state),
+                stack: frames.iter().map(|&frame| frame.to_owned()).collect(),
+                ..WaitingThread::default()
+            };
+            freeing(&report, LockKind::Metadata, "executing", false).statement.unwrap_or_default()
+        };
+        let mysql = &["ppoll", "vio_io_wait", "vio_socket_io_wait", "vio_write", "net_write_packet"];
+        assert_eq!(freed(ThreadState::NetworkIdle, mysql), "KILL 12");
+        assert_eq!(freed(ThreadState::Blocked, &["send", "net_real_write", "my_net_write"]), "KILL 12");
+        assert_eq!(freed(ThreadState::Runnable, mysql), "KILL QUERY 12", "it sends");
+        assert_eq!(freed(ThreadState::DiskRead, &["pread64", "row_search_mvcc"]), "KILL QUERY 12");
     }
 
     fn holder(age_s: f64, since_s: f64) -> WaitingThread {
