@@ -7,13 +7,14 @@ mod remedies;
 mod tests;
 
 use spindoctor_model::mysql::ServerThread;
+use spindoctor_model::wait_graph::LockKind;
 use spindoctor_model::{Evidence, Finding, Sample, SessionTime, TimeClass, Unavailable, Window};
 
-use super::{connections_exhausted, monitoring_overload, thread_pool_starved};
+use super::{connections_exhausted, monitoring_overload, row_lock_pileup, thread_pool_starved};
 use crate::draft::Draft;
 use crate::sessions::Waiting;
 use crate::time_model::InClasses;
-use crate::wait_graph::Verdict;
+use crate::wait_graph::{Verdict, all_behind, graph};
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 use pileup::Pileup;
@@ -37,9 +38,10 @@ pub const CAUSE: Cause = Cause {
                session time and half a session on average. The root is the owner of a granted \
                global lock other than the intention lock that every write takes; where that owner itself waits \
                for tables to be flushed, the root is the longest-running statement that is not waiting. \
-               Without a list of locks a session that runs one of these statements is named, or none. Where the owner waits \
-               for a lock of another kind, the root is who has that. The estimate is the share of the sessions' working time \
-               spent waiting.",
+               Without a list of locks a session that runs one of these statements is named, or as most likely the one that alone \
+               was there before they waited and rests, or none. Where the owner waits \
+               for a lock of another kind, the root is who has that. Waits for rows that those who wait have are explained. The \
+               estimate is the share of the sessions' working time spent waiting.",
     looks_alike: "Waits for the metadata lock of one table are metadata-lock-pileup. Waiting for table flush also \
                   follows ANALYZE TABLE or FLUSH TABLES of one table that a long query still uses (before MySQL \
                   8.0.24 for ANALYZE): then one table is stuck, not all; the root is the long query either way. \
@@ -69,6 +71,10 @@ pub const CAUSE: Cause = Cause {
     examples: crate::Examples { fires: tests::fires, near_miss: tests::near_miss, missing: tests::missing },
 };
 
+/// What follows from such waits.
+const EXPLAINED: [&str; 3] =
+    [connections_exhausted::CAUSE.name, thread_pool_starved::CAUSE.name, monitoring_overload::CAUSE.name];
+
 /// Sessions waiting on average: one in half of the samples. A backup takes the locks for an instant and is
 /// seen in one sample at most.
 const WAITERS: f64 = 0.5;
@@ -85,6 +91,11 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
     }
     let (waiters, lost_ratio) = waiting.with_account(account.as_ref());
     let pileup = Pileup::from_window(window, waiters as u64);
+    // Who waits for the server keeps its rows meanwhile.
+    let rows_behind =
+        all_behind(&graph(window, pileup.sample), &[LockKind::Row], &[LockKind::Global, LockKind::Backup]);
+    let explained = rows_behind.then_some(row_lock_pileup::CAUSE.name).into_iter();
+    let explained: Vec<&str> = EXPLAINED.into_iter().chain(explained).collect();
     Ok(Some(
         Draft::new(&CAUSE, lost_ratio, pileup.headline())
             .why(pileup.why())
@@ -108,11 +119,7 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
             .evidence(Evidence::new("they are", states(pileup.sample), "", "thread list, state"))
             .remedies(pileup.remedies())
             .root(pileup.culprit.as_ref().map(Verdict::described))
-            .explains(&[
-                connections_exhausted::CAUSE.name,
-                thread_pool_starved::CAUSE.name,
-                monitoring_overload::CAUSE.name,
-            ])
+            .explains(&explained)
             .finding(),
     ))
 }

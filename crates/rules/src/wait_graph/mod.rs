@@ -52,6 +52,7 @@ pub(crate) use doing::ROLLING_BACK;
 pub(crate) use latch::{is_free, latch_named};
 pub(crate) use metadata::{keeps_statements_out, kind as lock_kind};
 pub(crate) use ring::Ring;
+pub(crate) use roots::all_behind;
 pub use roots::{cycles, waiting_behind};
 pub(crate) use verdict::{Verdict, graph, owner_by_number, root_at_the_end, without_connection};
 

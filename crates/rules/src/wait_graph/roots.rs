@@ -158,6 +158,17 @@ pub fn waiting_behind(graph: &WaitGraph, threads: &[u32]) -> u32 {
     u32::try_from(behind).unwrap_or(u32::MAX)
 }
 
+/// True where threads wait for these kinds of locks, and each of them stands behind one that waits for one of the other kinds.
+pub(crate) fn all_behind(graph: &WaitGraph, kinds: &[LockKind], others: &[LockKind]) -> bool {
+    let waiters_of = waiters_of(graph);
+    let behind_them: BTreeSet<u32> = waiters(graph, others)
+        .iter()
+        .flat_map(|&waiter| behind(&waiters_of, &Held::Thread(waiter)))
+        .collect();
+    let such = waiters(graph, kinds);
+    !such.is_empty() && such.is_subset(&behind_them)
+}
+
 /// What most of these wait for.
 pub(super) fn most_wanted<'a>(edges: &[&'a WaitEdge]) -> (LockKind, &'a str) {
     let mut counts: HashMap<(LockKind, &str), usize> = HashMap::new();
@@ -308,6 +319,24 @@ mod tests {
         assert_eq!(roots.len(), 1);
         assert_eq!((roots[0].thread, roots[0].waiting_directly, roots[0].waiting_in_all), (None, 2, 3));
         assert_eq!((roots[0].doing.as_str(), roots[0].free_with.as_ref()), ("held, owner not visible", None));
+    }
+
+    #[test]
+    fn whose_waits_all_stand_behind_another_kind_is_known() {
+        let of = |waits: &[(u32, Option<u32>, LockKind)]| {
+            let plain: Vec<_> = waits.iter().map(|&(waiter, holder, _)| (waiter, holder)).collect();
+            let mut graph = graph(&plain);
+            for (edge, &(.., kind)) in graph.edges.iter_mut().zip(waits) {
+                edge.kind = kind;
+            }
+            all_behind(&graph, &[LockKind::Row], &[LockKind::Global, LockKind::Backup])
+        };
+        // 2 waits for the lock of 1, 3 for a row of 2, and 4 for one of 3.
+        let chain =
+            [(2, Some(1), LockKind::Backup), (3, Some(2), LockKind::Row), (4, Some(3), LockKind::Row)];
+        assert!(of(&chain));
+        assert!(!of(&[chain[0], chain[1], (4, Some(5), LockKind::Row)]), "5 waits for nobody");
+        assert!(!of(&[chain[0]]), "nobody waits for a row");
     }
 
     #[test]

@@ -32,12 +32,21 @@ impl Pileup<'_> {
                 "alone was there before they began to wait".to_owned()
             }
             _ if self.is_a_guess => format!("is a dump at work, {}", sessions::doing(&root)),
+            idle if idle.starts_with("idle") && self.keeps_out_ddl_alone() => {
+                "holds the backup lock and is idle".to_owned()
+            }
             idle if idle.starts_with("idle") && !self.is_in_the_way => {
                 "holds a global lock and is idle".to_owned()
             }
             _ => sessions::doing(&root),
         };
         match self.wants_all.and_then(|flush| flush.connection_id) {
+            // What made the table's copies old is over: an ANALYZE, or a FLUSH that was ended.
+            None if self.through_flush => {
+                format!(
+                    "Connection {id} keeps an old copy of a table open, which blocks {blocked}: it {does}"
+                )
+            }
             _ if self.through_flush => {
                 format!("Connection {id} makes FLUSH wait, which blocks {blocked}: it {does}")
             }
@@ -162,8 +171,12 @@ impl Pileup<'_> {
                  --single-transaction locks the whole server from its beginning to its end. It reads table by table, so that the time \
                  of its statement is that of one table."
             }
+            () if self.keeps_out_ddl_alone() => {
+                "Its lock is that of LOCK INSTANCE FOR BACKUP: statements that create, change, empty or drop a table, or another object, \
+                 wait until it is given back. Those that read and change rows go on."
+            }
             () => {
-                "Its lock is of the whole server; everyone else's statement has to wait until it is given back."
+                "Its lock is of the whole server: each statement or commit that it keeps out has to wait until it is given back."
             }
         }
     }

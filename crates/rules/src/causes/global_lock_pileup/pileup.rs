@@ -18,7 +18,7 @@ pub(super) struct Pileup<'w> {
     pub(super) waiters: u64,
     /// Who blocks them.
     pub(super) culprit: Option<Verdict<'w>>,
-    /// The culprit holds nothing global: a FLUSH that waits for it does.
+    /// The culprit holds nothing global: a FLUSH that waits for it does, or those who wait open a table whose copies are old.
     pub(super) through_flush: bool,
     /// Nor does this one: its statement or transaction is what the one waits for that wants the lock of the whole server.
     pub(super) is_in_the_way: bool,
@@ -76,6 +76,13 @@ impl<'w> Pileup<'w> {
             kept_by,
             longest,
         }
+    }
+
+    /// The lock is that of LOCK INSTANCE FOR BACKUP (MySQL 8.0): it keeps DDL out, and no change of rows.
+    pub(super) fn keeps_out_ddl_alone(&self) -> bool {
+        let has_it = self.window.server.version.is_some_and(|version| version.mysql_at_least(8, 0, 0));
+        let is_backup = |culprit: &Verdict<'_>| culprit.held.kind == LockKind::Backup;
+        has_it && !self.is_in_the_way && self.culprit.as_ref().is_some_and(is_backup)
     }
 
     /// What would name the holder where no list of locks does.

@@ -1,8 +1,8 @@
 //! What to do about the waits, and what that costs.
 
-use spindoctor_model::Remedy;
 use spindoctor_model::mysql::ServerThread;
 use spindoctor_model::wait_graph::LockKind;
+use spindoctor_model::{Remedy, ServerVersion};
 
 use super::pileup::{Pileup, locks_all, waits_for_flush};
 use super::waits;
@@ -25,6 +25,7 @@ impl Pileup<'_> {
     pub(super) fn remedies(&self) -> Vec<Remedy> {
         let server = &self.sample.server;
         let end_culprit = self.culprit.as_ref().and_then(|culprit| self.end(culprit));
+        let release = end_culprit.as_ref().and_then(|_| self.release());
         let end_writer = self
             .kept_by
             .and_then(|writer| writer.connection_id)
@@ -36,6 +37,7 @@ impl Pileup<'_> {
         let unlock = (is_unnamed && self.has_half.is_none()).then(|| unlock(self.is_locked));
         end_culprit
             .into_iter()
+            .chain(release)
             .chain(end_writer)
             .chain(self.end_between())
             .chain(self.end_flushers().filter(|_| self.is_locked))
@@ -48,10 +50,13 @@ impl Pileup<'_> {
     /// Ending who blocks the others.
     fn end(&self, culprit: &Verdict<'_>) -> Option<Remedy> {
         let direct = match () {
+            () if self.through_flush && self.wants_all.is_none() => {
+                "It gives its copy of the table back, and those that wait open the table again."
+            }
             () if self.through_flush => "The FLUSH gets its tables, does its work, and everyone goes on.",
             () if self.is_in_the_way => GETS_ITS_LOCK,
             () if self.is_a_guess => {
-                "The locks go with the session, if it is this one that has them: look whose it is before."
+                "Most likely it is this session that has the locks, and they go with it: look whose it is before."
             }
             () => "The locks go with the session.",
         };
@@ -75,6 +80,33 @@ impl Pileup<'_> {
             false => (remedy.statement, risk),
         };
         Some(Remedy { statement, risk, ..remedy })
+    }
+
+    /// What gives the lock back and ends nobody, in the session that has it and rests.
+    fn release(&self) -> Option<Remedy> {
+        let culprit = self.culprit.as_ref()?;
+        let holds_it = culprit.chain.is_none()
+            && !self.through_flush
+            && !self.is_in_the_way
+            && matches!(culprit.held.kind, LockKind::Global | LockKind::Backup)
+            && culprit.described().statement.starts_with("idle");
+        let is_mariadb = self.window.server.version.is_some_and(ServerVersion::is_mariadb);
+        let statement = match culprit.held.kind {
+            // One lock of MariaDB serves both.
+            LockKind::Backup if is_mariadb => {
+                "BACKUP STAGE END (UNLOCK TABLES after FLUSH TABLES WITH READ LOCK)"
+            }
+            _ if self.keeps_out_ddl_alone() => "UNLOCK INSTANCE",
+            _ => "UNLOCK TABLES",
+        };
+        holds_it.then(|| Remedy {
+            statement: format!("{statement} in the session of connection {}", culprit.connection_id),
+            why: "It gives the lock back at once, and ends nobody. Only the session that has the lock can do so."
+                .into(),
+            dynamic: true,
+            risk: "The backup that it was taking is spoilt.".into(),
+            undo: String::new(),
+        })
     }
 
     /// Of a chain, ending the one between, where it is none of those that lock the server and wait.

@@ -224,6 +224,94 @@ fn an_idle_holder_that_no_list_names_is_who_alone_was_there_before_they_began_to
     }
 }
 
+/// Commits that wait for a lock of which no list was read, and two sessions that wait for a row that `holder` has, as long as they.
+fn commits_and_rows(holder: u64) -> Finding {
+    use crate::testing::transaction;
+    use spindoctor_model::mysql::RowLockWait;
+    let window = Build::busy("11.8.9-MariaDB")
+        .sessions(|_| {
+            let commits = (20..30).map(|id| session(id, "Query", "Waiting for backup lock", "COMMIT"));
+            let rows = (50..52).map(|id| session(id, "Query", "Updating", "UPDATE t SET n = 1 WHERE id = 7"));
+            let writes = session(60, "Query", "Updating", "UPDATE t SET n = 2 WHERE d < 7");
+            let rests = ServerThread { time_s: 3.2, ..session(7, "Sleep", "", "") };
+            let writes = ServerThread { time_s: 1.0, ..writes };
+            commits.chain(rows).chain([rests, writes]).collect()
+        })
+        .each(move |at_s, server, _| {
+            let wait = |id: u64| RowLockWait {
+                waiting_connection_id: Some(id),
+                blocking_connection_id: Some(holder),
+                waiting_transaction: (9000 + id).to_string(),
+                blocking_transaction: (9000 + holder).to_string(),
+                table: "shop.t".into(),
+                waited_s: 3.0,
+                ..RowLockWait::default()
+            };
+            server.row_lock_waits = answer(at_s, (50..52).map(wait).collect());
+            let open = [transaction(holder, "RUNNING", 3.0)];
+            let waiting = (50..52).map(|id| transaction(id, "LOCK WAIT", 3.0));
+            server.transactions = answer(at_s, waiting.chain(open).collect());
+            server.metadata_locks = spindoctor_model::Reading::NotAsked;
+        });
+    found(&window.window())
+}
+
+#[test]
+fn who_waits_for_a_row_behind_those_that_wait_is_no_candidate_and_its_wait_is_explained() {
+    let explains =
+        |finding: &Finding| finding.explains.iter().any(|cause| cause == row_lock_pileup::CAUSE.name);
+    let finding = commits_and_rows(20);
+    assert_eq!(
+        finding.headline,
+        "Connection 7 most likely blocks 10 sessions: it alone was there before they began to wait"
+    );
+    let statements: Vec<&str> = finding.remedies.iter().map(|remedy| remedy.statement.as_str()).collect();
+    assert_eq!(statements[0], "KILL 7");
+    assert!(finding.remedies[0].why.starts_with("Most likely it is this session"), "{finding:#?}");
+    assert!(
+        statements[1].starts_with("BACKUP STAGE END ")
+            && statements[1].ends_with("the session of connection 7"),
+        "{statements:?}"
+    );
+    assert!(explains(&finding), "{:?}", finding.explains);
+    assert!(!explains(&commits_and_rows(60)), "the row's holder works");
+}
+
+#[test]
+fn the_lock_of_an_instance_keeps_out_ddl_alone_and_is_given_back_by_unlock_instance() {
+    let window = Build::busy("8.0.36")
+        .sessions(|_| {
+            let waits = |id| session(id, "Query", "Waiting for backup lock", "TRUNCATE TABLE load_1");
+            (20..28).map(waits).chain([session(7, "Sleep", "", "")]).collect()
+        })
+        .each(|at_s, server, _| {
+            let wanted = (20..28).map(|id| lock(id, "BACKUP LOCK", "INTENTION_EXCLUSIVE", false));
+            let has = lock(7, "BACKUP LOCK", "SHARED", true);
+            server.metadata_locks = answer(at_s, wanted.chain([has]).collect());
+        });
+    let finding = found(&window.window());
+    assert_eq!(finding.headline, "Connection 7 blocks 8 sessions: it holds the backup lock and is idle");
+    assert!(finding.why.ends_with("Those that read and change rows go on."), "{}", finding.why);
+    let statements: Vec<&str> = finding.remedies.iter().map(|remedy| remedy.statement.as_str()).collect();
+    assert_eq!(statements, ["KILL 7", "UNLOCK INSTANCE in the session of connection 7"]);
+}
+
+#[test]
+fn where_no_flush_waits_any_more_none_is_said_to() {
+    let window = Build::busy("5.7.22").sessions(|_| {
+        let report = session(7, "Query", "Sending data", "SELECT COUNT(*) FROM sbtest1");
+        let report = ServerThread { time_s: 60.0, ..report };
+        writers("Waiting for table flush").into_iter().chain([report]).collect()
+    });
+    let finding = found(&window.window());
+    assert_eq!(
+        finding.headline,
+        "Connection 7 keeps an old copy of a table open, which blocks 20 sessions: it runs SELECT COUNT(*) FROM sbtest1"
+    );
+    assert_eq!(finding.remedies[0].statement, "KILL QUERY 7");
+    assert!(!finding.remedies[0].why.contains("FLUSH"), "{}", finding.remedies[0].why);
+}
+
 #[test]
 fn an_idle_holder_that_may_be_any_of_several_stays_unnamed() {
     // Who read until the first write came to rest later than who locked the server: near to the waits is no evidence.
