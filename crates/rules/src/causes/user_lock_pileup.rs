@@ -4,11 +4,13 @@ mod election;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
+
 use spindoctor_model::wait_graph::LockKind;
-use spindoctor_model::{Remedy, SessionTime, TimeClass, Window, number};
+use spindoctor_model::{Evidence, Remedy, SessionTime, TimeClass, Window, number};
 
 use crate::time_model::InClasses;
-use crate::wait_graph::{Ring, Verdict};
+use crate::wait_graph::{Ring, Verdict, lock_kind};
 use crate::{Cause, Costs, Outcome, Rule, Stacks, sessions};
 
 use election::{Election, may_be_one};
@@ -26,10 +28,11 @@ pub const CAUSE: Cause = Cause {
                half a session on. The holder is the connection behind which most of them wait, by \
                performance_schema.metadata_locks (USER LEVEL LOCK) or metadata_lock_info; where neither is there by \
                IS_USED_LOCK, for the names that stand in the statements that wait. Where that connection itself waits for another \
-               lock, the root is who has that. It is a note where all of this was read: the holder has had the lock for an hour or \
-               more and does no work, the same sessions wait through the window, 20 at most, each from another host or all with one \
-               statement, none of them has locked a row, nobody waits for another lock because of them, and the server answers ten \
-               statements a second for each of them.",
+               lock, the root is who has that. The name of the lock is shown where it was read. It is a note where all of this was \
+               read: the holder has had the lock for an hour or more and does no work, the same sessions wait through the window, 20 at \
+               most, each from another host or all with one statement, none of them has locked a row, nobody waits for another lock \
+               because of them, and the server answers ten statements a second for each of them. So it is where the holder has had the \
+               lock for ten seconds and four at most wait, all with the holder's account.",
     looks_alike: "Sessions that wait for a table's metadata lock stand in another state: metadata-lock-pileup. Applications elect a \
                   leader by GET_LOCK: the instance that has the lock leads until it ends, and each of the others waits to be the \
                   next. An application that queues jobs with GET_LOCK on purpose has such waits all day, too. Then they cost \
@@ -60,7 +63,7 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
     let blocker = waits.blocker(window);
     let election = blocker.as_ref().and_then(|leader| Some((Election::from_window(window, leader)?, leader)));
     if let Some((election, leader)) = election {
-        return Outcome::Fired(election.finding(&waits, leader));
+        return Outcome::Fired(election.finding(&waits, leader, name_of_lock(window)));
     }
     let last = window.samples.last().filter(|_| blocker.is_none());
     let ring = last.and_then(|sample| Ring::from_window(window, sample, LockKind::User));
@@ -69,6 +72,7 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
     Outcome::Fired(
         waits
             .draft(&CAUSE, headline(&waits, blocker.as_ref(), ring.as_ref()))
+            .evidence_if(name_of_lock(window))
             .why(ring.as_ref().map_or_else(|| why(window, blocker.as_ref()), Ring::sentence))
             .remedy_if(blocker.as_ref().and_then(|blocker| {
                 blocker.remedy(&blocker.why_to_end("Its locks of GET_LOCK are free when it ends."))
@@ -94,6 +98,38 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
             .root(root)
             .finding(),
     )
+}
+
+/// Names of locks that are shown.
+const NAMES: usize = 5;
+
+/// The names of the locks that they wait for, where a list has them or their statements. A window that was saved has none.
+fn name_of_lock(window: &Window) -> Option<Evidence> {
+    let server = &window.samples.last()?.server;
+    let asked = server.user_lock_waits.value().into_iter().flatten().map(|wait| wait.name.clone());
+    let wanted = server.metadata_locks.value().into_iter().flatten();
+    let wanted = wanted.filter(|lock| !lock.granted && lock_kind(lock) == LockKind::User);
+    let said =
+        election::asking(server).filter_map(|thread| spindoctor_sql::user_lock(thread.statement.as_deref()?));
+    let sources: [(BTreeSet<String>, &str); 3] = [
+        (asked.collect(), "IS_USED_LOCK"),
+        (wanted.map(|lock| lock.name.clone()).collect(), "metadata locks"),
+        (said.collect(), "thread list"),
+    ];
+    sources.into_iter().find_map(|(names, source)| {
+        let names: Vec<String> =
+            names.iter().filter(|name| is_plain(name)).map(|name| format!("'{name}'")).collect();
+        let more = if names.len() > NAMES { ", and more" } else { "" };
+        let shown: Vec<&str> = names.iter().take(NAMES).map(String::as_str).collect();
+        (!shown.is_empty())
+            .then(|| Evidence::new("the lock's name", format!("{}{more}", shown.join(", ")), "", source))
+    })
+}
+
+/// False for none, and for what stands in place of a name in a window that was saved: `#4dbed19e`.
+fn is_plain(name: &str) -> bool {
+    let is_code = |code: &str| code.len() == 8 && code.bytes().all(|byte| byte.is_ascii_hexdigit());
+    !name.is_empty() && !name.strip_prefix('#').is_some_and(is_code)
 }
 
 /// Who waits, and behind whom.

@@ -90,10 +90,11 @@ impl Pileup<'_> {
             && !self.is_in_the_way
             && matches!(culprit.held.kind, LockKind::Global | LockKind::Backup)
             && culprit.described().statement.starts_with("idle");
-        let is_mariadb = self.window.server.version.is_some_and(ServerVersion::is_mariadb);
+        let version = self.window.server.version;
         let statement = match culprit.held.kind {
+            LockKind::Backup if version.is_none() => "UNLOCK TABLES (or UNLOCK INSTANCE, BACKUP STAGE END)",
             // One lock of MariaDB serves both.
-            LockKind::Backup if is_mariadb => {
+            LockKind::Backup if version.is_some_and(ServerVersion::is_mariadb) => {
                 "BACKUP STAGE END (UNLOCK TABLES after FLUSH TABLES WITH READ LOCK)"
             }
             _ if self.keeps_out_ddl_alone() => "UNLOCK INSTANCE",

@@ -19,6 +19,13 @@ use crate::wait_graph::{Verdict, graph};
 /// A lock that was held for so long, seconds, is no job that was late: somebody would have come. Chosen.
 const HELD_S: f64 = 3600.0;
 
+/// One that was held for so long may be: a queue of jobs would have moved. Chosen.
+const YOUNG_S: f64 = 10.0;
+
+/// Sessions that wait for a leader that is so young at most, all with its account: a program runs in a few copies, and what queues for
+/// a job often has another account than the job. Chosen.
+const COPIES: usize = 4;
+
 /// Sessions that wait for a leader at most: a program runs in so many copies. More are requests that queue. Chosen.
 const CANDIDATES: usize = 20;
 
@@ -41,6 +48,8 @@ pub(super) struct Election {
     held_s: f64,
     /// Statements a second that the server answers meanwhile.
     statements_per_s: f64,
+    /// It has had the lock for so long that nobody else would have waited.
+    is_settled: bool,
 }
 
 impl Election {
@@ -61,34 +70,49 @@ impl Election {
         let held_s = held_s(&last.server, leader.connection_id, &candidates);
         window.latest(|sample| &sample.server.transactions)?;
         let look = Look { window, leader: leader.connection_id, candidates: &candidates };
-        (held_s >= HELD_S
+        let is_settled = held_s >= HELD_S;
+        let may_be_young =
+            held_s >= YOUNG_S && candidates.len() <= COPIES && look.have_one_account(&last.server);
+        ((is_settled || may_be_young)
             && statements_per_s >= STATEMENTS_PER_S * candidates.len() as f64
             && listed.iter().all(|sample| look.shows_an_election(sample)))
-        .then_some(Self { candidates: candidates.len(), held_s, statements_per_s })
+        .then_some(Self { candidates: candidates.len(), held_s, statements_per_s, is_settled })
     }
 
-    /// The finding: a note, as nobody waits against the application's will.
-    pub(super) fn finding(&self, waits: &InClasses<'_>, leader: &Verdict<'_>) -> Finding {
+    /// The finding: a note, as nobody waits against the application's will; or may be.
+    pub(super) fn finding(
+        &self,
+        waits: &InClasses<'_>,
+        leader: &Verdict<'_>,
+        name: Option<Evidence>,
+    ) -> Finding {
         let id = leader.connection_id;
         let held = number::roughly(self.held_s);
         let others = number::counted(self.candidates as u64, "session waits", "sessions wait");
+        let elects = match self.is_settled {
+            true => "most likely an application elects its leader so",
+            false => "it may be that an application elects its leader so",
+        };
+        let forgotten = match self.is_settled {
+            true => "A lock that was forgotten may look the same: only the application knows.",
+            false => {
+                "A lock that was forgotten, or one of a job that takes long, looks the same: only the application knows."
+            }
+        };
         waits
             .draft(
                 &CAUSE,
-                format!(
-                    "Connection {id} has held a lock of GET_LOCK for {held} or more and {others} for it: most likely an application \
-                     elects its leader so"
-                ),
+                format!("Connection {id} has held a lock of GET_LOCK for {held} or more and {others} for it: {elects}"),
             )
             .severity(Severity::Note)
             .why(format!(
                 "Applications elect a leader in this way: the instance that has the lock leads, and each of the others waits in GET_LOCK \
                  to be the next. The same sessions wait through the window and do nothing else, connection {id} does no work and has \
-                 locked no row, nobody waits for another lock because of them, and the server answers {} statements a second. \
-                 A lock that was forgotten may look the same: only the application knows.",
+                 locked no row, nobody waits for another lock because of them, and the server answers {} statements a second. {forgotten}",
                 number::whole(self.statements_per_s)
             ))
             .evidence(Evidence::new("the lock is held for, at least", self.held_s, "s", "thread list"))
+            .evidence_if(name)
             .remedy(ask())
             .remedy_if(leader.remedy(
                 "Only where the application says that the lock was forgotten: where it elects a leader, another instance becomes the \
@@ -118,10 +142,13 @@ fn ask() -> Remedy {
 
 /// The connections that wait for a lock of GET_LOCK.
 fn waiting(server: &ServerSample) -> BTreeSet<u64> {
+    asking(server).filter_map(|thread| thread.connection_id).collect()
+}
+
+/// The sessions that wait for one.
+pub(super) fn asking(server: &ServerSample) -> impl Iterator<Item = &ServerThread> {
     let threads = server.threads.value().map(Vec::as_slice).unwrap_or_default();
-    let waiting = sessions::at_work(threads)
-        .filter(|thread| wait_class(&thread.state, &[]) == Some(TimeClass::UserLock));
-    waiting.filter_map(|thread| thread.connection_id).collect()
+    sessions::at_work(threads).filter(|thread| wait_class(&thread.state, &[]) == Some(TimeClass::UserLock))
 }
 
 /// For how long the leader has had the lock, at least: it has taken none while it rests, and who waits waits for it.
@@ -150,6 +177,14 @@ impl Look<'_> {
             && are_candidates(&asking().collect::<Vec<_>>())
             && self.candidates.iter().chain([&self.leader]).all(|id| !has_rows(server, *id))
             && self.nobody_else_waits(&graph(self.window, sample))
+    }
+
+    /// True where all of them have the leader's account.
+    fn have_one_account(&self, server: &ServerSample) -> bool {
+        let ids = self.candidates.iter().copied().chain([self.leader]);
+        let sessions = ids.filter_map(|id| sessions::session(server, id));
+        let users: BTreeSet<&str> = sessions.map(|thread| thread.user.as_str()).collect();
+        users.len() == 1 && !users.contains("")
     }
 
     /// The candidates wait for the leader alone, nobody waits for one of them, and nobody else waits for long.

@@ -1,7 +1,7 @@
 //! A lock that a leader holds by design, and one that others wait for against their will.
 
-use spindoctor_model::mysql::{MetadataLock, RowLockWait, ServerThread, Transaction};
-use spindoctor_model::{Finding, ServerSample, Severity, Window};
+use spindoctor_model::mysql::{MetadataLock, RowLockWait, ServerThread, Transaction, UserLockWait};
+use spindoctor_model::{Finding, ServerSample, Severity, Value, Window};
 
 use super::*;
 use crate::testing::{Build, answer, session, transaction};
@@ -73,6 +73,92 @@ fn a_leader_that_few_wait_for_by_design_is_a_note_and_the_application_is_asked_f
         );
         assert_eq!(finding.root.as_ref().and_then(|root| root.connection_id), Some(7));
     }
+}
+
+#[test]
+fn a_leader_that_a_few_copies_of_its_program_wait_for_is_a_note_though_it_is_young() {
+    let finding = found(&behind(60.0, 2).window());
+    assert_eq!(finding.severity, Severity::Note, "{finding:#?}");
+    assert_eq!(
+        finding.headline,
+        "Connection 7 has held a lock of GET_LOCK for 60 s or more and 2 sessions wait for it: it may be that an application elects its \
+         leader so"
+    );
+    let of = statements(&finding);
+    assert!(of[0].starts_with("Ask the application") && of[1] == "KILL 7", "{of:?}");
+    let another_account = behind(60.0, 2).each(|_, server, _| {
+        change(server, 7, |leader| leader.user = "cron".into());
+    });
+    let not_read = behind(60.0, 2).each(|_, server, _| {
+        server.transactions = spindoctor_model::Reading::NotAsked;
+    });
+    for window in [another_account, not_read, behind(6.0, 2), behind(60.0, 5)] {
+        let finding = found(&window.window());
+        assert!(finding.severity > Severity::Note, "{finding:#?}");
+        assert_eq!(statements(&finding)[0], "KILL 7");
+    }
+}
+
+#[test]
+fn the_name_of_the_lock_is_shown_where_it_was_read() {
+    let name = |build: Build| {
+        let finding = found(&build.window());
+        let evidence = finding.evidence.into_iter().find(|evidence| evidence.reading == "the lock's name");
+        evidence.map(|evidence| (evidence.value, evidence.source))
+    };
+    let shown = |source: &str| Some((Value::from("'leader'"), source.to_owned()));
+    // As a list has it, for an election and for a pile-up; as the statements have it; and as a saved window has it.
+    assert_eq!(name(behind(HOURS_S, 5)), shown("metadata locks"));
+    assert_eq!(name(behind(60.0, 5)), shown("metadata locks"));
+    let unlisted = |wait: &'static str| {
+        behind(60.0, 5).each(move |at_s, server, _| {
+            let wait =
+                |id| UserLockWait { waiting_connection_id: id, blocking_connection_id: 7, name: wait.into() };
+            server.metadata_locks = spindoctor_model::Reading::NotAsked;
+            server.user_lock_waits = answer(at_s, (20..25).map(wait).collect());
+        })
+    };
+    assert_eq!(name(unlisted("leader")), shown("IS_USED_LOCK"));
+    assert_eq!(name(unlisted("#4dbed19e")), shown("thread list"));
+    let statements = unlisted("#4dbed19e").each(|_, server, _| {
+        for id in 20..25 {
+            change(server, id, |thread| thread.statement = Some("SELECT GET_LOCK(...)".into()));
+        }
+    });
+    assert_eq!(name(statements), None);
+}
+
+/// The holder of the lock may itself wait for a row: an idle session beside it is not who has it.
+#[test]
+fn who_waits_for_a_row_may_have_the_lock_that_others_wait_for() {
+    let of = |waits_for_a_row: bool| {
+        let window = behind(60.0, 5)
+            .each(|_, server, _| {
+                if let spindoctor_model::Reading::Available { value: threads, .. } = &mut server.threads {
+                    threads.push(timed(8, 60.0, "Query", "updating", "UPDATE jobs SET n = 1"));
+                    threads.push(timed(9, 2.0, "Sleep", "", ""));
+                }
+                server.metadata_locks = spindoctor_model::Reading::NotAsked;
+            })
+            .each(move |at_s, server, _| {
+                let wait = RowLockWait {
+                    waiting_connection_id: Some(8),
+                    blocking_connection_id: Some(9),
+                    waiting_transaction: "9008".into(),
+                    blocking_transaction: "9009".into(),
+                    table: "shop.jobs".into(),
+                    waited_s: 60.0,
+                    ..RowLockWait::default()
+                };
+                server.row_lock_waits = answer(at_s, vec![wait]);
+                if !waits_for_a_row {
+                    server.row_lock_waits = answer(at_s, Vec::new());
+                    change(server, 8, |thread| thread.time_s = 1.0);
+                }
+            });
+        found(&window.window()).root.and_then(|root| root.connection_id)
+    };
+    assert_eq!((of(true), of(false)), (None, Some(7)));
 }
 
 /// Changes one session of a sample.
