@@ -75,7 +75,12 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
             .evidence_if(name_of_lock(window))
             .why(ring.as_ref().map_or_else(|| why(window, blocker.as_ref()), Ring::sentence))
             .remedy_if(blocker.as_ref().and_then(|blocker| {
-                blocker.remedy(&blocker.why_to_end("Its locks of GET_LOCK are free when it ends."))
+                let direct = if is_a_guess {
+                    "Most likely it has the lock: look whose it is before. Its locks of GET_LOCK are free when it ends."
+                } else {
+                    "Its locks of GET_LOCK are free when it ends."
+                };
+                blocker.remedy(&blocker.why_to_end(direct))
             }))
             .remedy_if(blocker.as_ref().and_then(Verdict::remedy_between))
             .remedy_if(ring.as_ref().and_then(|ring| ring.remedy(&last?.server)))

@@ -156,9 +156,13 @@ fn who_waits_for_a_row_may_have_the_lock_that_others_wait_for() {
                     change(server, 8, |thread| thread.time_s = 1.0);
                 }
             });
-        found(&window.window()).root.and_then(|root| root.connection_id)
+        found(&window.window())
     };
-    assert_eq!((of(true), of(false)), (None, Some(7)));
+    let root = |finding: &Finding| finding.root.as_ref().and_then(|root| root.connection_id);
+    assert_eq!(root(&of(true)), None);
+    let alone = of(false);
+    assert_eq!((root(&alone), statements(&alone)[0]), (Some(7), "KILL 7"));
+    assert!(alone.remedies[0].why.starts_with("Most likely it has the lock"), "{:?}", alone.remedies);
 }
 
 /// Changes one session of a sample.
