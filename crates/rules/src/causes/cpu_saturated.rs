@@ -1,5 +1,7 @@
 //! `cpu-saturated`: more runnable threads than effective CPUs, doing real work.
 
+mod functions;
+
 use spindoctor_model::host::CpuTimes;
 use spindoctor_model::mysql::ServerThread;
 use spindoctor_model::window::Change;
@@ -16,6 +18,8 @@ use crate::sessions;
 use crate::throttled::throttled;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
+use functions::Functions;
+
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
     name: "cpu-saturated",
@@ -30,8 +34,9 @@ pub const CAUSE: Cause = Cause {
                in a recording, the mean of the snapshots of all threads is. It fires when that is 1.5 \
                times the effective CPUs or more, the CPUs the server may use are at least 90 % busy, and the \
                server uses at least half of the busy time. Up to four runnable threads for each CPU it is a note: CPUs that \
-               are fully used are no trouble. The estimate is a third of the share of those that are more, among the \
-               runnable: latency is lost, work still gets done at the full rate.",
+               are fully used are no trouble. It is a warning where one statement is at work in nine of ten lists of threads, and \
+               takes a tenth of a second or more each time or stored functions take half of the CPU. The estimate is a third of the \
+               share of those that are more, among the runnable: latency is lost, work still gets done at the full rate.",
     looks_alike: "Under a quota that is used up the run queue fills as well: then it is cpu-throttled and this \
                   is clear. When other processes or the hypervisor (steal) take the CPUs, more than half of the \
                   busy time is not the server's, and this is clear. CPU burnt in spin loops is \
@@ -90,6 +95,13 @@ const OTHERS_MATTER: f64 = 0.3;
 /// it was there through the window. Chosen, not derived.
 const AT_WORK_RATIO: f64 = 0.5;
 
+/// Share of the lists of threads in which one statement is at work, from which on it is what the CPUs are full of. Chosen.
+const NEARLY_ALWAYS: f64 = 0.9;
+
+/// A statement that takes less is answered at once, seconds, however long it waits for its turn (Jakob Nielsen, Usability Engineering:
+/// a tenth of a second).
+const FELT_S: f64 = 0.1;
+
 /// What `top` shows: that the server has the CPUs and none is left.
 fn of_capture(window: &Window) -> Option<Finding> {
     let why = "What comes next waits for a CPU. Whether that costs anything is not said: full CPUs with few that wait are well used.";
@@ -140,53 +152,126 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let most = SeenMost::from_window(window, AT_WORK_RATIO);
     let running_long = most.as_ref().and_then(|most| Some((most.longest?.connection_id?, most.longest?)));
     let too_many = (runnable - WELL_USED * cpus).max(0.0) / runnable.max(f64::MIN_POSITIVE);
+    let functions = Functions::from_window(window, most.as_ref());
+    // One statement that could cost less, and not many that could not. While others have the CPUs it is they.
+    let one = SeenMost::from_window(window, NEARLY_ALWAYS).filter(|_| behind_others < OTHERS_MATTER);
+    let takes_s = one.as_ref().and_then(|one| one_takes_s(window, one)).filter(|&takes_s| takes_s >= FELT_S);
+    let is_one = one.is_some() && (functions.is_some() || takes_s.is_some());
+    let score = LATENCY_COUNTS * too_many * own;
+    let headline = format!("{} threads want to run on {}", number::plain(few(runnable)), cpus_text(cpus));
+    let headline = match (&functions, &one) {
+        (Some(functions), _) => headline + &functions.headline(),
+        (None, Some(one)) if takes_s.is_some() => {
+            format!("{headline}; seen most: {}", sessions::shortened(&one.statement))
+        }
+        (None, _) => headline,
+    };
+    let why = format!(
+        "On average {} threads ran and {} waited for a CPU: {:.0} % of their runnable time went into the queue.{}{}{}",
+        number::plain(few(used)),
+        number::plain(few(queue.queued)),
+        queued_ratio * 100.0,
+        takes_s.map_or_else(String::new, one_statement),
+        functions.as_ref().map_or("", Functions::why),
+        others.as_deref().unwrap_or_default()
+    );
     Ok(Some(
-        Draft::new(
-            &CAUSE,
-            LATENCY_COUNTS * too_many * own,
-            format!("{runnable:.1} threads want to run on {cpus:.1} CPUs"),
-        )
-        .why(format!(
-            "On average {used:.1} threads ran and {:.1} waited for a CPU: {:.0} % of their runnable time went into \
-             the queue.{}",
-            queue.queued,
-            queued_ratio * 100.0,
-            others.as_deref().unwrap_or_default()
-        ))
-        .evidence(
-            Evidence::new("runnable threads", runnable, "", queue.source)
-                .expected(format!("< {:.1}", RUNNABLE_PER_CPU * cpus)),
-        )
-        .evidence(Evidence::new("effective CPUs", cpus, "CPUs", "cpu.max, cpuset, affinity"))
-        .evidence(Evidence::new("CPUs used by the server", used, "CPUs", queue.source))
-        .evidence(
-            Evidence::new("time runnable without a CPU", queued_ratio, "ratio", queue.source)
-                .expected("< 0.33"),
-        )
-        .evidence(
-            Evidence::new("of the time in the run queue, behind others", behind_others, "ratio", "computed")
-        )
-        .evidence(Evidence::new("host CPUs busy", host_busy, "ratio", "/proc/stat"))
-        .evidence_if((!window.status_series("Threads_running").is_empty()).then(|| {
-            let series = window.status_series("Threads_running");
-            let mean = sessions::mean(series.iter().map(|&(_, running)| running));
-            Evidence::new("Threads_running", mean, "", "SHOW GLOBAL STATUS").series(series)
-        }))
-        .evidence_if(most.as_ref().map(seen_most))
-        .remedy_if(running_long.as_ref().and_then(|(id, session)| plan_of(window, *id, session)))
-        .remedy_if(running_long.as_ref().and_then(|(id, session)| end_of(window, *id, session)))
-        .remedy(Remedy {
-            statement: costliest(window).into(),
-            why: "CPU that need not be used is the cheapest to win.".into(),
-            dynamic: true,
-            ..Remedy::default()
-        })
-        .remedy_if(others.map(|_| {
-            noisy_neighbour::bound(&neighbours.as_ref().map(|found| found.programs.clone()).unwrap_or_default())
-        }))
-        .remedy_if(concurrency_limit(window, runnable, cpus))
-        .finding(),
+        Draft::new(&CAUSE, if is_one { score.max(WARNING_FROM) } else { score }, headline)
+            .why(why)
+            .evidence(
+                Evidence::new("runnable threads", runnable, "", queue.source)
+                    .expected(format!("< {:.1}", RUNNABLE_PER_CPU * cpus)),
+            )
+            .evidence(Evidence::new("effective CPUs", cpus, "CPUs", "cpu.max, cpuset, affinity"))
+            .evidence(Evidence::new("CPUs used by the server", used, "CPUs", queue.source))
+            .evidence(
+                Evidence::new("time runnable without a CPU", queued_ratio, "ratio", queue.source)
+                    .expected("< 0.33"),
+            )
+            .evidence(Evidence::new(
+                "of the time in the run queue, behind others",
+                behind_others,
+                "ratio",
+                "computed",
+            ))
+            .evidence(Evidence::new("host CPUs busy", host_busy, "ratio", "/proc/stat"))
+            .evidence_if((!window.status_series("Threads_running").is_empty()).then(|| {
+                let series = window.status_series("Threads_running");
+                let mean = sessions::mean(series.iter().map(|&(_, running)| running));
+                Evidence::new("Threads_running", mean, "", "SHOW GLOBAL STATUS").series(series)
+            }))
+            .evidence_if(most.as_ref().map(seen_most))
+            .evidence_if(functions.as_ref().map(Functions::evidence))
+            .remedy_if(functions.as_ref().map(Functions::remedy))
+            .remedy_if(running_long.as_ref().and_then(|(id, session)| plan_of(window, *id, session)))
+            .remedy_if(running_long.as_ref().and_then(|(id, session)| end_of(window, *id, session)))
+            .remedy(Remedy {
+                statement: costliest(window).into(),
+                why: "CPU that need not be used is the cheapest to win.".into(),
+                dynamic: true,
+                ..Remedy::default()
+            })
+            .remedy_if(others.map(|_| {
+                noisy_neighbour::bound(
+                    &neighbours.as_ref().map(|found| found.programs.clone()).unwrap_or_default(),
+                )
+            }))
+            .remedy_if(concurrency_limit(window, runnable, cpus))
+            .finding(),
     ))
+}
+
+/// A mean number for a sentence: a decimal only where it counts.
+fn few(mean: f64) -> f64 {
+    match mean {
+        hardly if hardly < 0.1 => hardly,
+        few if few < 10.0 => (few * 10.0).round() / 10.0,
+        many => many.round(),
+    }
+}
+
+/// CPUs for a sentence: `2 CPUs`, `0.7 CPUs`.
+pub(super) fn cpus_text(cpus: f64) -> String {
+    number::quantity(few(cpus), "CPUs")
+}
+
+/// How long one execution of the statement seen most takes: one that runs on, so far; else by the server's summary, or at least as
+/// long as the sessions at work on it say, where all statements were of its kind.
+fn one_takes_s(window: &Window, most: &SeenMost<'_>) -> Option<f64> {
+    let runs_on = most.longest.map(|session| session.time_s);
+    runs_on.or_else(|| summary_s(window, &most.statement)).or_else(|| at_least_s(window, &most.statement))
+}
+
+/// The mean time of a statement by the server's summary, where that has it.
+fn summary_s(window: &Window, statement: &str) -> Option<f64> {
+    let change = window.change(|s| &s.server.digests)?;
+    let wanted = spindoctor_sql::comparable(statement);
+    let grown = spindoctor_statements::grown(change.first, change.last, change.seconds);
+    let same = grown.iter().filter(|one| spindoctor_sql::comparable(&one.digest.text) == wanted);
+    let (total_ns, executions) =
+        same.fold((0.0, 0.0), |(ns, count), one| (ns + one.by.total_ns, count + one.by.executions));
+    (executions > 0.0).then(|| total_ns / executions / 1e9)
+}
+
+/// By the sessions at work on it and the number of all statements: no more than these can have been of its kind.
+fn at_least_s(window: &Window, statement: &str) -> Option<f64> {
+    let runs_it = |thread: &&ServerThread| {
+        thread.statement.as_deref().is_some_and(|text| spindoctor_sql::digest(text) == statement)
+    };
+    let lists = window.all(|s| &s.server.threads);
+    let at_work = sessions::mean(
+        lists.iter().map(|(_, threads)| sessions::at_work(threads).filter(runs_it).count() as f64),
+    );
+    let per_s = window.status_per_s("Questions").filter(|&per_s| per_s > 0.0)?;
+    Some(at_work / per_s)
+}
+
+/// A sentence about the one statement that the CPUs are full of.
+fn one_statement(takes_s: f64) -> String {
+    format!(
+        " One statement is at work in nearly every list of threads, and takes {} or more each time.",
+        number::duration(takes_s)
+    )
 }
 
 /// A sentence about other programs, where these have so much of the CPUs that it may be they. Where nobody could tell clients of
@@ -374,7 +459,7 @@ pub(crate) mod examples {
         };
         let queue = [(4, ThreadState::Running, READS), (8, ThreadState::Runnable, READS)];
         let Outcome::Fired(finding) = evaluate(&window(&queue)) else { panic!() };
-        assert!(finding.headline.starts_with("12.0 threads want to run"), "{}", finding.headline);
+        assert!(finding.headline.starts_with("12 threads want to run"), "{}", finding.headline);
         let waiting = [(4, ThreadState::Running, READS), (8, ThreadState::Lock, READS)];
         assert_eq!(evaluate(&window(&waiting)), Outcome::Clear);
     }
@@ -409,6 +494,38 @@ pub(crate) mod examples {
             asked[0].starts_with("Look at the costliest") && !seen.contains("connection"),
             "{asked:?} {seen}"
         );
+    }
+
+    /// CPUs that many short statements fill are well used; one that takes long could take less.
+    #[test]
+    fn one_statement_that_takes_long_and_fills_the_cpus_is_a_warning() {
+        const SORTS: &str = "SELECT note FROM orders ORDER BY note LIMIT 10";
+        let of = |build: Build| {
+            let sessions = |_| (20..26).map(|id| session(id, "Query", "executing", SORTS)).collect();
+            let window = build.sessions(sessions).runs(3.8, 8.2).host_cpu(3.8, 0.2).window();
+            let Outcome::Fired(finding) = evaluate(&window) else { panic!("it fires") };
+            (finding.severity, finding.headline)
+        };
+        let text = "SELECT `note` FROM `orders` ORDER BY `note` LIMIT ?";
+        let summary = |us| Build::busy("9.7.4").digest(text, 20.0, us, 1.0, 1.0);
+        let without = |questions| {
+            Build::busy("9.7.4").counter("Questions", questions).each(|_, server, _| {
+                server.digests = Reading::NotAsked;
+            })
+        };
+        for long in [summary(300_000.0), without(20.0)] {
+            let (severity, headline) = of(long);
+            assert_eq!(severity, spindoctor_model::Severity::Warning);
+            assert_eq!(
+                headline,
+                "12 threads want to run on 4 CPUs; seen most: SELECT note FROM orders ORDER BY note LIMIT ?"
+            );
+        }
+        for short in [summary(900.0), without(6_000.0)] {
+            let (severity, headline) = of(short);
+            assert_eq!(severity, spindoctor_model::Severity::Note);
+            assert_eq!(headline, "12 threads want to run on 4 CPUs");
+        }
     }
 
     #[test]
