@@ -1,5 +1,6 @@
 //! `rows-read-waste`: rows read far beyond rows sent: a plan gone wrong.
 
+mod applier;
 mod by_counters;
 mod by_digests;
 mod by_polls;
@@ -44,7 +45,8 @@ pub const CAUSE: Cause = Cause {
                Of one statement of one session that runs on, only what the other threads wait for a CPU counts; the same where \
                prepared statements run and the summary has less than half of the rows read (before MySQL 9 their executions are in \
                no digest; from 5.7 on prepared_statements_instances is read for them). The statement named is then the one seen most \
-               in the thread list.\n\n\
+               in the thread list. Where most CPU samples in scans lie in functions of Rows_log_event, it is a replica's applier, and no \
+               statement.\n\n\
                Polls for a row that nobody has locked (FOR UPDATE SKIP LOCKED) count from a hundred a second on that return nothing, \
                where these are half of such polls; the estimate is then their share of the statement time, in the same way.",
     looks_alike: "COUNT, SUM and GROUP BY over an index read many rows to return few, and that is their work; a \

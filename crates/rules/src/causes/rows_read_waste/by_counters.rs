@@ -1,11 +1,10 @@
 //! By the counters of all statements, where no summary has those that read.
 
-use spindoctor_model::mysql::ServerThread;
 use spindoctor_model::number::whole;
 use spindoctor_model::{Evidence, Finding, Remedy, Unavailable, Window};
 
 use super::super::cpu_saturated;
-use super::{CAUSE, EXAMINED_EACH, SCANNED_ROWS, explain_it, grown, looks_for_rows};
+use super::{CAUSE, EXAMINED_EACH, SCANNED_ROWS, applier, explain_it, grown, looks_for_rows};
 use crate::cpus;
 use crate::draft::Draft;
 use crate::polling::{self, How};
@@ -110,7 +109,13 @@ pub(super) fn by_counters(window: &Window, of: Of) -> Result<Option<Finding>, Un
         return Ok(None);
     }
     let cpus = cpus::effective(window);
-    let seen = SeenMost::from_window(window, SeenMost::NAMED_RATIO);
+    // Whose statement is at work beside an applier that scans reads none of its rows.
+    let applied = applier::share(window);
+    let by_applier = applied.filter(|&share| share >= applier::MOST);
+    let seen = match by_applier {
+        Some(_) => None,
+        None => SeenMost::from_window(window, SeenMost::NAMED_RATIO),
+    };
     if seen.as_ref().is_some_and(|seen| is_of_whole_tables(&seen.statement)) {
         return Ok(None);
     }
@@ -125,17 +130,29 @@ pub(super) fn by_counters(window: &Window, of: Of) -> Result<Option<Finding>, Un
     }
     let named = match (&statement, of) {
         (Some(statement), _) => format!("; seen most: {}", sessions::shortened(statement)),
+        (None, Of::Prepared) if applied.is_none() && applier::is_there(window) => {
+            "; by prepared statements or by the replica's applier, of which this server's summary has none"
+                .to_owned()
+        }
         (None, Of::Prepared) => {
             "; by prepared statements, of which this server's summary has none".to_owned()
         }
         (None, Of::All | Of::Known) => String::new(),
     };
+    let takes = cpu_saturated::cpus_text(scan_cpus);
     let (lost, headline, why) = match (runs_on, &statement) {
-        (Some(session), Some(statement)) => (
-            lost_by_others(window, session),
+        _ if by_applier.is_some() => (
+            lost_by_others(window, &applier::thread_os_ids(window)),
             format!(
-                "One statement of connection {} reads {} rows a second by scans and takes about {scan_cpus:.1} \
-                 CPUs: {}",
+                "Scans read {} rows a second, most of them by the replica's applier, and take about {takes}",
+                whole(per_s)
+            ),
+            applier::WHY,
+        ),
+        (Some(session), Some(statement)) => (
+            lost_by_others(window, session.thread_os_id.as_slice()),
+            format!(
+                "One statement of connection {} reads {} rows a second by scans and takes about {takes}: {}",
                 session.connection_id.unwrap_or(0),
                 whole(per_s),
                 sessions::shortened(statement)
@@ -179,17 +196,21 @@ pub(super) fn by_counters(window: &Window, of: Of) -> Result<Option<Finding>, Un
         .evidence_if(window.status_per_s("Select_scan").map(|scans| {
             Evidence::new("statements that scanned", scans, "1/s", "SHOW GLOBAL STATUS Select_scan")
         }))
-        .evidence_if((of == Of::Prepared).then(|| {
+        .evidence_if((of == Of::Prepared && by_applier.is_none()).then(|| {
             let per_s = window.status_per_s("Com_stmt_execute").unwrap_or(0.0);
             Evidence::new("prepared statements executed", per_s, "1/s", "SHOW GLOBAL STATUS Com_stmt_execute")
         }))
         .evidence(Evidence::new("CPUs that the scans take", scan_cpus, "CPUs", "estimated from the rows"))
+        .evidence_if(by_applier.map(|share| {
+            Evidence::new("of the CPU in scans, the replica's applier", share, "ratio", "CPU samples")
+        }))
         .evidence_if(
             statement
                 .clone()
                 .map(|text| Evidence::new("statement seen most at work", text, "", "thread list")),
         )
         .remedy(match &statement {
+            _ if by_applier.is_some() => applier::key(),
             Some(statement) if looks_for_rows(statement) => explain_it(statement),
             _ => Remedy {
                 statement: "Switch the slow log on with log_queries_not_using_indexes for a minute".into(),
@@ -205,10 +226,10 @@ pub(super) fn by_counters(window: &Window, of: Of) -> Result<Option<Finding>, Un
     ))
 }
 
-/// Part of the sessions' time, 0 to 1, that one statement of this session can cost the others: of the threads that want a CPU
-/// those of others that wait for one. Where the host is not seen, it is no more than the others' part of the sessions at work.
-fn lost_by_others(window: &Window, session: &ServerThread) -> f64 {
-    let is_other = |tid| Some(u64::from(tid)) != session.thread_os_id;
+/// Part of the sessions' time, 0 to 1, that scans of these threads can cost the others: of the threads that want a CPU those of others
+/// that wait for one. Where the host is not seen, it is no more than the others' part of the sessions at work.
+fn lost_by_others(window: &Window, thread_os_ids: &[u64]) -> f64 {
+    let is_other = |tid| !thread_os_ids.contains(&u64::from(tid));
     if let Some(threads) = window.change(|s| &s.host.threads) {
         let (ran_s, queued_s) = ran_and_queued(&threads);
         let (_, others_s) = ran_and_queued_of(&threads, is_other);

@@ -330,3 +330,47 @@ fn workers_that_poll_an_empty_queue_without_a_pause_are_named_with_the_pause() {
     let finding = found(&seen.window());
     assert!(finding.why.contains("in a loop without a pause"), "{}", finding.why);
 }
+
+/// A replica's applier that finds no key: its rows are in the counters of all, and in no summary.
+#[test]
+fn rows_that_a_replicas_applier_reads_are_blamed_on_no_statement() {
+    const APPLIES: &[&str] = &[
+        "row_search_mvcc",
+        "handler::ha_rnd_next",
+        "Rows_log_event::do_table_scan_and_update",
+        "Rows_log_event::do_apply_event",
+    ];
+    const READS: &[&str] = &["row_search_mvcc", "handler::ha_rnd_next", "sub_select"];
+    const CLIENT: &str = "SELECT name FROM customers WHERE id = 5";
+    let replica = |build: Build| {
+        build.each(|_, server, _| {
+            if let spindoctor_model::Reading::Available { value: threads, .. } = &mut server.threads {
+                threads.push(ServerThread {
+                    name: "thread/sql/slave_sql".into(),
+                    thread_os_id: Some(4312),
+                    user: "system user".into(),
+                    command: "Connect".into(),
+                    ..ServerThread::default()
+                });
+            }
+        })
+    };
+    let client = without_summary().sessions(|_| vec![session(20, "Query", "Sending data", CLIENT)]);
+    for build in [prepared(3_000.0), client] {
+        let finding = found(&replica(build).running(1000, 0.9, APPLIES).window());
+        assert!(finding.headline.contains("most of them by the replica's applier"), "{}", finding.headline);
+        let all = serde_json::to_string(&finding).unwrap();
+        assert!(!all.contains("prepared statements") && !all.contains("customers"), "{all}");
+        assert!(finding.remedies[0].statement.contains("a primary key"), "{:?}", finding.remedies);
+        // Hardly anyone waits for a CPU.
+        assert_eq!(finding.severity, spindoctor_model::Severity::Note, "{}", finding.score);
+    }
+    let headline = |build: Build| found(&build.window()).headline;
+    // Where the samples say that it is not the applier, or there is none, it is not it; where they say nothing, it may be.
+    let said = headline(replica(prepared(3_000.0)).running(1000, 0.9, READS));
+    assert!(said.ends_with("by prepared statements, of which this server's summary has none"), "{said}");
+    let said = headline(prepared(3_000.0).without_profile());
+    assert!(said.ends_with("by prepared statements, of which this server's summary has none"), "{said}");
+    let said = headline(replica(prepared(3_000.0)).without_profile());
+    assert!(said.contains("or by the replica's applier"), "{said}");
+}
