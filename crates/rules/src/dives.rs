@@ -11,10 +11,13 @@ use spindoctor_model::{Profile, Window};
 use crate::sessions::at_work;
 use crate::spin_samples;
 
-/// What an estimate runs in: the server's call for all ranges of an index, and InnoDB's for one.
+/// What an estimate runs in: the server's call for all ranges of an index, and the engine's for one; of a table with partitions too.
 pub(crate) const DIVES: &[&str] = &[
     "handler::multi_range_read_info_const",
+    "ha_partition::multi_range_read_info_const",
     "ha_innobase::records_in_range",
+    "ha_innopart::records_in_range",
+    "ha_partition::records_in_range",
     "btr_estimate_n_rows_in_range",
     "btr_estimate_n_rows_in_range_low",
 ];
@@ -70,6 +73,12 @@ pub struct Estimating {
 }
 
 impl Estimating {
+    /// The statement of which most were seen in dives, where the threads' statements are known.
+    pub(crate) fn most_diving(&self) -> Option<&str> {
+        let diving = self.by_digest.iter().filter(|(_, seen)| seen.diving > 0);
+        diving.max_by_key(|(text, seen)| (seen.diving, *text)).map(|(text, _)| text.as_str())
+    }
+
     /// Of a profile.
     pub fn from_profile(profile: &Profile) -> Self {
         let mut found = Self { snapshots: profile.snapshots.len() as u64, ..Self::default() };
@@ -143,6 +152,7 @@ mod tests {
         let found = Estimating::from_profile(&profile);
         assert_eq!(found.all, InStatements { inside: 4, estimating: 2, diving: 1 });
         assert_eq!(found.by_digest["SELECT ..."], InStatements { inside: 3, estimating: 2, diving: 1 });
+        assert_eq!(found.most_diving(), Some("SELECT ..."));
         assert_eq!((found.snapshots, found.cpu_samples, found.cpu_in_dives), (2, 2, 1));
         assert_eq!(Estimating::from_profile(&Profile::default()), Estimating::default());
     }

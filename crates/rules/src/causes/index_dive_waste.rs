@@ -1,17 +1,22 @@
 //! `index-dive-waste`: the optimizer looks ranges up in indexes to estimate them, and that costs more than running the
 //! statement.
 
+mod partitions;
+
 use spindoctor_model::mysql::ServerThread;
 use spindoctor_model::stack::ThreadState;
 use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window};
 
 use super::cpu_saturated;
-use crate::dives::{DIVES, lists_values};
+use crate::dives::{DIVES, Estimating, lists_values};
 use crate::draft::Draft;
 use crate::rank::WARNING_FROM;
+use crate::seen_most::SeenMost;
 use crate::sessions;
 use crate::spin_samples::{self, SpinSamples};
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
+
+use partitions::Partitions;
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -27,12 +32,14 @@ pub const CAUSE: Cause = Cause {
     evidence: "CPU samples in the server's call for all ranges of an index or in InnoDB's for one \
                (handler::multi_range_read_info_const, records_in_range, btr_estimate_n_rows_in_range), and stacks of \
                sessions that wait in it for a page from disk. It fires where a tenth of the CPU or of the sessions at work \
-               is there. The estimate is the larger share.",
+               is there. The estimate is the larger share. Where most dives lie in functions of tables with partitions (ha_innopart, \
+               ha_partition) and no statement at work has a list, each value is most likely looked up in each partition. The statement \
+               named is the one that was seen most in dives, else at work.",
     looks_alike: "Time in the executor's own range scan (multi_range_read_next) is the query itself. Statistics that are \
                   recomputed all the time are statistics-stall. A statement that reads far more rows than it sends is \
                   rows-read-waste.",
-    remedies: "Lower eq_range_index_dive_limit, where statements have lists: lists as long as that are estimated from the index's \
-               statistics, without a dive. FORCE INDEX on the statement: since MySQL 8.0.3 a statement on one table with one forced index, without \
+    remedies: "Of a table with partitions, a condition on the column that it is partitioned by, or fewer partitions. Lower \
+               eq_range_index_dive_limit, where statements have lists: lists as long as that are estimated from the index's statistics, without a dive. FORCE INDEX on the statement: since MySQL 8.0.3 a statement on one table with one forced index, without \
                subquery, full-text search, GROUP BY, DISTINCT and ORDER BY dives into nothing. Drop indexes that only look \
                like the one that is used: each is dived into, too. `spindoctor indexes` says which statement, which index and whether \
                FORCE INDEX would skip the dives; with --try it measures that, reading only.",
@@ -150,6 +157,10 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     if score < SHARE {
         return Ok(None);
     }
+    let limit = window.variable_number("eq_range_index_dive_limit");
+    let is_of_lists = lists_values(window).unwrap_or(true);
+    let partitions = Partitions::from_window(window);
+    let statement = statement(window);
     let headline = match of_cpu >= reading {
         true => format!("Estimates of the optimizer take {:.0} % of the CPU: index dives", of_cpu * 100.0),
         false => format!(
@@ -157,11 +168,23 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             reading * 100.0
         ),
     };
-    let limit = window.variable_number("eq_range_index_dive_limit");
-    let is_of_lists = lists_values(window).unwrap_or(true);
+    let headline = format!(
+        "{headline}{}{}",
+        partitions.as_ref().map_or("", |_| Partitions::headline(is_of_lists)),
+        statement
+            .as_ref()
+            .map_or_else(String::new, |(text, _)| format!("; seen most: {}", sessions::shortened(text)))
+    );
+    let text = statement.as_ref().map(|(text, _)| text.as_str());
+    let of_partitions: Vec<Remedy> =
+        partitions.iter().flat_map(|_| Partitions::remedies(window, text)).collect();
+    // Of lists these are the first reason.
+    let (before, behind) =
+        if is_of_lists { (Vec::new(), of_partitions) } else { (of_partitions, Vec::new()) };
     Ok(Some(
         Draft::new(&CAUSE, score, headline)
             .why(match limit {
+                _ if !is_of_lists && partitions.is_some() => Partitions::why().to_owned(),
                 _ if !is_of_lists => "The statements that were seen at work compare with single values: each is looked up in each index \
                                       that could serve it, and in each partition of the table, whatever eq_range_index_dive_limit is."
                     .to_owned(),
@@ -182,6 +205,11 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             .evidence_if(limit.map(|limit| {
                 Evidence::new("eq_range_index_dive_limit", limit, "", "SHOW GLOBAL VARIABLES")
             }))
+            .evidence_if(partitions.as_ref().map(Partitions::evidence))
+            .evidence_if(statement.as_ref().map(|(text, source)| {
+                Evidence::new("statement seen most", text.clone(), "", source)
+            }))
+            .remedies(before)
             .remedy_if(limit.filter(|&limit| is_of_lists && (limit == 0.0 || limit > FEWER)).map(|limit| Remedy {
                 // Not a plain value: a trial in blocks could not show it, as sessions keep theirs.
                 statement: format!("SET GLOBAL eq_range_index_dive_limit = {FEWER:.0}, and reconnect"),
@@ -192,6 +220,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
                     .into(),
                 undo: format!("SET GLOBAL eq_range_index_dive_limit = {limit:.0}, and reconnect"),
             }))
+            .remedies(behind)
             .remedy(Remedy {
                 statement: "FORCE INDEX (...) on the statement that spindoctor indexes names; with --try it measures what that brings"
                     .into(),
@@ -204,6 +233,16 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             })
             .finding(),
     ))
+}
+
+/// The statement that was seen most in dives, or, where the stacks do not know the statements, at work; and where that was seen.
+fn statement(window: &Window) -> Option<(String, &'static str)> {
+    let diving = window.profile.value().map(Estimating::from_profile);
+    if let Some(text) = diving.as_ref().and_then(Estimating::most_diving) {
+        return Some((spindoctor_sql::server_digest(text).to_owned(), "stacks"));
+    }
+    let most = SeenMost::from_window(window, SeenMost::NAMED_RATIO)?;
+    Some((most.statement, "thread list"))
 }
 
 /// Share of the sessions at work that wait in a dive for a page from disk.
@@ -269,6 +308,46 @@ pub(crate) mod examples {
         };
         assert_eq!(of("SELECT * FROM parts WHERE v = 7").len(), 1);
         assert_eq!(of("SELECT * FROM parts WHERE v IN (7, 8, 9)").len(), 2);
+    }
+
+    /// No condition on the partition column: the value is looked up in hundreds of trees.
+    #[test]
+    fn dives_into_partitions_are_told_so_with_the_statement_and_the_condition_comes_first() {
+        const IN_PARTITIONS: &[&str] = &[
+            "btr_cur_search_to_nth_level",
+            "ha_innopart::records_in_range",
+            "handler::multi_range_read_info_const",
+            "check_quick_select",
+        ];
+        let of = |frames: &[&str], statement: &'static str| {
+            let sessions =
+                move |_| (20..26).map(|id| session(id, "Query", "statistics", statement)).collect();
+            let build = Build::busy("8.0.36").variable("eq_range_index_dive_limit", "200").sessions(sessions);
+            let Outcome::Fired(finding) = evaluate(&build.running(1000, 0.5, frames).window()) else {
+                panic!()
+            };
+            finding
+        };
+        let single = "SELECT id, note FROM events WHERE sensor = 7";
+        let finding = of(IN_PARTITIONS, single);
+        assert_eq!(
+            finding.headline,
+            "Estimates of the optimizer take 50 % of the CPU: index dives, most likely in each partition of the table; seen most: SELECT \
+             id, note FROM events WHERE sensor = ?"
+        );
+        let begins: Vec<&str> = finding.remedies.iter().map(|one| &one.statement[..11]).collect();
+        assert_eq!(begins, ["EXPLAIN SEL", "Fewer and l", "FORCE INDEX"]);
+        assert!(
+            finding.remedies[0].statement.ends_with("partitioned by"),
+            "{}",
+            finding.remedies[0].statement
+        );
+        assert!(finding.evidence.iter().any(|one| one.reading.starts_with("CPU in partitions")));
+        // A list of values is the first reason.
+        let finding = of(IN_PARTITIONS, "SELECT id FROM events WHERE sensor IN (7, 8, 9)");
+        assert!(finding.remedies[0].statement.starts_with("SET GLOBAL eq_range"), "{:?}", finding.remedies);
+        let finding = of(DIVE, single);
+        assert!(!finding.headline.contains("partition"), "{}", finding.headline);
     }
 
     #[test]
