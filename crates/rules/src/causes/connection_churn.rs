@@ -134,7 +134,6 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     }
     let failed = window.status_growth("Aborted_connects").unwrap_or(0.0) / found.seconds;
     let accounts = connections::accounts(window).unwrap_or_default();
-    let who = if accounts.is_empty() { busiest_user(window) } else { None };
     Ok(Some(
         Draft::new(
             &CAUSE,
@@ -164,7 +163,6 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         .evidence_if((!accounts.is_empty()).then(|| {
             Evidence::new("who connects", busiest_text(&accounts), "", "connections by account")
         }))
-        .evidence_if(who.map(|who| Evidence::new("connected most in the samples", who, "", "thread list")))
         .remedy(Remedy {
             statement: "Keep connections open in the clients: a pool, or a proxy in front of the server".into(),
             why: "A statement then costs what it costs, without a login before it.".into(),
@@ -194,18 +192,6 @@ fn busiest_text(accounts: &[AccountRate]) -> String {
         named.push(format!("{} more", accounts.len() - NAMED));
     }
     named.join(", ")
-}
-
-/// The user and host seen most often in the thread lists.
-fn busiest_user(window: &Window) -> Option<String> {
-    let mut seen: std::collections::BTreeMap<(&str, &str), usize> = std::collections::BTreeMap::new();
-    for (_, threads) in window.all(|s| &s.server.threads) {
-        for thread in crate::sessions::at_work(threads) {
-            *seen.entry((&thread.user, &thread.host)).or_default() += 1;
-        }
-    }
-    let ((user, host), _) = seen.into_iter().max_by_key(|(_, count)| *count)?;
-    Some(if host.is_empty() { user.to_owned() } else { format!("{user}@{host}") })
 }
 
 #[cfg(test)]
@@ -254,6 +240,28 @@ pub(crate) mod examples {
         let Outcome::Fired(finding) = evaluate(&window) else { panic!() };
         let who = finding.evidence.iter().find(|evidence| evidence.reading == "who connects").unwrap();
         assert_eq!(who.value, "web@10.0.0.7 1200 /s with 1.1 statements each".into());
+    }
+
+    /// Who stays connected is not who comes and goes, and refused logins are in no list.
+    #[test]
+    fn who_is_at_work_is_not_said_to_connect() {
+        let mut window = fires();
+        let shown = |window: &Window| {
+            let Outcome::Fired(finding) = evaluate(window) else { panic!() };
+            serde_json::to_string(&finding.evidence).unwrap()
+        };
+        assert!(!shown(&window).contains("app"), "{}", shown(&window));
+        // Nor where its account made no connection meanwhile.
+        for sample in &mut window.samples {
+            let account = spindoctor_model::mysql::AccountSummary {
+                user: "app".into(),
+                host: "localhost".into(),
+                total: 34,
+                ..Default::default()
+            };
+            sample.server.accounts = crate::testing::answer(sample.at_s, vec![account]);
+        }
+        assert!(!shown(&window).contains("app@localhost"), "{}", shown(&window));
     }
 
     #[test]

@@ -39,7 +39,8 @@ pub const CAUSE: Cause = Cause {
                   recomputed all the time are statistics-stall. A statement that reads far more rows than it sends is \
                   rows-read-waste.",
     remedies: "Of a table with partitions, a condition on the column that it is partitioned by, or fewer partitions. Lower \
-               eq_range_index_dive_limit, where statements have lists: lists as long as that are estimated from the index's statistics, without a dive. FORCE INDEX on the statement: since MySQL 8.0.3 a statement on one table with one forced index, without \
+               eq_range_index_dive_limit, where statements have lists: lists as long as that are estimated from the index's statistics, \
+               without a dive. FORCE INDEX on the statement: since MySQL 8.0.3 a statement on one table with one forced index, without \
                subquery, full-text search, GROUP BY, DISTINCT and ORDER BY dives into nothing. Drop indexes that only look \
                like the one that is used: each is dived into, too. `spindoctor indexes` says which statement, which index and whether \
                FORCE INDEX would skip the dives; with --try it measures that, reading only.",

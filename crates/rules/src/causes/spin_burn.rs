@@ -1,12 +1,12 @@
 //! `spin-burn`: CPU that goes into spinning on latches.
 
-use spindoctor_model::stack::Profile;
 use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window};
 
 use super::{cpu_saturated, cpu_throttled};
 use crate::draft::Draft;
 use crate::latch_spin::LatchSpin;
 use crate::latch_time::CONTENTIONS;
+use crate::rank::WARNING_FROM;
 use crate::spin_samples::{SpinSamples, Whose};
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
@@ -24,7 +24,8 @@ pub const CAUSE: Cause = Cause {
                    the older machines.",
     evidence: "CPU samples of the server whose instruction lies in a loop with a PAUSE (ISB or YIELD on aarch64), \
                without those that wait for the redo log at a commit (see quota-blind-spin), those of the redo \
-               log's own threads, and those in the kernel. It fires from a tenth of all samples on. The time of one full spin is computed from the \
+               log's own threads, and those in the kernel. It fires from a tenth of all samples on, where that is a twentieth of the \
+               CPUs that the server may use or a whole one. The time of one full spin is computed from the \
                settings and the PAUSE measured here; the defaults gave 41 us on the CPUs they were chosen for.",
     looks_alike: "Spinning at a commit is another loop with other settings: quota-blind-spin. A latch that is held \
                   for long, or by many, makes every setting spin. Where it is known which, the latch stands before this: \
@@ -67,6 +68,12 @@ pub const CAUSE: Cause = Cause {
 /// published case began at a fifth.
 const BURNT: f64 = 0.10;
 
+/// And from this many CPUs on: a twentieth of those that the machine grants, below which nobody notices (`rank`), and on a large machine
+/// one. Chosen: what a server that hardly works burns nobody lacks.
+fn noticed_cpus(granted: f64) -> f64 {
+    (WARNING_FROM * granted).min(1.0)
+}
+
 fn evaluate(window: &Window) -> Outcome {
     examine(window).into()
 }
@@ -77,11 +84,16 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     if share < BURNT {
         return Ok(None);
     }
+    let profile = samples.profile();
+    if !profile.is_of_a_text() {
+        let burnt_cpus = share * profile.process_cpu_us as f64 / 1e6 / profile.seconds;
+        if burnt_cpus < noticed_cpus(window.need(|s| &s.host.effective_cpus)?.cpus) {
+            return Ok(None);
+        }
+    }
     let spin = match LatchSpin::from_window(window) {
         Ok(spin) => spin,
-        Err(_) if window.profile.value().is_some_and(Profile::is_of_a_text) => {
-            return Ok(Some(of_a_text(share)));
-        }
+        Err(_) if profile.is_of_a_text() => return Ok(Some(of_a_text(share))),
         Err(missing) => return Err(missing),
     };
     let meant_us = spin.as_meant().mean_us();
@@ -169,7 +181,7 @@ fn of_a_text(share: f64) -> Finding {
 #[cfg(test)]
 pub(crate) mod examples {
     use spindoctor_model::Reading;
-    use spindoctor_model::host::PauseLatency;
+    use spindoctor_model::host::{EffectiveCpus, PauseLatency};
 
     use super::*;
     use crate::testing::{Build, answer};
@@ -264,6 +276,25 @@ pub(crate) mod examples {
             .cpu_samples(1000, 0.45, &["log_write_up_to", "trx_commit_complete_for_mysql", "innobase_commit"])
             .window();
         assert_eq!(evaluate(&window), Outcome::Clear);
+    }
+
+    #[test]
+    fn what_a_server_burns_that_hardly_works_nobody_lacks() {
+        let of = |used_cpus: f64, granted: f64| {
+            let mut window = spinning(0.45)
+                .each(move |at_s, _, host| {
+                    let cpus =
+                        EffectiveCpus { cpus: granted, online: granted as u32, ..EffectiveCpus::default() };
+                    host.effective_cpus = answer(at_s, cpus);
+                })
+                .window();
+            let Reading::Available { value: profile, .. } = &mut window.profile else { panic!("a profile") };
+            profile.process_cpu_us = (used_cpus * profile.seconds * 1e6) as u64;
+            matches!(evaluate(&window), Outcome::Fired(_))
+        };
+        // Of four CPUs a twentieth is 0.2; of 64 it is more than one.
+        assert!(!of(0.3, 4.0) && of(0.5, 4.0));
+        assert!(!of(1.6, 64.0) && of(3.0, 64.0));
     }
 
     #[test]
