@@ -31,6 +31,8 @@ pub enum Stacks {
     Nothing,
     /// Those of threads that stand in one of these functions.
     Standing(&'static [&'static str]),
+    /// Those of threads that stand in one of the first functions and in none of the second, which are of another cause.
+    StandingBut(&'static [&'static str], &'static [&'static str]),
     /// Those of CPU samples under one of these functions; all samples where none is given.
     Running(&'static [&'static str]),
     /// Those of CPU samples that spin.
@@ -45,9 +47,12 @@ impl Stacks {
         let (reading, (looked_at, source), functions, whose): (_, _, &[&str], _) = match self {
             Self::Nothing => return Vec::new(),
             Self::Standing(functions) if profile.source != StackSource::Cpu => {
-                return standing(profile, functions);
+                return standing(profile, functions, &[]);
             }
-            Self::Standing(functions) | Self::Running(functions) => {
+            Self::StandingBut(functions, others) if profile.source != StackSource::Cpu => {
+                return standing(profile, functions, others);
+            }
+            Self::Standing(functions) | Self::StandingBut(functions, _) | Self::Running(functions) => {
                 ("CPU goes into", samples(), functions, None)
             }
             Self::Spinning(whose) => ("who spins", samples(), &[], Some(whose)),
@@ -106,14 +111,16 @@ impl Group {
 
 /// Threads that stand in these functions: sessions at work as a share of all sessions at work, connections at rest as a share of all
 /// connections, and threads of the server itself by their number. A share of all threads would say little: a server has dozens of its
-/// own, which rest.
-fn standing(profile: &Profile, functions: &[&str]) -> Vec<Evidence> {
+/// own, which rest. Who stands in one of the others' functions is counted in the whole alone.
+fn standing(profile: &Profile, functions: &[&str], others: &[&str]) -> Vec<Evidence> {
     let mut all: HashMap<Group, usize> = HashMap::new();
     let mut counted: HashMap<(Group, String), usize> = HashMap::new();
     let kinds: Vec<(Group, Option<String>)> = (0..profile.stacks.len() as u32)
         .map(|stack| {
             let of_stack = Observation { stack, ..Observation::default() };
-            (Group::from_observation(profile, &of_stack), chain(profile, &of_stack, functions))
+            let is_other = spin_samples::names(profile, &of_stack).any(|name| others.contains(&name));
+            let chain = chain(profile, &of_stack, functions).filter(|_| !is_other);
+            (Group::from_observation(profile, &of_stack), chain)
         })
         .collect();
     for observation in &profile.observations {
@@ -196,6 +203,19 @@ mod tests {
             )]
         );
         assert_eq!(Stacks::Standing(&["MDL_wait::timed_wait"]).evidence(&window), []);
+    }
+
+    #[test]
+    fn who_stands_in_the_functions_of_another_cause_is_shown_with_that_one() {
+        use spindoctor_model::stack::ThreadState::Lock;
+        const TABLE: &[&str] = &["MDL_wait::timed_wait", "open_tables", "dispatch_command"];
+        const NAMED: &[&str] = &["MDL_wait::timed_wait", "Item_func_get_lock::val_int", "dispatch_command"];
+        let window = Build::busy("8.0.36").only_snapshots(&[(6, Lock, TABLE), (2, Lock, NAMED)]).window();
+        let shown = Stacks::StandingBut(&["MDL_wait::timed_wait"], &["Item_func_get_lock::val_int"]);
+        let values: Vec<_> = shown.evidence(&window).into_iter().map(|evidence| evidence.value).collect();
+        let of_table = "75 % MDL_wait::timed_wait < open_tables < dispatch_command";
+        assert_eq!(values, [spindoctor_model::Value::Text(of_table.into())]);
+        assert_eq!(Stacks::Standing(&["MDL_wait::timed_wait"]).evidence(&window).len(), 2);
     }
 
     #[test]

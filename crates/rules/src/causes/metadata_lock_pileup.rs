@@ -40,10 +40,11 @@ pub const CAUSE: Cause = Cause {
                half a session on average. The root is the owner of a granted lock on the \
                wanted table that is not waiting, in the most of the samples; where the owner waits for another lock, who \
                has that. Without a list of locks it is, as most likely, a DDL at work on the table, a statement at work that \
-               names it, or the one open transaction that is older than the wait of the DDL; where it may be one of several, \
-               none is named. Of captured stacks without a list of sessions it is said that they wait, and no holder. The estimate is the share of the sessions' working time spent waiting; a DDL that waits alone is \
-               a warning, because the pile-up is only a \
-               statement away.",
+               names it, or the one open transaction that is older than the wait of the DDL or the one among these whose last \
+               statement names the table; the table is then the one that the DDL names and every statement that waits. Where it may \
+               be one of several, none is named. Of captured stacks without a list of sessions it is said that they wait, and no \
+               holder. The estimate is the share of the sessions' working time spent waiting; a DDL that waits alone is a warning, \
+               because the pile-up is only a statement away.",
     looks_alike: "Waits for rows inside InnoDB are row-lock-pileup. `Waiting for table flush`, `Waiting for \
                   global read lock` and backup locks are global-lock-pileup. `Waiting for table level lock` is \
                   MyISAM or LOCK TABLES. A DDL that runs is not a DDL that waits: look at its state.",
@@ -60,7 +61,8 @@ pub const CAUSE: Cause = Cause {
     ],
     costs: Costs::Waits(&[TimeClass::MetadataLock]),
     explains_time: &[TimeClass::MetadataLock],
-    stacks: Stacks::Standing(&["MDL_wait::timed_wait"]),
+    // Those of GET_LOCK are user-lock-pileup's.
+    stacks: Stacks::StandingBut(&["MDL_wait::timed_wait"], &["Item_func_get_lock::val_int"]),
     rule: Rule::Time(evaluate),
     #[cfg(test)]
     examples: crate::Examples { fires: tests::fires, near_miss: tests::near_miss, missing: tests::missing },
@@ -133,6 +135,10 @@ fn evidence(pileup: &Pileup<'_>) -> Vec<Evidence> {
             Evidence::new("DDL", per_s, "1/s", &format!("SHOW GLOBAL STATUS {counter}"))
         }),
         pileup.table.clone().map(|table| Evidence::new("wanted", table, "", "metadata locks")),
+        pileup
+            .named
+            .clone()
+            .map(|table| Evidence::new("wanted, by the statements", table, "", "thread list")),
         first.map(|statement| {
             Evidence::new("first in the queue", sessions::shortened(statement), "", "thread list")
         }),

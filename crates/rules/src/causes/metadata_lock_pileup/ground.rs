@@ -1,8 +1,8 @@
 //! What speaks for the session that is named as the holder.
 
-use spindoctor_model::mysql::ServerSample;
+use spindoctor_model::mysql::{ServerSample, ServerThread};
 
-use super::queue::{locks, owner, waits};
+use super::queue::{first_in_queue, locks, owner, waits};
 use crate::sessions;
 use crate::wait_graph::Verdict;
 
@@ -19,8 +19,10 @@ pub(super) enum Ground {
     DdlAtWork,
     /// Its statement at work uses the table.
     StatementAtWork,
-    /// Its transaction is the only one that is older than the wait of the DDL, or that names the table.
+    /// Its transaction is the only one that is older than the wait of the DDL.
     OlderTransaction,
+    /// Of those it is the only one whose last statement names the table.
+    NamingTransaction,
     /// Of the sessions in the schemas of those that wait it alone was there before the first began to wait, and rests.
     Rests,
 }
@@ -54,7 +56,12 @@ impl Ground {
             _ if has_list => Self::Listed,
             Some(_) if is_ddl => Self::DdlAtWork,
             Some(_) => Self::StatementAtWork,
-            None if sessions::transaction(server, holder).is_some() => Self::OlderTransaction,
+            None if sessions::transaction(server, holder).is_some() => {
+                match session.is_some_and(|thread| names_the_table(server, thread)) {
+                    true => Self::NamingTransaction,
+                    false => Self::OlderTransaction,
+                }
+            }
             None => Self::Rests,
         })
     }
@@ -85,8 +92,12 @@ impl Ground {
                 "Its statement uses the table, and a DDL waits until it ends; everyone else who uses the table queues behind the DDL."
             }
             Self::OlderTransaction => {
-                "Who holds the table could not be read: of the open transactions this one alone is older than the wait of the DDL, or \
-                 alone names the table."
+                "Who holds the table could not be read: of the open transactions of sessions in the same schema this one alone is older \
+                 than the wait of the DDL."
+            }
+            Self::NamingTransaction => {
+                "Who holds the table could not be read: of the open transactions that are older than the wait of the DDL this one alone \
+                 names the table, by its last statement."
             }
             Self::Rests => {
                 "Who holds the table could not be read: of the sessions in the same schema this one alone was there before the first \
@@ -103,13 +114,25 @@ impl Ground {
             }
             Self::StatementAtWork => "Its statement uses the table.",
             Self::OlderTransaction => {
-                "It is most likely the holder: no other open transaction is older than the wait, or names the table."
+                "It is most likely the holder: no other open transaction in the same schema is older than the wait."
+            }
+            Self::NamingTransaction => {
+                "It is most likely the holder: the last statement of no other open transaction that is older than the wait names the table."
             }
             Self::Rests => {
                 "It is most likely the holder: no other session in the same schema was there before the others began to wait."
             }
         }
     }
+}
+
+/// True where the last statement of a session names the table of the DDL that waits.
+fn names_the_table(server: &ServerSample, thread: &ServerThread) -> bool {
+    let wanted = first_in_queue(server)
+        .and_then(|ddl| spindoctor_sql::first_table(ddl.statement.as_deref()?))
+        .map(|table| table.to_ascii_lowercase());
+    let last = server.last_statement(thread).or(thread.statement.as_deref());
+    last.zip(wanted).is_some_and(|(last, wanted)| spindoctor_sql::names(last).any(|name| name == wanted))
 }
 
 /// True where a list of locks has those of a session, and all are of types that statements take which read and write rows.

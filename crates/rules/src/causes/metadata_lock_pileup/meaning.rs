@@ -11,7 +11,13 @@ use crate::wait_graph::{Ring, Verdict};
 impl Pileup<'_> {
     /// Who waits, and behind whom.
     pub(super) fn headline(&self) -> String {
-        let on = self.table.as_ref().map_or_else(String::new, |table| format!(" of {table}"));
+        let on = match (&self.table, &self.named) {
+            (Some(table), _) => format!(" of {table}"),
+            // Who holds it is said to be likely: the same is true of what.
+            (None, Some(named)) if self.culprit.is_some() => format!(" of {named}"),
+            (None, Some(named)) => format!(", most likely of {named}"),
+            (None, None) => String::new(),
+        };
         let that_want = number::counted(self.waiters, "session that wants", "sessions that want");
         let is_certain = self.is_certain();
         match (&self.culprit, &self.ring) {

@@ -5,7 +5,8 @@ use spindoctor_model::mysql::{ServerSample, ServerThread};
 use spindoctor_model::wait_graph::LockKind;
 
 use super::ground::Ground;
-use super::queue::{first_in_queue, is_strong, locks, waits, waits_before, wanted_object};
+use super::queue::{first_in_queue, is_strong, locks, named_table, waits, waits_before, wanted_object};
+use crate::sessions;
 use crate::wait_graph::{Ring, Verdict, owner_by_number};
 
 /// The sessions that wait, and behind whom.
@@ -31,6 +32,8 @@ pub(super) struct Pileup<'w> {
     pub(super) was_locked: bool,
     /// What they want.
     pub(super) table: Option<String>,
+    /// What their statements name, where no list of locks was read.
+    pub(super) named: Option<String>,
 }
 
 impl<'w> Pileup<'w> {
@@ -52,7 +55,25 @@ impl<'w> Pileup<'w> {
         };
         let was_locked =
             culprit.is_none() && window.is_given() && ddl.is_some_and(|ddl| waits_before(server, ddl));
-        Self { window, server, waiters, is_passing, culprit, ground, by_number, ring, ddl, was_locked, table }
+        let at_work = culprit.as_ref().filter(|_| ground == Some(Ground::DdlAtWork)).and_then(|culprit| {
+            let holder = culprit.chain.as_ref().map_or(Some(culprit.connection_id), |chain| chain.holder_id);
+            sessions::session(server, holder?)
+        });
+        let named = if table.is_none() { named_table(server, ddl.or(at_work)) } else { None };
+        Self {
+            window,
+            server,
+            waiters,
+            is_passing,
+            culprit,
+            ground,
+            by_number,
+            ring,
+            ddl,
+            was_locked,
+            table,
+            named,
+        }
     }
 
     /// Nothing shows who blocks them.

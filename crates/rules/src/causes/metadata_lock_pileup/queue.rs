@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use spindoctor_model::Window;
 use spindoctor_model::mysql::{MetadataLock, ServerSample, ServerThread};
+use spindoctor_sql::{Mode, Token, lex};
 
 use crate::sessions;
 
@@ -97,6 +98,72 @@ pub(in crate::causes) fn wanted_object(server: &ServerSample) -> Option<String> 
     wanted.into_iter().max_by_key(|(_, count)| *count).map(|(name, _)| name)
 }
 
+/// The one object that the statements of those that wait name, where no list of locks says it: that of the DDL, which all the others name
+/// as well; where no DDL says which, the first table of every one.
+pub(super) fn named_table(server: &ServerSample, ddl: Option<&ServerThread>) -> Option<String> {
+    if locks(server).next().is_some() {
+        return None;
+    }
+    let waiting: Vec<(&ServerThread, &str)> = server
+        .threads
+        .value()?
+        .iter()
+        .filter(|thread| waits(thread))
+        .filter_map(|thread| Some((thread, thread.statement.as_deref()?)))
+        .collect();
+    let of_ddl = ddl.and_then(|ddl| Some((ddl, object_of_ddl(ddl.statement.as_deref()?)?)));
+    let is_of_ddl = of_ddl.is_some();
+    let (whose, (schema, name)) = match of_ddl {
+        Some(found) => found,
+        // Of several tables, or of what has no name here.
+        None if ddl.is_some_and(|ddl| ddl.statement.is_some()) => return None,
+        None => {
+            let (first, statement) = waiting.first()?;
+            (*first, spindoctor_sql::qualified_table(statement)?)
+        }
+    };
+    let names_it = |statement: &str| match is_of_ddl {
+        true => spindoctor_sql::names(statement).any(|one| one == name.to_lowercase()),
+        false => spindoctor_sql::first_table(statement).as_deref() == Some(name.as_str()),
+    };
+    let schema = schema.unwrap_or_else(|| whose.schema.clone());
+    let qualified = if schema.is_empty() { name.clone() } else { format!("{schema}.{name}") };
+    waiting.iter().all(|(_, statement)| names_it(statement)).then_some(qualified)
+}
+
+/// The schema, where it is named, and the name of what a DDL wants for itself: a table, a sequence or a view. None where it is of
+/// several, or of another object.
+fn object_of_ddl(statement: &str) -> Option<(Option<String>, String)> {
+    const OBJECTS: [&str; 4] = ["table", "tables", "sequence", "view"];
+    const ON_TABLE: [&str; 2] = ["index", "trigger"];
+    const FILLERS: [&str; 4] = ["if", "not", "exists", "table"];
+    /// Words within which it says what it is about: `CREATE OR REPLACE TEMPORARY TABLE`.
+    const BEGINNING: usize = 5;
+    let lexed = lex(statement, Mode::UNKNOWN);
+    let code: Vec<&Token<'_>> = lexed.code().collect();
+    let kind = spindoctor_sql::kind(statement);
+    let of_several = ["ANALYZE", "DROP", "LOCK", "OPTIMIZE", "RENAME", "REPAIR"];
+    if kind == "FLUSH" || of_several.contains(&kind.as_str()) && code.iter().any(|token| token.is_sign(",")) {
+        return None;
+    }
+    let says = |token: &&Token<'_>| token.is_one_of(&OBJECTS) || token.is_one_of(&ON_TABLE);
+    let at = match code.iter().take(BEGINNING).position(says) {
+        Some(at) if code[at].is_one_of(&ON_TABLE) => code.iter().position(|token| token.is("on"))?,
+        Some(at) => at,
+        None if kind == "TRUNCATE" => 0,
+        None => return None,
+    };
+    let mut behind = code[at + 1..].iter().skip_while(|token| token.is_one_of(&FILLERS));
+    let first = behind.next().filter(|token| token.is_name())?.name();
+    match behind.next() {
+        Some(dot) if dot.is_sign(".") => {
+            let name = behind.next().filter(|token| token.is_name())?.name();
+            Some((Some(first), name))
+        }
+        _ => Some((None, first)),
+    }
+}
+
 /// The waiting session that wants the table for itself: by its pending lock, or the one that has
 /// waited longest with a statement that is none of the everyday ones.
 pub(super) fn first_in_queue(server: &ServerSample) -> Option<&ServerThread> {
@@ -110,4 +177,45 @@ pub(super) fn first_in_queue(server: &ServerSample) -> Option<&ServerThread> {
         |thread: &&ServerThread| thread.statement.as_deref().is_some_and(spindoctor_sql::wants_a_table);
     let waiting = server.threads.value()?.iter().filter(|thread| waits(thread));
     waiting.filter(is_ddl).max_by(|a, b| a.time_s.total_cmp(&b.time_s))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::object_of_ddl;
+
+    #[test]
+    fn what_a_ddl_wants_for_itself_is_the_table_that_it_is_about() {
+        for (statement, object) in [
+            ("ALTER TABLE orders ADD INDEX noted (note)", Some("orders")),
+            (
+                "alter /* deploy */ table shop . `orders` ADD COLUMN a INT, ADD COLUMN b INT",
+                Some("shop.orders"),
+            ),
+            ("ALTER SEQUENCE order_no CACHE 5000", Some("order_no")),
+            ("TRUNCATE orders", Some("orders")),
+            ("TRUNCATE TABLE shop.orders", Some("shop.orders")),
+            ("DROP TABLE IF EXISTS orders", Some("orders")),
+            ("CREATE UNIQUE INDEX noted ON orders (note)", Some("orders")),
+            (
+                "CREATE TRIGGER noted AFTER INSERT ON orders FOR EACH ROW INSERT INTO log VALUES (1)",
+                Some("orders"),
+            ),
+            ("OPTIMIZE NO_WRITE_TO_BINLOG TABLE orders", Some("orders")),
+            ("LOCK TABLES orders WRITE", Some("orders")),
+            ("LOCK TABLES orders WRITE, customers READ", None),
+            ("DROP TABLE orders, customers", None),
+            ("DROP TRIGGER noted", None),
+            ("FLUSH TABLES WITH READ LOCK", None),
+            ("CREATE PROCEDURE p() SELECT 1 FROM orders", None),
+            ("ALTER TABLE", None),
+            ("ALTER TABLE shop.", None),
+            ("", None),
+        ] {
+            let found = object_of_ddl(statement).map(|(schema, name)| match schema {
+                Some(schema) => format!("{schema}.{name}"),
+                None => name,
+            });
+            assert_eq!(found.as_deref(), object, "{statement}");
+        }
+    }
 }

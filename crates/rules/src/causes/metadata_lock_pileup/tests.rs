@@ -2,6 +2,8 @@
 
 use spindoctor_model::mysql::{MetadataLock, ServerThread, Transaction};
 
+mod named;
+
 use super::remedies::ENDED;
 use super::*;
 use crate::testing::{Build, answer, session, transaction};
