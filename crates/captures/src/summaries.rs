@@ -212,6 +212,7 @@ fn statements(rows: &Rows) -> Vec<String> {
 mod tests {
     use proptest::prelude::*;
 
+    use super::{Summary, summary};
     use crate::part::Kind;
     use crate::recognise;
     use crate::rows::STARS;
