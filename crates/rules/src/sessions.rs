@@ -243,12 +243,29 @@ pub(crate) fn ending(sample: &ServerSample, connection_id: u64, why: &str) -> Re
 /// A statement cut for a headline, without its literals.
 pub(crate) fn shortened(statement: &str) -> String {
     const LONGEST: usize = 60;
-    let words = spindoctor_sql::digest(statement);
-    if words.chars().count() <= LONGEST {
-        return words;
+    cut(&spindoctor_sql::digest(statement), LONGEST)
+}
+
+/// At most so many characters of a text.
+pub(crate) fn cut(text: &str, longest: usize) -> String {
+    if text.chars().count() <= longest {
+        return text.to_owned();
     }
-    let cut: String = words.chars().take(LONGEST).collect();
+    let cut: String = text.chars().take(longest).collect();
     format!("{cut}...")
+}
+
+/// A mean number of sessions as a report writes it wherever it stands: a list once a second says no more than tenths.
+pub(crate) fn tenth(sessions: f64) -> f64 {
+    (sessions * 10.0).round() / 10.0
+}
+
+/// `17.1 sessions on average wait`, `2 sessions on average wait`, `One session on average waits`
+pub(crate) fn wait_on_average(sessions: f64) -> String {
+    match number::plain(tenth(sessions)).as_str() {
+        "1" => "One session on average waits".to_owned(),
+        many => format!("{many} sessions on average wait"),
+    }
 }
 
 /// What a root does, for a headline: `is idle in transaction` or `runs SELECT ...`.
@@ -366,6 +383,17 @@ mod tests {
             " Connection 7 (idle for 60 s) was there before: it is most likely the holder."
         );
         assert_eq!(of("", 0.0), " Connection 7 (idle) is not waiting: it is most likely the holder.");
+    }
+
+    #[test]
+    fn a_mean_number_of_sessions_is_written_in_tenths() {
+        let said = [0.267, 0.99, 2.0, 17.14, 123.4].map(wait_on_average);
+        assert_eq!(said[0], "0.3 sessions on average wait");
+        assert_eq!(said[1], "One session on average waits");
+        assert_eq!(said[2], "2 sessions on average wait");
+        assert_eq!(said[3], "17.1 sessions on average wait");
+        assert_eq!(said[4], "123 sessions on average wait");
+        assert_eq!(number::plain(tenth(0.267)), "0.3");
     }
 
     #[test]

@@ -9,6 +9,8 @@ mod pileup;
 mod printed;
 mod queue;
 mod remedies;
+mod stacks;
+mod statements;
 #[cfg(test)]
 mod tests;
 
@@ -41,8 +43,13 @@ pub const CAUSE: Cause = Cause {
                Where the lock tables cannot be read, the counters show that there are waits, and no root is named.\n\n\
                It fires when sessions wait that are 5 % or more of those at work, and half a session or more on average (a quarter \
                by the time that InnoDB counts), or one waits for 5 s and more. The root is the transaction that is not waiting and \
-               blocks the most; it is one holder when the same connection is the root in half of the samples with waits, else the \
-               row is hot.\n\n\
+               blocks the most; it is one holder when the same transaction is the root in half of the samples with waits. The same \
+               connection in several transactions, which never waits itself, takes the lock again and again; else the row is hot, and no \
+               root is named.\n\n\
+               What most of those run who wait says what the row is: the next of a queue (SELECT ... LIMIT ... FOR UPDATE), a row of a \
+               table that the statement does not name (a foreign key's, a trigger's), or the gap at an index's end. Where lists meet \
+               nobody who waits, a session or event that sleeps (SLEEP) in nearly all snapshots of stacks in which sessions wait is \
+               named as most likely.\n\n\
                Of lists that somebody captured and that do not name the holder, an idle transaction is named as most likely: one \
                that has locks, is not waiting and is as old as the longest wait. Of errors that clients print: 1205. Of captured CPU \
                samples, or of sessions at work in captured stacks: a fifth in the functions that check a row's queue.\n\n\
@@ -55,7 +62,8 @@ pub const CAUSE: Cause = Cause {
                on idle transactions in the pool, or idle_transaction_timeout on MariaDB 10.3 and later. A hot \
                row: make the transaction shorter, touch the hot row last, add up in batches, split the counter \
                into several rows, or use FOR UPDATE SKIP LOCKED for queues. An UPDATE without a fitting index \
-               locks every row it reads: give it one.",
+               locks every row it reads: give it one. INSERTs that wait for a gap at an index's end: no locking \
+               read of a range that is empty or open at its end, or READ COMMITTED.",
     safety: "KILL rolls the holder back: its changes are lost and undoing them takes about as long as making \
              them did, the locks staying until then. Lowering innodb_lock_wait_timeout makes waiters fail \
              sooner with error 1205, which rolls back the statement, not the transaction; it is dynamic, and \
@@ -66,15 +74,18 @@ pub const CAUSE: Cause = Cause {
     ],
     costs: Costs::Waits(&[TimeClass::RowLock]),
     explains_time: &[TimeClass::RowLock],
-    stacks: Stacks::Standing(&[
-        "lock_wait_suspend_thread", // 5.6 and later
-        "srv_suspend_mysql_thread", // before
-        "lock_wait",                // MariaDB 10.6 and later
-    ]),
+    stacks: Stacks::Standing(ROW_LOCK_FUNCTIONS),
     rule: Rule::ReadingsOrCapture(evaluate, of_capture),
     #[cfg(test)]
     examples: crate::Examples { fires: tests::fires, near_miss: tests::near_miss, missing: tests::missing },
 };
+
+/// In which a session waits for a row.
+const ROW_LOCK_FUNCTIONS: &[&str] = &[
+    "lock_wait_suspend_thread", // 5.6 and later
+    "srv_suspend_mysql_thread", // before
+    "lock_wait",                // MariaDB 10.6 and later
+];
 
 /// What a capture of one moment says: stacks or CPU samples, or errors of clients.
 fn of_capture(window: &Window) -> Option<Finding> {
@@ -100,7 +111,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             .evidence_all(checking.iter().flat_map(Checking::evidence))
             .remedies(pileup.remedies())
             .remedies(checking.iter().flat_map(|_| checking::shorter_queue()))
-            .root(pileup.holders.latest().map(Verdict::described))
+            .root(pileup.root().map(Verdict::described))
             .explains(&[connections_exhausted::CAUSE.name, thread_pool_starved::CAUSE.name])
             .finding(),
     ))

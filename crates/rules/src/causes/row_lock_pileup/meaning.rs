@@ -3,8 +3,9 @@
 use spindoctor_model::wait_graph::{LockKind, WaitRoot};
 use spindoctor_model::{Sample, number};
 
-use super::likely::Likely;
 use super::pileup::Pileup;
+use super::stacks::ByStacks;
+use super::statements::Wanted;
 use crate::sessions;
 use crate::wait_graph::{ROLLING_BACK, Verdict};
 
@@ -13,6 +14,9 @@ impl Pileup<'_> {
     pub(super) fn headline(&self) -> String {
         let on = self.on();
         let (mean_waiters, longest_s) = (self.queue.mean, self.queue.longest_s);
+        if let Some(root) = self.holders.again() {
+            return self.again_and_again(root);
+        }
         match (self.holders.one(), &self.ring) {
             (Some(verdict), _) => {
                 behind(verdict, self.holders.held_up(verdict), &on) + &beside(&self.holders.others())
@@ -34,14 +38,33 @@ impl Pileup<'_> {
             ),
             (None, None) => {
                 let who = self.who_has_it();
-                format!("{mean_waiters:.1} sessions on average wait for row locks{on}{who}")
+                format!("{} for row locks{on}{who}", sessions::wait_on_average(mean_waiters))
             }
         }
     }
 
+    /// `Connection 40 (billing) locks rows of shop.invoices again and again, and up to 3 transactions wait each time`
+    fn again_and_again(&self, root: &Verdict<'_>) -> String {
+        let table = self.place.as_ref().map(|place| place.table.as_str());
+        let what = match (&self.wanted, table) {
+            (Wanted::Room { is_at_the_end: true }, Some(table)) => format!("the end of an index of {table}"),
+            (_, Some(table)) => format!("rows of {table}"),
+            (_, None) => "rows".to_owned(),
+        };
+        let wait = match self.holders.held_up(root) {
+            1 => "a transaction waits".to_owned(),
+            many => format!("up to {many} transactions wait"),
+        };
+        format!("Connection {} locks {what} again and again, and {wait} each time", with_user(root))
+    }
+
     /// The end of a headline: who has the lock in a single list, or has it most likely.
     fn who_has_it(&self) -> String {
-        self.likely.as_ref().map_or_else(|| self.root_of_one_sample(), Likely::headline)
+        match (&self.likely, &self.by_stacks) {
+            (Some(likely), _) => likely.headline(),
+            (None, Some(by_stacks)) => by_stacks.headline(),
+            (None, None) => self.root_of_one_sample(),
+        }
     }
 
     /// `; connection 7 blocks 5 transactions: it is idle in transaction`, of one list, which does not show whether it stays.
@@ -63,20 +86,71 @@ impl Pileup<'_> {
         if let Some(ring) = &self.ring {
             return ring.sentence();
         }
-        let why = match (self.holders.one(), self.holders.latest()) {
-            (Some(verdict), _) => match verdict.why_of_chain() {
-                Some(chain) => return chain,
-                None => self.why_behind_one(),
+        let one = self.holders.one();
+        if let Some(chain) = one.and_then(Verdict::why_of_chain) {
+            return chain;
+        }
+        let why = match (one, self.holders.again(), self.holders.latest()) {
+            (Some(_), ..) => self.why_behind_one().to_owned(),
+            (None, Some(root), _) => self.why_again(root),
+            (None, None, Some(_)) if self.is_one_sample() || !self.queue.is_queue && !self.holders.change() => {
+                "One list says who has the lock at that moment; whether it stays, a second list would say.".to_owned()
+            }
+            (None, None, Some(_)) if self.holders.change() => {
+                "The holder changes from sample to sample: the row is wanted by all, and each has it in turn.".to_owned()
+            }
+            (None, None, Some(_)) => {
+                "In one of the lists somebody has the lock, and in no other: no transaction keeps it for long.".to_owned()
+            }
+            (None, None, None) => match self.by_stacks.as_ref().and_then(ByStacks::why) {
+                Some(why) => why,
+                None => self.why_unnamed().to_owned(),
             },
-            (None, Some(_)) if self.is_one_sample() => {
-                "One list says who has the lock at that moment; whether it stays, a second list would say."
-            }
-            (None, Some(_)) => {
-                "The holder changes from sample to sample: the row is wanted by all, and each has it in turn."
-            }
-            (None, None) => self.why_unnamed(),
         };
-        why.to_owned()
+        match self.why_wanted() {
+            Some(wanted) => format!("{why} {wanted}"),
+            None => why,
+        }
+    }
+
+    fn why_again(&self, root: &Verdict<'_>) -> String {
+        format!(
+            "Connection {} has the lock in {} of the {} samples that show who has it, in several transactions: each ends by itself, and a \
+             later one takes the lock again. To end the connection would help until its client connects again.",
+            root.connection_id,
+            self.holders.times(root),
+            self.holders.samples.len()
+        )
+    }
+
+    /// What they want, where what most of them run says it.
+    fn why_wanted(&self) -> Option<String> {
+        let table = self.place.as_ref().map_or("a table", |place| place.table.as_str());
+        Some(match &self.wanted {
+            Wanted::NextOfQueue(queue) => format!(
+                "Those that wait run SELECT ... LIMIT ... FOR UPDATE: each wants the next row of {queue}, and that is the same row for all."
+            ),
+            Wanted::OfTrigger => {
+                format!("What they run is a statement of a trigger (NEW or OLD in it), which changes {table} for rows of another table.")
+            }
+            Wanted::OfOtherTable(named) => format!(
+                "They change {}, and wait for a row of {table}, which they do not name: the row at the other end of a foreign key, which \
+                 the check locks, or one that a trigger changes. It may also be the table of a view.",
+                named.qualified()
+            ),
+            Wanted::Room { is_at_the_end: true } => {
+                "What they want is no row but the gap behind the last one (supremum): under REPEATABLE READ a transaction that reads a \
+                 range up to there with a lock (FOR UPDATE, FOR SHARE, UPDATE, DELETE), be it empty, keeps out every INSERT of a larger \
+                 key."
+                    .to_owned()
+            }
+            Wanted::Room { is_at_the_end: false } => {
+                "Those that wait insert rows into that table: they want a gap that a transaction has locked by reading a range, or a key \
+                 that another transaction has inserted or deleted."
+                    .to_owned()
+            }
+            Wanted::Row => return None,
+        })
     }
 
     fn why_behind_one(&self) -> &'static str {
@@ -145,6 +219,12 @@ fn why_unattached(sample: &Sample, root: &WaitRoot) -> &'static str {
     } else {
         "The transaction that holds the lock has no connection: it was prepared by XA, or InnoDB rolls it back."
     }
+}
+
+/// `40 (billing)`
+pub(super) fn with_user(root: &Verdict<'_>) -> String {
+    let (id, user) = (root.connection_id, root.described().user);
+    if user.is_empty() { id.to_string() } else { format!("{id} ({user})") }
 }
 
 /// `1 transaction`, `14 transactions`

@@ -9,7 +9,9 @@ use spindoctor_model::{Sample, Window};
 use super::holders::Holders;
 use super::likely::Likely;
 use super::queue::Queue;
-use crate::wait_graph::{Ring, without_connection};
+use super::stacks::ByStacks;
+use super::statements::{Commonest, Wanted};
+use crate::wait_graph::{Ring, Verdict, without_connection};
 
 /// All that is known of the waits for rows.
 pub(super) struct Pileup<'w> {
@@ -24,8 +26,16 @@ pub(super) struct Pileup<'w> {
     pub(super) nameless: BTreeSet<&'w String>,
     /// Who most likely has the lock, where somebody captured the lists and nothing in them names it.
     pub(super) likely: Option<Likely<'w>>,
+    /// What the stacks show of those that wait, where no list has met them.
+    pub(super) by_stacks: Option<ByStacks>,
     /// The wait whose place is waited for the most.
     pub(super) place: Option<RowLockWait>,
+    /// What most of those run who wait.
+    pub(super) waiters: Option<Commonest>,
+    /// What most of those ran who have the lock.
+    pub(super) ran: Option<Commonest>,
+    /// What they wait for, by what they run.
+    pub(super) wanted: Wanted,
 }
 
 impl<'w> Pileup<'w> {
@@ -41,12 +51,45 @@ impl<'w> Pileup<'w> {
         let nameless = unnamed.filter(|_| is_one_list).map(nameless).unwrap_or_default();
         let unnamed = unnamed.filter(|_| window.is_given() && ring.is_none() && nameless.is_empty());
         let likely = unnamed.and_then(|sample| Likely::from_sample(sample, queue.longest_s));
-        Self { window, queue, holders, unattached, ring, nameless, likely, place: most_wanted(window) }
+        let is_met = window.is_given() || queue.series.iter().any(|&(_, waiters)| waiters > 0.0);
+        let by_stacks = if is_met { None } else { ByStacks::from_window(window) };
+        let place = most_wanted(window);
+        let table = place.as_ref().map(|place| place.table.as_str());
+        let waiters = Commonest::of_waiters(&queue.samples, table);
+        let ran = Commonest::of_holders(&holders);
+        let wanted = Wanted::from_waits(waiters.as_ref(), place.as_ref());
+        Self {
+            window,
+            queue,
+            holders,
+            unattached,
+            ring,
+            nameless,
+            likely,
+            by_stacks,
+            place,
+            waiters,
+            ran,
+            wanted,
+        }
+    }
+
+    /// Who has the lock, for the report: nobody where that changes from sample to sample, or where one of many samples names somebody.
+    pub(super) fn root(&self) -> Option<&Verdict<'w>> {
+        let may_stay = !self.holders.change() && (self.is_one_sample() || !self.queue.is_queue);
+        let latest = self.holders.latest().filter(|_| may_stay);
+        self.holders.one().or_else(|| self.holders.again()).or(latest)
     }
 
     /// A single list, as somebody captured it.
     pub(super) fn is_one_list(&self) -> bool {
         self.is_one_sample() && self.window.is_given()
+    }
+
+    /// A row that many want, where no transaction stays.
+    pub(super) fn is_hot(&self) -> bool {
+        let stays = self.holders.one().is_some() || self.unattached.is_some() || self.likely.is_some();
+        self.queue.is_queue && !stays && self.ring.is_none()
     }
 
     /// Nothing shows whether it stays so.

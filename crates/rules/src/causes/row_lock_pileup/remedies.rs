@@ -3,17 +3,18 @@
 use spindoctor_model::{Remedy, Window};
 
 use super::likely::Likely;
-use super::meaning::transactions;
+use super::meaning::{transactions, with_user};
 use super::pileup::Pileup;
+use super::stacks::ByStacks;
+use super::statements::{Table, Wanted};
 use crate::wait_graph::Verdict;
 
 impl Pileup<'_> {
     /// What to do, the best first.
     pub(super) fn remedies(&self) -> Vec<Remedy> {
         let is_one = self.holders.one().is_some();
-        let (is_queue, is_unattached) = (self.queue.is_queue, self.unattached.is_some());
-        let is_hot = is_queue && !is_one && !is_unattached && self.likely.is_none();
-        let end = self.holders.latest().filter(|_| is_one || !is_queue).and_then(|verdict| {
+        let may_end = is_one || !self.queue.is_queue && !self.holders.change();
+        let end = self.holders.latest().filter(|_| may_end).and_then(|verdict| {
             let others = self.holders.held_up(verdict);
             verdict.remedy(&format!("It is not waiting, and blocks {}.", transactions(others)))
         });
@@ -24,16 +25,119 @@ impl Pileup<'_> {
         });
         let ring = self.ring.as_ref();
         let end_ring = ring.and_then(|ring| ring.remedy(&self.queue.last()?.server));
+        // A ring lasts as long as the wait may.
+        let timeout = shorter_timeout(self.window)
+            .filter(|_| ring.is_some() || self.queue.may_last(self.window, SHORT_TIMEOUT_S));
         end.into_iter()
             .chain(end_between)
             .chain(end_others)
             .chain(end_ring)
             .chain(ring.filter(|ring| ring.is_undetected()).map(|_| detect_deadlocks()))
-            .chain(is_unattached.then(look_at_unattached))
+            .chain(self.unattached.is_some().then(look_at_unattached))
             .chain(self.likely.as_ref().and_then(Likely::remedy))
-            .chain((is_hot && ring.is_none()).then(shorten_transactions))
-            .chain(shorter_timeout(self.window))
+            .chain(if self.is_hot() { self.of_hot_row() } else { Vec::new() })
+            .chain(timeout)
             .collect()
+    }
+
+    /// What to do where no transaction stays, by what those run who wait.
+    fn of_hot_row(&self) -> Vec<Remedy> {
+        let again = self.holders.again().map(|root| self.shorten_its_transactions(root));
+        let asleep = self.by_stacks.as_ref().and_then(ByStacks::remedy);
+        let by_statement = match &self.wanted {
+            Wanted::NextOfQueue(queue) => Some(skip_locked(self.window, queue)),
+            Wanted::OfTrigger => Some(out_of_the_trigger()),
+            Wanted::OfOtherTable(named) => Some(self.look_at_keys_and_triggers(named)),
+            Wanted::Room { .. } => Some(lock_less()),
+            Wanted::Row => None,
+        };
+        let shorten = again.is_none().then(shorten_transactions);
+        again.into_iter().chain(asleep).chain(by_statement).chain(shorten).collect()
+    }
+
+    /// Of who takes the lock again and again.
+    fn shorten_its_transactions(&self, root: &Verdict<'_>) -> Remedy {
+        let rows =
+            self.place.as_ref().map_or_else(|| "rows".to_owned(), |place| format!("rows of {}", place.table));
+        let who = with_user(root);
+        Remedy {
+            statement: format!(
+                "Shorten the transactions of connection {who}: lock the {rows} last, and COMMIT before its client waits for anything else"
+            ),
+            why: "Each of them has the lock from the statement that takes it to its COMMIT, and the others wait for that.".into(),
+            dynamic: true,
+            risk: "A change of that client.".into(),
+            undo: String::new(),
+        }
+    }
+
+    /// Where the row is in a table that the statement does not name.
+    fn look_at_keys_and_triggers(&self, named: &Table) -> Remedy {
+        let table = self.place.as_ref().map_or("a table", |place| place.table.as_str());
+        Remedy {
+            statement: format!("{}; {}", named.definition(), named.triggers()),
+            why: format!(
+                "The first shows whether a foreign key leads to {table}, the second whether a trigger changes it. Of a foreign key: keep \
+                 those transactions short that change or lock rows of {table}. Of a trigger: let it insert a row for each change, to be \
+                 added up later."
+            ),
+            dynamic: true,
+            risk: "It reads definitions.".into(),
+            undo: String::new(),
+        }
+    }
+}
+
+/// For a table that is a queue, as this server takes it: SKIP LOCKED is there from MySQL 8.0.1 and MariaDB 10.6 on.
+fn skip_locked(window: &Window, queue: &str) -> Remedy {
+    let version = window.server.version;
+    let knows_it =
+        version.is_none_or(|version| version.mysql_at_least(8, 0, 1) || version.mariadb_at_least(10, 6, 0));
+    let (statement, why, risk) = match knows_it {
+        true => (
+            format!(
+                "Where any free row of {queue} will do: SELECT ... LIMIT ... FOR UPDATE SKIP LOCKED (MySQL 8.0.1, MariaDB 10.6 and later)"
+            ),
+            "Each session then takes the next row that is free, and none waits.",
+            "A change of the application; rows are no longer taken in their strict order. Without an index for WHERE and ORDER BY it locks \
+             all rows that it reads on its way.",
+        ),
+        false => (
+            format!(
+                "Claim a row of {queue} by a short transaction of its own: UPDATE ... SET owner = CONNECTION_ID() WHERE owner IS NULL \
+                 ORDER BY ... LIMIT 1, COMMIT, and then work on the row with that owner; or GET_LOCK with a name for each row"
+            ),
+            "The row is then locked for an instant, and not for the work on it. This server has no SKIP LOCKED (MySQL 8.0.1, MariaDB 10.6 \
+             and later).",
+            "A change of the application: rows whose owner went away have to be found and freed.",
+        ),
+    };
+    Remedy { statement, why: why.into(), dynamic: true, risk: risk.into(), undo: String::new() }
+}
+
+/// Where a trigger changes the hot row.
+fn out_of_the_trigger() -> Remedy {
+    Remedy {
+        statement: "Take the change of that row out of the trigger: let it insert a row for each change, to be added up later, or spread \
+                    the row over several; SHOW TRIGGERS lists it"
+            .into(),
+        why: "Every transaction that fires the trigger has the row from then to its COMMIT, so they run one at a time.".into(),
+        dynamic: true,
+        risk: "A change of the schema.".into(),
+        undo: String::new(),
+    }
+}
+
+/// Where INSERTs wait for a gap.
+fn lock_less() -> Remedy {
+    Remedy {
+        statement: "Lock less: SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED in the session that reads a range with a lock, or \
+                    FOR UPDATE by an equality on a unique key that is there"
+            .into(),
+        why: "READ COMMITTED locks no gaps, and an equality on a unique key locks the row that it finds alone.".into(),
+        dynamic: true,
+        risk: "Under READ COMMITTED rows may appear in a range that was read before; binlog_format = STATEMENT does not go with it.".into(),
+        undo: "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ".into(),
     }
 }
 
@@ -92,4 +196,97 @@ pub(in crate::causes) fn shorter_timeout(window: &Window) -> Option<Remedy> {
             window.variable("innodb_lock_wait_timeout").unwrap_or("50")
         ),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use spindoctor_model::Finding;
+    use spindoctor_model::mysql::RowLockWait;
+
+    use super::super::CAUSE;
+    use crate::testing::{Build, answer, session, transaction};
+
+    /// Ten run this statement and wait for a row of that table, behind another one of them in each sample.
+    fn hot(version: &str, statement: &'static str, table: &'static str) -> Finding {
+        let window =
+            Build::busy(version).variable("innodb_lock_wait_timeout", "50").each(move |at_s, server, _| {
+                let holder = 20 + at_s as u64;
+                let wait = |waiting: u64| RowLockWait {
+                    waiting_connection_id: Some(waiting),
+                    blocking_connection_id: Some(holder),
+                    waiting_transaction: (waiting * 100 + holder).to_string(),
+                    blocking_transaction: (holder * 100 + holder).to_string(),
+                    table: table.into(),
+                    index: "PRIMARY".into(),
+                    record: "1".into(),
+                    waited_s: 2.0,
+                    ..RowLockWait::default()
+                };
+                let at_work = |id: u64| match id == holder {
+                    true => session(id, "Sleep", "", ""),
+                    false => session(id, "Query", "updating", statement),
+                };
+                let mut threads: Vec<_> = (20..31).map(at_work).collect();
+                threads.iter_mut().for_each(|thread| thread.schema = "shop".into());
+                server.threads = answer(at_s, threads);
+                server.row_lock_waits = answer(at_s, (20..31).filter(|id| *id != holder).map(wait).collect());
+                server.transactions = answer(at_s, vec![transaction(holder, "RUNNING", 0.0)]);
+            });
+        let findings = crate::diagnose(&window.window()).findings;
+        findings.into_iter().find(|finding| finding.cause == CAUSE.name).unwrap()
+    }
+
+    fn first(finding: &Finding) -> &str {
+        &finding.remedies[0].statement
+    }
+
+    #[test]
+    fn a_queue_of_work_is_taken_with_skip_locked_where_the_server_has_it() {
+        const NEXT: &str = "SELECT id FROM jobs WHERE state = 'new' ORDER BY id LIMIT 1 FOR UPDATE";
+        for version in ["10.11.8-MariaDB", "8.0.36"] {
+            let finding = hot(version, NEXT, "shop.jobs");
+            assert_eq!(finding.headline, "10 sessions on average wait for row locks on shop.jobs");
+            assert!(first(&finding).contains("any free row of shop.jobs"), "{finding:#?}");
+            assert!(first(&finding).contains("SKIP LOCKED"), "{finding:#?}");
+            assert_eq!(finding.root, None);
+            let shown = |reading: &str| {
+                let found = finding.evidence.iter().find(|evidence| evidence.reading == reading);
+                spindoctor_model::number::value(&found.unwrap().value, "")
+            };
+            let statement = "SELECT id FROM jobs WHERE state = ? ORDER BY id LIMIT ? FOR UPDATE";
+            assert_eq!(shown("most who wait run"), format!("100 % {statement}"));
+            assert_eq!(shown("had the lock in turn"), "11 connections in 11 samples, idle in 11 of them");
+        }
+        for version in ["10.5.23-MariaDB", "5.7.44"] {
+            let finding = hot(version, NEXT, "shop.jobs");
+            assert!(first(&finding).starts_with("Claim a row of shop.jobs"), "{finding:#?}");
+        }
+    }
+
+    #[test]
+    fn a_row_of_another_table_is_that_of_a_foreign_key_or_of_a_trigger() {
+        let finding = hot("9.7.4", "INSERT INTO orders (customer_id) VALUES (7)", "shop.customers");
+        assert_eq!(first(&finding), "SHOW CREATE TABLE shop.orders; SHOW TRIGGERS FROM shop LIKE 'orders'");
+        assert!(
+            finding.why.contains("They change shop.orders, and wait for a row of shop.customers"),
+            "{}",
+            finding.why
+        );
+        let finding =
+            hot("8.0.36", "UPDATE totals SET n = n + NEW.amount WHERE name = 'orders'", "shop.totals");
+        assert!(first(&finding).contains("out of the trigger"), "{finding:#?}");
+        assert!(finding.why.contains("a statement of a trigger"), "{}", finding.why);
+        let finding = hot("8.0.36", "UPDATE counters SET n = n + 1 WHERE id = 1", "shop.counters");
+        assert!(
+            first(&finding).starts_with("Shorten the transactions that change the hot row"),
+            "{finding:#?}"
+        );
+    }
+
+    #[test]
+    fn nobody_is_to_give_up_sooner_than_the_longest_wait() {
+        let finding = hot("8.0.36", "UPDATE counters SET n = n + 1 WHERE id = 1", "shop.counters");
+        let shortens = |one: &spindoctor_model::Remedy| one.statement.contains("innodb_lock_wait_timeout");
+        assert!(!finding.remedies.iter().any(shortens), "{:?}", finding.remedies);
+    }
 }
