@@ -1,5 +1,6 @@
 //! `storage-stalled`: storage hardly answers: one I/O takes a second and more, and sessions are blocked behind it.
 
+mod in_turns;
 mod kernel_log;
 mod measured;
 mod one_io;
@@ -14,7 +15,7 @@ use crate::draft::Draft;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 use measured::{Measured, measure};
-pub(super) use one_io::OneIo;
+pub(super) use one_io::{OneIo, Stretch, stretches};
 use printed::as_printed;
 
 /// The catalogue entry.
@@ -32,7 +33,10 @@ pub const CAUSE: Cause = Cause {
                (Little's law), and the same of syncs alone, because writes end in the page cache. It fires at a second or \
                more, where fewer than ten I/Os a second end, and two or more sessions at work are blocked. The estimate is their share of the sessions at work. \
                Or one write or sync of a commit, of a binary log on storage of its own, stands in one thread for 3 s, and fewer changes ended \
-               than sessions are blocked. Without stacks, InnoDB's text: I/O is under way and none ended in the time of its averages, 3 s or more. \
+               than sessions are blocked. Without stacks, InnoDB's text: I/O is under way and none ended in the time of its averages, 3 s or more.\n\n\
+               Storage may hang in turns: an I/O stands for a second or more while two or more sessions at work are blocked, \
+               /proc/diskstats shows seconds in which a disk has I/Os under way and ends none, and in the rest that disk ends ten a \
+               second and more. The estimate is the session time in those hangs.\n\n\
                Of a captured log of the kernel: threads that waited in it for minutes, disks that fail or do not answer, file systems that it \
                stopped.",
     looks_alike: "A disk that is slow and answers takes milliseconds, not seconds: commit-sync-bound, checkpoint-stall, \
@@ -40,8 +44,8 @@ pub const CAUSE: Cause = Cause {
                   full disk: the server waits for room and says so in its error log.",
     remedies: "Look at the device: the kernel's log (dmesg), its error counters (smartctl, multipath), the volume's credit, \
                what else writes to it, limits of the control group (io.max). A file system that a backup froze for its snapshot and \
-               did not let go: fsfreeze --unfreeze. Let a replica on other storage take over: \
-               the server cannot be helped from inside, and a restart has to read from the same disk.",
+               did not let go: fsfreeze --unfreeze. Of storage that hangs in turns: what stops it every few seconds. Let a replica \
+               on other storage take over: the server cannot be helped from inside, and a restart has to read from the same disk.",
     safety: "Looking is safe. A server that stands in the kernel does not end, with SIGKILL either, before its I/O does. \
              Fail over with the old source fenced: when the disk comes back it goes on writing where it stood.",
     references: &[
@@ -133,7 +137,18 @@ fn evaluate(window: &Window) -> Outcome {
 
 /// True where storage hangs, and a file that is being extended waits for it as all others do.
 pub(super) fn hangs(window: &Window) -> bool {
-    measure(window).is_ok_and(|it| it.one_io_s >= HANGS_S && it.completed / it.seconds < ANSWERS_PER_S)
+    measure(window).is_ok_and(|it| {
+        it.one_io_s >= HANGS_S && it.completed / it.seconds < ANSWERS_PER_S
+            || in_turns::in_turns(window, &it.standing).is_some()
+    })
+}
+
+/// How long all tasks of the host waited for I/O.
+fn pressure(window: &Window) -> Option<Evidence> {
+    let change = window.change(|sample| &sample.host.pressure)?;
+    let stalled_us = change.last.io_full_us?.checked_sub(change.first.io_full_us?)?;
+    let ratio = stalled_us as f64 / 1e6 / change.seconds;
+    Some(Evidence::new("time in which all tasks waited for I/O", ratio, "ratio", "/proc/pressure/io"))
 }
 
 fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
@@ -141,14 +156,10 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let answers = measured.completed / measured.seconds >= ANSWERS_PER_S;
     let standing = &measured.standing;
     if standing.in_io < STANDING || measured.one_io_s < ONE_IO_S || answers || standing.held_up < HELD_UP {
-        return Ok(of_commits(&measured));
+        return Ok(of_commits(&measured).or_else(|| in_turns::finding(window, &measured)));
     }
     let Measured { standing, seconds, completed, synced, one_io_s, .. } = measured;
     let share = (standing.held_up / standing.at_work.max(1.0)).min(1.0);
-    let pressure = window.change(|s| &s.host.pressure).and_then(|change| {
-        let stalled_us = change.last.io_full_us?.checked_sub(change.first.io_full_us?)?;
-        Some(stalled_us as f64 / 1e6 / change.seconds)
-    });
     Ok(Some(
         Draft::new(
             &CAUSE,
@@ -173,9 +184,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         .evidence(Evidence::new("of these syncs", synced / seconds, "1/s", "SHOW GLOBAL STATUS Innodb_data_fsyncs"))
         .evidence(Evidence::new("one I/O", one_io_s, "s", "computed").expected("< 1"))
         .evidence(Evidence::new("sessions at work that are blocked", standing.held_up, "", "stacks").expected("< 2"))
-        .evidence_if(
-            pressure.map(|ratio| Evidence::new("time in which all tasks waited for I/O", ratio, "ratio", "/proc/pressure/io")),
-        )
+        .evidence_if(pressure(window))
         .remedy(look_at_the_device())
         .remedy(unfreeze())
         .remedy(let_a_replica_take_over())

@@ -64,6 +64,8 @@ pub(super) struct Standing {
     pub(super) at_work: f64,
     /// Of these, those that neither run nor wait for a CPU.
     pub(super) held_up: f64,
+    /// The same in each snapshot.
+    pub(super) held_up_at: Vec<f64>,
     /// Of these, those at their commit.
     pub(super) in_commit: f64,
     /// The longest write or sync of a commit.
@@ -86,7 +88,8 @@ impl Standing {
         let is = |such: &[bool], stack: u32| such.get(stack as usize).copied().unwrap_or_default();
         let at_s = |at: u32| profile.snapshots[at as usize].at_us as f64 / 1e6;
         let mut in_io = vec![0.0; profile.snapshots.len()];
-        let (mut in_sync, mut at_work, mut held_up, mut in_commit) = (0.0, 0.0, 0.0, 0.0);
+        let mut held_up_at = in_io.clone();
+        let (mut in_sync, mut at_work, mut in_commit) = (0.0, 0.0, 0.0);
         for one in &profile.observations {
             let Some(count) = in_io.get_mut(one.snapshot as usize) else { continue };
             if is_io(one) {
@@ -96,7 +99,7 @@ impl Standing {
             if is(&runs_statement, one.stack) {
                 at_work += 1.0;
                 let goes_on = matches!(one.state, ThreadState::Running | ThreadState::Runnable);
-                held_up += f64::from(u8::from(!goes_on));
+                held_up_at[one.snapshot as usize] += f64::from(u8::from(!goes_on));
                 in_commit += f64::from(u8::from(!goes_on && is(&commits, one.stack)));
             }
         }
@@ -108,7 +111,8 @@ impl Standing {
             in_io: mean(in_io.iter().copied()),
             in_sync: in_sync / snapshots,
             at_work: at_work / snapshots,
-            held_up: held_up / snapshots,
+            held_up: mean(held_up_at.iter().copied()),
+            held_up_at,
             in_commit: in_commit / snapshots,
             one_commit,
             series: in_io.iter().enumerate().map(|(at, &count)| (at_s(at as u32), count)).collect(),

@@ -36,27 +36,13 @@ impl OneIo {
 
     /// The longest of those that count.
     pub(super) fn longest(profile: &Profile, counts: impl Fn(&Observation) -> bool) -> Self {
-        let at_s = |at: u32| profile.snapshots.get(at as usize).map_or(0.0, |cost| cost.at_us as f64 / 1e6);
-        // Of each thread, its stack, and the first and the last snapshot in which it stood there.
-        let mut stands: HashMap<u32, [u32; 3]> = HashMap::new();
-        let mut longest: Option<(f64, u32)> = None;
-        for one in profile.observations.iter().filter(|one| counts(one)) {
-            let now = [one.stack, one.snapshot, one.snapshot];
-            let [stack, since, last] = stands.entry(one.thread).or_insert(now);
-            if *stack == one.stack && one.snapshot <= *last + 1 {
-                *last = one.snapshot;
-            } else {
-                [*stack, *since, *last] = now;
-            }
-            let seconds = at_s(*last) - at_s(*since);
-            if longest.is_none_or(|(before_s, _)| seconds > before_s) {
-                longest = Some((seconds, one.stack));
-            }
-        }
-        longest.map_or_else(Self::default, |(seconds, stack)| {
-            let observation = Observation { stack, ..Observation::default() };
+        let all = stretches(profile, counts);
+        let longest = all.into_iter().reduce(|a, b| if b.seconds() > a.seconds() { b } else { a });
+        longest.map_or_else(Self::default, |one| {
+            let observation = Observation { stack: one.stack, ..Observation::default() };
             let named = spin_samples::names(profile, &observation).filter(|name| is_name(name));
-            Self { seconds, functions: named.take(SHOWN_FUNCTIONS).collect::<Vec<_>>().join(" < ") }
+            let functions = named.take(SHOWN_FUNCTIONS).collect::<Vec<_>>().join(" < ");
+            Self { seconds: one.seconds(), functions }
         })
     }
 
@@ -66,6 +52,53 @@ impl OneIo {
         let where_it_stands = Evidence::new("it stands in", self.functions.clone(), "", "stacks");
         std::iter::once(how_long).chain((!self.functions.is_empty()).then_some(where_it_stands)).collect()
     }
+}
+
+/// Snapshots one after the other in which a thread stood in the same I/O, as its stack says.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::causes) struct Stretch {
+    /// Place in [`Profile::threads`].
+    pub(in crate::causes) thread: u32,
+    /// Place in [`Profile::stacks`].
+    pub(in crate::causes) stack: u32,
+    /// The first of them, seconds from the first snapshot of all.
+    pub(in crate::causes) since_s: f64,
+    /// The last of them.
+    pub(in crate::causes) until_s: f64,
+}
+
+impl Stretch {
+    /// How long it stood at least: 0 where one snapshot alone saw it.
+    pub(in crate::causes) fn seconds(&self) -> f64 {
+        self.until_s - self.since_s
+    }
+}
+
+/// All stretches of the observations that count.
+pub(in crate::causes) fn stretches(profile: &Profile, counts: impl Fn(&Observation) -> bool) -> Vec<Stretch> {
+    let at_s = |at: u32| profile.snapshots.get(at as usize).map_or(0.0, |cost| cost.at_us as f64 / 1e6);
+    let mut all: Vec<Stretch> = Vec::new();
+    // Of each thread the place of its latest stretch, and the last snapshot of that.
+    let mut latest: HashMap<u32, (usize, u32)> = HashMap::new();
+    for one in profile.observations.iter().filter(|one| counts(one)) {
+        let now_s = at_s(one.snapshot);
+        let goes_on = latest
+            .get(&one.thread)
+            .copied()
+            .filter(|&(place, last)| all[place].stack == one.stack && one.snapshot <= last.saturating_add(1));
+        let place = match goes_on {
+            Some((place, _)) => {
+                all[place].until_s = now_s;
+                place
+            }
+            None => {
+                all.push(Stretch { thread: one.thread, stack: one.stack, since_s: now_s, until_s: now_s });
+                all.len() - 1
+            }
+        };
+        latest.insert(one.thread, (place, one.snapshot));
+    }
+    all
 }
 
 /// Functions of a stack that are shown.

@@ -99,3 +99,64 @@ fn a_quiet_server_whose_thread_syncs_alone_is_clear() {
     let window = committing(0.2).only_snapshots(&[(1, Sync, SYNCS)]).window();
     assert_eq!(evaluate(&window), Outcome::Clear);
 }
+
+/// The sync stands for two seconds twice, and the disk ends nothing in the second half of each, or few of them.
+fn in_turns(ended_meanwhile: u64) -> Window {
+    use spindoctor_model::Reading;
+    use spindoctor_model::host::DiskStat;
+    let mut window = committing(300.0)
+        .counter("Com_update", 300.0)
+        .variable("datadir", "/srv/db/")
+        .each(|at_s, _, host| {
+            let is_quiet = |second: u64| matches!(second, 3 | 8);
+            let seconds = at_s as u64;
+            let writes: u64 =
+                (0..seconds).map(|second| if is_quiet(second) { ended_meanwhile } else { 400 }).sum();
+            let disk = |name: &str, writes, in_flight| DiskStat {
+                name: name.into(),
+                writes,
+                in_flight,
+                ..DiskStat::default()
+            };
+            // Another disk is at rest, and its counter of what is under way got stuck.
+            let disks = vec![disk("sda", 7000, 1), disk("sdb", writes, u64::from(matches!(seconds, 4 | 9)))];
+            host.disks = crate::testing::answer(at_s, disks);
+        })
+        .window();
+    let Reading::Available { value: profile, .. } = &mut window.profile else { panic!() };
+    for one in profile.observations.iter_mut().filter(|one| one.state == Sync) {
+        // Snapshots are taken each half second: from 2.5 to 4.5 s, and from 7.5 to 9.5 s.
+        if !matches!(one.snapshot, 5..=9 | 15..=19) {
+            one.state = ThreadState::Running;
+        }
+    }
+    window
+}
+
+#[test]
+fn storage_that_hangs_in_turns_and_is_quick_between_is_named_with_how_often_and_how_long() {
+    let window = in_turns(0);
+    let Outcome::Fired(finding) = evaluate(&window) else { panic!() };
+    assert!(
+        finding.headline.starts_with(
+            "Storage hangs in turns: 2 times in 10 s an I/O stood for a second or more, 2.0 s at the longest and 4.0 s in all"
+        ),
+        "{}",
+        finding.headline
+    );
+    assert!(
+        finding.why.starts_with("sdb, most likely the disk of the server's files, below /srv/db/"),
+        "{}",
+        finding.why
+    );
+    assert!(finding.explains.iter().any(|cause| cause == commit_sync_bound::CAUSE.name));
+    assert!((finding.score - 0.5).abs() < 0.01, "ten of twenty snapshots: {}", finding.score);
+    assert!(hangs(&window));
+}
+
+#[test]
+fn long_ios_of_a_disk_that_ends_others_meanwhile_are_no_hang() {
+    let window = in_turns(20);
+    assert_eq!(evaluate(&window), Outcome::Clear);
+    assert!(!hangs(&window));
+}
