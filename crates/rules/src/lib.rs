@@ -16,6 +16,7 @@ pub mod connections;
 mod cpus;
 pub mod deadlock;
 mod diagnose;
+mod disk_users;
 pub mod dives;
 mod draft;
 pub mod frame_states;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use spindoctor_model::number::whole;
 use spindoctor_model::{Evidence, Finding, Remedy, SessionTime, TimeClass, TroubleKind, Window};
 
+use crate::disk_users::BusyDisk;
 use crate::logged;
 use crate::rank::WARNING_FROM;
 use crate::sessions::at_work;
@@ -22,13 +23,15 @@ pub const CAUSE: Cause = Cause {
                    microsecond.",
     evidence: "Sessions that wait in a read by their stacks or by the kernel's state of their threads, a fifth of the session \
                time and half a session or more on average; Innodb_buffer_pool_reads a second against \
-               Innodb_buffer_pool_read_requests; the size of the pool; the tables that the statements at work name.",
+               Innodb_buffer_pool_read_requests; the size of the pool; the tables that the statements at work name. And of the disk \
+               that is busy and does what the server asks for, where it is only one: how busy, how long a read takes, and how much \
+               of what it does the server's process has read and written: below a half, others are named first.",
     looks_alike: "A server that was just started reads until its pool is warm. Reads of statements that need not read so much \
                   are rows-read-waste. A disk that hardly answers at all is storage-stalled. Reads on the way to a dive into \
                   an index by the optimizer are index-dive-waste.",
     remedies: "A larger innodb_buffer_pool_size where memory is left; better indexes, so that fewer pages are touched; a disk \
-               with more operations a second. After a restart innodb_buffer_pool_dump_at_shutdown and _load_at_startup warm \
-               the pool.",
+               with more operations a second, or one that others use less. After a restart innodb_buffer_pool_dump_at_shutdown and \
+               _load_at_startup warm the pool.",
     safety: "innodb_buffer_pool_size is dynamic from MySQL 5.7.5 and MariaDB 10.2.2 on. Raising it takes memory from the host's \
              page cache: leave room for connections and for the system, or the host swaps.",
     references: &[
@@ -49,6 +52,10 @@ pub const CAUSE: Cause = Cause {
 
 /// Below this share of the session time reads are what a database does.
 const SHARE: f64 = 0.2;
+
+/// Of the sessions that wait for a read so many reads are under way on the disk at least: half, as two counts by different clocks are
+/// no nearer. Chosen.
+const UNDER_WAY: f64 = 0.5;
 
 /// Tables that are named. Chosen, not derived.
 const NAMED: usize = 3;
@@ -99,6 +106,8 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
     let requests_per_s = window.status_per_s("Innodb_buffer_pool_read_requests");
     let pool_bytes = window.variable_number("innodb_buffer_pool_size");
     let tables = tables(window);
+    let disk = BusyDisk::from_window(window, UNDER_WAY * waits.sessions);
+    let others = disk.as_ref().map_or_else(String::new, BusyDisk::in_headline);
     let of_what = match tables.first() {
         Some((table, share)) if *share > 0.5 => format!(", most in statements on {table}"),
         _ => String::new(),
@@ -107,8 +116,11 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
         reads_per_s.map_or_else(String::new, |per_s| format!(": {} pages a second are read", whole(per_s)));
     Outcome::Fired(
         waits
-            .draft(&CAUSE, format!("{:.1} sessions wait for reads from disk{of_what}{how_many}", waits.sessions))
-            .why("What they need is not in the buffer pool.")
+            .draft(&CAUSE, format!("{:.1} sessions wait for reads from disk{of_what}{how_many}{others}", waits.sessions))
+            .why(format!(
+                "What they need is not in the buffer pool.{}",
+                disk.as_ref().map_or_else(String::new, BusyDisk::in_words)
+            ))
             .evidence_if(reads_per_s.map(|per_s| {
                 Evidence::new("pages read from disk", per_s, "1/s", "SHOW GLOBAL STATUS Innodb_buffer_pool_reads")
                     .series(window.status_rate_series("Innodb_buffer_pool_reads"))
@@ -124,6 +136,8 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
             .evidence_if(
                 pool_bytes.map(|bytes| Evidence::new("innodb_buffer_pool_size", bytes, "bytes", "SHOW GLOBAL VARIABLES")),
             )
+            .evidence_all(disk.iter().flat_map(BusyDisk::evidence))
+            .remedies(disk.iter().flat_map(BusyDisk::remedies))
             .remedy(Remedy {
                 statement: "Raise innodb_buffer_pool_size where the host has memory left; else find the statements that read \
                             most (`spindoctor workload`)"
@@ -185,6 +199,25 @@ pub(crate) mod examples {
             ),
             []
         );
+    }
+
+    #[test]
+    fn who_else_reads_from_the_disk_is_looked_for_before_the_pool_is_raised() {
+        let on_disks = |server, of_disk| {
+            let frames: &[&str] = &["pread64", "buf_read_page_low", "dispatch_command", "do_command"];
+            let build = Build::busy("8.0.36").only_snapshots(&[(6, ThreadState::DiskRead, frames)]);
+            let window =
+                crate::disk_users::tests::disks(build, (server, 0.0), &[("sdb", of_disk, 0.0)]).window();
+            let findings = crate::diagnose(&window).findings;
+            findings.into_iter().find(|finding| finding.cause == CAUSE.name).expect("it is found")
+        };
+        let shared = on_disks(2.5, 6.5);
+        assert!(shared.headline.ends_with("others have 62 % of what disk sdb does"), "{}", shared.headline);
+        assert!(shared.remedies[0].statement.contains("iotop -oP"), "{}", shared.remedies[0].statement);
+        assert!(shared.remedies.last().unwrap().statement.contains("innodb_buffer_pool_size"));
+        let own = on_disks(6.0, 6.5);
+        assert!(own.remedies[0].statement.contains("innodb_buffer_pool_size"));
+        assert!(own.why.contains("The disk is most likely sdb"), "{}", own.why);
     }
 
     /// A remote server.

@@ -1,9 +1,12 @@
 //! `write-io-bound`: sessions wait for writes to disk.
 
 use spindoctor_model::number::whole;
+use spindoctor_model::stack::{Observation, ThreadState};
 use spindoctor_model::{Evidence, KnownBy, Remedy, SessionTime, TimeClass, Window};
 
+use crate::disk_users::BusyDisk;
 use crate::rank::WARNING_FROM;
+use crate::spin_samples;
 use crate::time_model::InClasses;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
@@ -22,7 +25,8 @@ pub const CAUSE: Cause = Cause {
                kernel's state of their threads: a fifth of the session time. Where InnoDB's functions have no names: a fifth of the \
                session time in waits without one, while ten pages a second and more are written because \
                innodb_max_dirty_pages_pct is below 10. Shown beside it: pages written a second, dirty pages, \
-               and the variables that say when pages are written.",
+               and the variables that say when pages are written; of sorts, by the functions that write, tmpdir and the passes that \
+               merge their parts; and the disk that is busy, with the part of it that the server's process has.",
     looks_alike: "Commits that wait for a sync are commit-sync-bound. A page that has to be written before another can be read is \
                   free-page-wait. A redo log that is full makes everybody wait for page writes: checkpoint-stall. Temporary tables \
                   are temporary-table-spill, a file that grows is file-extension-stall, a disk that hardly answers at all is \
@@ -61,6 +65,54 @@ const PAGES_PER_S: f64 = 10.0;
 /// Below this bound pages are written soon after they were changed, again and again. Chosen: the defaults are 75 and 90.
 const LOW_BOUND_PCT: f64 = 10.0;
 
+/// An I/O is under way on the disk half of the time at least where sessions wait for writes. Chosen: most of what they write may lie in
+/// the page cache before.
+const UNDER_WAY: f64 = 0.5;
+
+/// Functions below which the parts of a sort go to temporary files: sql/filesort.cc, sql/uniques.cc.
+const SORTS: [&str; 6] =
+    ["filesort", "merge_many_buff", "merge_many_buffers", "merge_buffers", "merge_index", "write_keys"];
+
+/// True where most of the threads that write stand below a sort.
+fn sorts_write(window: &Window) -> bool {
+    let Some(profile) = window.profile.value() else { return false };
+    let sorts: Vec<bool> = (0..profile.stacks.len() as u32)
+        .map(|stack| {
+            let one = Observation { stack, ..Observation::default() };
+            spin_samples::names(profile, &one).any(|name| SORTS.contains(&name))
+        })
+        .collect();
+    let mut counts = [0_usize; 2];
+    for one in profile.observations.iter().filter(|one| one.state == ThreadState::DiskWrite) {
+        let is_sort = sorts.get(one.stack as usize).copied().unwrap_or_default();
+        counts[usize::from(is_sort)] += 1;
+    }
+    counts[1] > counts[0]
+}
+
+/// What sorts write: readings, and where else they could write it.
+fn of_sorts(window: &Window) -> (Vec<Evidence>, Remedy) {
+    let passes = window.status_per_s("Sort_merge_passes").map(|per_s| {
+        Evidence::new("merge passes of sorts", per_s, "1/s", "SHOW GLOBAL STATUS Sort_merge_passes")
+    });
+    let folder = window
+        .variable("tmpdir")
+        .map(|folder| Evidence::new("tmpdir", folder.to_owned(), "", "SHOW GLOBAL VARIABLES"));
+    let buffer = window
+        .variable_number("sort_buffer_size")
+        .map(|bytes| Evidence::new("sort_buffer_size", bytes, "bytes", "SHOW GLOBAL VARIABLES"));
+    let remedy = Remedy {
+        statement: "Set tmpdir to a folder on a faster disk in the option file, and restart; before that, an index in the order of \
+                    the ORDER BY, or SET SESSION sort_buffer_size in the session that sorts"
+            .into(),
+        why: "The parts of a sort are then written somewhere quick, or nowhere.".into(),
+        dynamic: false,
+        risk: "A larger buffer is memory for each session that sorts: not globally.".into(),
+        undo: window.variable("tmpdir").map_or_else(String::new, |folder| format!("tmpdir = {folder}")),
+    };
+    (passes.into_iter().chain(folder).chain(buffer).collect(), remedy)
+}
+
 fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
     // Who writes does what a database does; who waits for a page that another writes does not.
     let behind_another =
@@ -85,8 +137,15 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
         };
         return unread.map_or(Outcome::Clear, Outcome::NotEnoughEvidence);
     };
-    let how_many = written_per_s
+    let are_sorts = !behind_another && !is_nameless && sorts_write(window);
+    // Of sessions that write files of their own the pages say nothing, where next to none are written.
+    let are_pages = !are_sorts && (behind_another || is_nameless || is_flushing);
+    let pages_per_s = written_per_s.filter(|_| are_pages);
+    let how_many = pages_per_s
         .map_or_else(String::new, |per_s| format!(": {} pages a second are written", whole(per_s)));
+    let disk = BusyDisk::from_window(window, UNDER_WAY);
+    let others = disk.as_ref().map_or_else(String::new, BusyDisk::in_headline);
+    let of_sorts = are_sorts.then(|| of_sorts(window));
     let status = |name| window.status(name);
     let dirty = (|| {
         Some(
@@ -105,28 +164,37 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
             "for pages that are being written to disk",
             "A page that is written cannot be changed until the write has ended.",
         ),
+        false if are_sorts => (
+            "for their own writes of sorts to temporary files",
+            "A sort that is larger than its buffer is written to files in tmpdir in parts, which are merged in passes, and the disk \
+             takes its time. Pages of InnoDB are no part of that.",
+        ),
         false => {
             ("for their own writes to disk", "They write files themselves, and the disk takes its time.")
         }
     };
     Outcome::Fired(
         waits
-            .draft(&CAUSE, format!("{:.1} sessions wait {what}{how_many}", waits.sessions))
-            .why(why)
-            .evidence_if(written_per_s.map(|per_s| {
+            .draft(&CAUSE, format!("{:.1} sessions wait {what}{how_many}{others}", waits.sessions))
+            .why(format!("{why}{}", disk.as_ref().map_or_else(String::new, BusyDisk::in_words)))
+            .evidence_all(of_sorts.iter().flat_map(|(readings, _)| readings.clone()))
+            .evidence_if(pages_per_s.map(|per_s| {
                 Evidence::new("pages written", per_s, "1/s", "SHOW GLOBAL STATUS Innodb_buffer_pool_pages_flushed")
                     .series(window.status_rate_series("Innodb_buffer_pool_pages_flushed"))
             }))
-            .evidence_if(dirty.map(|dirty| {
+            .evidence_if(dirty.filter(|_| are_pages).map(|dirty| {
                 Evidence::new("dirty pages of the pool", dirty, "ratio", "SHOW GLOBAL STATUS Innodb_buffer_pool_pages_dirty")
             }))
             .evidence_if(
-                bound_pct.map(|pct| Evidence::new("innodb_max_dirty_pages_pct", pct, "%", "SHOW GLOBAL VARIABLES")),
+                bound_pct.filter(|_| are_pages).map(|pct| Evidence::new("innodb_max_dirty_pages_pct", pct, "%", "SHOW GLOBAL VARIABLES")),
             )
             .evidence_if(
-                capacity.map(|pages| Evidence::new("innodb_io_capacity", pages, "1/s", "SHOW GLOBAL VARIABLES")),
+                capacity.filter(|_| are_pages).map(|pages| Evidence::new("innodb_io_capacity", pages, "1/s", "SHOW GLOBAL VARIABLES")),
             )
-            .remedy_if(bound_pct.filter(|&pct| pct < LOW_BOUND_PCT).map(|pct| Remedy {
+            .evidence_all(disk.iter().flat_map(BusyDisk::evidence))
+            .remedies(disk.iter().flat_map(BusyDisk::remedies))
+            .remedy_if(of_sorts.map(|(_, remedy)| remedy))
+            .remedy_if(bound_pct.filter(|&pct| are_pages && pct < LOW_BOUND_PCT).map(|pct| Remedy {
                 statement: "SET GLOBAL innodb_max_dirty_pages_pct = 90".into(),
                 why: "Pages that are changed often are then written once for many changes.".into(),
                 dynamic: true,
@@ -210,5 +278,44 @@ pub(crate) mod examples {
         let first = &finding.remedies[0];
         assert_eq!(first.statement, "SET GLOBAL innodb_max_dirty_pages_pct = 90");
         assert_eq!(first.undo, "SET GLOBAL innodb_max_dirty_pages_pct = 0");
+    }
+
+    #[test]
+    fn sorts_that_write_are_named_with_their_folder_and_no_word_is_said_of_pages() {
+        const MERGES: &[&str] = &[
+            "write",
+            "my_write",
+            "my_b_flush_io_cache",
+            "merge_many_buff",
+            "filesort",
+            "dispatch_command",
+            "do_command",
+        ];
+        let of = |frames: &[&str]| {
+            let build = Build::busy("8.0.36")
+                .variable("tmpdir", "/srv/tmp")
+                .variable("innodb_max_dirty_pages_pct", "90")
+                .counter("Sort_merge_passes", 8.0)
+                .counter("Innodb_buffer_pool_pages_flushed", 0.0)
+                .only_snapshots(&[(6, DiskWrite, frames)]);
+            let window = crate::disk_users::tests::disks(build, (0.0, 1.0), &[("sdb", 0.0, 25.0)]).window();
+            let findings = crate::diagnose(&window).findings;
+            findings.into_iter().find(|finding| finding.cause == CAUSE.name).expect("it is found")
+        };
+        let sorts = of(MERGES);
+        assert!(
+            sorts.headline.contains("their own writes of sorts to temporary files"),
+            "{}",
+            sorts.headline
+        );
+        assert!(sorts.evidence.iter().any(|one| one.reading == "tmpdir"));
+        let others = of(RUNS_OUT);
+        assert!(others.headline.contains("wait for their own writes to disk"), "{}", others.headline);
+        for finding in [sorts, others] {
+            assert!(finding.headline.ends_with("of what disk sdb does"), "{}", finding.headline);
+            assert!(finding.remedies[0].statement.contains("iotop -oP"));
+            let of_pages = |one: &Evidence| one.reading.contains("pages") || one.reading.contains("dirty");
+            assert!(!finding.evidence.iter().any(of_pages), "{:?}", finding.evidence);
+        }
     }
 }
