@@ -1,11 +1,16 @@
 //! `commit-sync-bound`: commits wait for the redo log or the binary log to reach storage.
 
+mod by_stacks;
+
 use spindoctor_model::mysql::ServerThread;
 use spindoctor_model::wait_graph::LockKind;
-use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, TroubleKind, Unavailable, Window, number};
+use spindoctor_model::{
+    Evidence, Finding, Remedy, Root, TimeClass, TroubleKind, Unavailable, Window, number,
+};
 
 use super::{cluster_partition, commit_delay_set, disk_full, semi_sync_wait};
 use crate::commits::commits_per_s;
+use crate::disk_users::BusyDisk;
 use crate::draft::Draft;
 use crate::logged;
 use crate::rank::WARNING_FROM;
@@ -16,6 +21,7 @@ use crate::stall::{LATCH_WAITS, Look, Stall, nobody};
 use crate::time_model::{InClasses, wait_class};
 use crate::wait_graph::root_at_the_end;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
+use by_stacks::{FROM_STACKS, sync_by_stacks};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -31,18 +37,21 @@ pub const CAUSE: Cause = Cause {
     evidence: "Sessions whose state is a commit (waiting for handler commit, Commit, statement COMMIT) in each \
                sample; syncs of the redo log a second; the time of one, from performance_schema's file waits \
                (on by default in MySQL) or the metric log_flush_avg_time; where the server does not time it, from the \
-               share of samples with a session in commit while CPU is to be had, or the disks' own \
-               times. It \
+               share of samples with a session in commit while CPU is to be had, from the disks' own \
+               times, or from stacks that show one sync in several snapshots. It \
                fires when two or more sessions on average are in commit, they are 30 % or more of the sessions \
                at work, one sync takes 300 us or more, and the logs are being written half of the time. The \
                score is the share of sessions in commit times the share of time the logs are busy. Where neither \
                log is synced at commit it fires by the stacks alone: two sessions and a tenth of those at work wait \
-               to write the redo log while another thread, as a rule the page cleaner, syncs it.",
+               to write the redo log while another thread, as a rule the page cleaner, syncs it.\n\n\
+               Beside it stands the disk that is busy, where it is but one that does what the server asks for, and the part of it \
+               that the server's process has: where that is well below a half, others are named first.",
     looks_alike: "Commits of many sessions on fast storage (50 us a sync) queue for a moment and are no trouble. \
                   With commits burning CPU instead of sleeping, see quota-blind-spin. Waiting for semi-sync ACK \
                   is the network and the replica. Waiting for commit lock is a backup: global-lock-pileup. A \
                   full redo log stops writes, not commits: checkpoint-stall.",
-    remedies: "Storage with a power-protected write cache, for the redo and binary logs at least. Fewer commits: \
+    remedies: "Where others have most of the disk: find and bound them. Storage with a power-protected write cache, for the redo and \
+               binary logs at least. Fewer commits: \
                several rows or statements to a transaction. On MySQL 5.7 and later \
                binlog_group_commit_sync_delay of some hundred microseconds makes larger groups when many \
                sessions commit; on MariaDB binlog_commit_wait_count and _usec. Giving up durability \
@@ -197,7 +206,8 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         return Ok(None);
     }
     let samples_ratio = mean(waiting.series.iter().map(|&(_, waiting)| f64::from(u8::from(waiting > 0.0))));
-    let Some(sync) = redo_sync_behind(window, CommitQueue { mean: waiting.mean, samples_ratio }) else {
+    let queue = CommitQueue { mean: waiting.mean, samples_ratio };
+    let Some(sync) = redo_sync_behind(window, queue).or_else(|| sync_by_stacks(window)) else {
         return Err(no_sync_time(window));
     };
     // Commits that wait for something else count as long syncs where nothing but their number and their time is known.
@@ -215,21 +225,28 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     }
     let is_mariadb = window.server.version.is_some_and(spindoctor_model::ServerVersion::is_mariadb);
     let logs = if binlog { "redo and binary log" } else { "redo log" };
+    let disk = BusyDisk::from_window(window, sync.busy_ratio * LOGS_BUSY);
+    let syncs = match sync.source.as_str() {
+        FROM_STACKS => Evidence::new("syncs of commits that were seen", sync.per_s, "1/s", "stacks"),
+        _ => Evidence::new("syncs of the redo log", sync.per_s, "1/s", "SHOW GLOBAL STATUS"),
+    };
     Ok(Some(
         Draft::new(
             &CAUSE,
             ratio * sync.busy_ratio,
             format!(
-                "{:.1} sessions on average wait in commit: one sync of the log takes {:.1} ms",
+                "{:.1} sessions on average wait in commit: one sync of the log takes {:.1} ms{}",
                 waiting.mean,
-                sync.mean_us / 1e3
+                sync.mean_us / 1e3,
+                disk.as_ref().map_or_else(String::new, BusyDisk::in_headline)
             ),
         )
         .why(format!(
             "The {logs} must be on disk before a commit returns; {:.0} syncs a second keep the logs busy {:.0} % of \
-             the time.",
+             the time.{}",
             sync.per_s,
-            sync.busy_ratio * 100.0
+            sync.busy_ratio * 100.0,
+            disk.as_ref().map_or_else(String::new, BusyDisk::in_words)
         ))
         .evidence(
             Evidence::new("sessions in commit", waiting.mean, "", "thread list, state")
@@ -241,11 +258,13 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
                 .expected(format!("< {IN_COMMIT_RATIO}")),
         )
         .evidence(Evidence::new("one sync", sync.mean_us / 1e3, "ms", &sync.source).expected("< 0.3"))
-        .evidence(Evidence::new("syncs of the redo log", sync.per_s, "1/s", "SHOW GLOBAL STATUS"))
+        .evidence(syncs)
         .evidence(Evidence::new("time the logs are busy", sync.busy_ratio, "ratio", sync.busy_source).expected("< 0.5"))
         .evidence_if(
             commits_per_s(window).ok().map(|per_s| Evidence::new("commits", per_s, "1/s", "SHOW GLOBAL STATUS Com_*")),
         )
+        .evidence_all(disk.iter().flat_map(BusyDisk::evidence))
+        .remedies(disk.iter().flat_map(BusyDisk::remedies))
         .remedy(faster_storage())
         .remedy_if((binlog && !is_mariadb).then(|| Remedy {
             statement: "SET GLOBAL binlog_group_commit_sync_delay = 300".into(),
@@ -269,7 +288,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
                 if binlog { ", sync_binlog = 1" } else { "" }
             ),
         })
-        .root(root_at_the_end(window, &[LockKind::CommitQueue]))
+        .root(root_at_the_end(window, &[LockKind::CommitQueue]).filter(is_of_the_server))
         .finding(),
     ))
 }
@@ -308,9 +327,15 @@ fn behind_another(window: &Window) -> Option<Finding> {
             undo: "SET GLOBAL innodb_log_writer_threads = OFF".into(),
         }))
         .remedy(faster_storage())
-        .root(stall.root(window))
+        .root(stall.root(window).filter(is_of_the_server))
         .finding(),
     )
+}
+
+/// True for a thread of the server's own. The session that syncs for a group is one of many that commit in turn: it is no culprit, and
+/// nothing is gained where somebody ends it.
+fn is_of_the_server(root: &Root) -> bool {
+    root.connection_id.is_none()
 }
 
 fn faster_storage() -> Remedy {
@@ -495,5 +520,75 @@ pub(crate) mod examples {
         assert_eq!(evaluate(&window(&[(1, ThreadState::Futex, WRITER), cleaner])), Outcome::Clear);
         // Nobody syncs: they wait for one another's writes.
         assert_eq!(evaluate(&window(&[(6, ThreadState::Futex, WRITER)])), Outcome::Clear);
+    }
+
+    const LEADS: &[&str] = &[
+        "fdatasync",
+        "my_sync",
+        "MYSQL_BIN_LOG::sync_binlog_file",
+        "MYSQL_BIN_LOG::ordered_commit",
+        "ha_commit_trans",
+        "dispatch_command",
+    ];
+    const FOLLOWS: &[&str] = &[
+        "pthread_cond_wait",
+        "Commit_stage_manager::enroll_for",
+        "MYSQL_BIN_LOG::ordered_commit",
+        "ha_commit_trans",
+        "dispatch_command",
+    ];
+
+    /// Ten sessions in commit, whose threads the stacks show: one syncs for a group.
+    fn in_groups(build: Build) -> Build {
+        build.only_snapshots(&[(1, ThreadState::Sync, LEADS), (9, ThreadState::Condition, FOLLOWS)]).sessions(
+            |_| (400..410).map(|id| session(id, "Query", "waiting for handler commit", "COMMIT")).collect(),
+        )
+    }
+
+    #[test]
+    fn who_syncs_for_a_group_is_no_culprit() {
+        let log = "wait/io/file/innodb/innodb_log_file";
+        let window = in_groups(Build::busy("8.0.36")).file_wait(log, 360.0, 2400.0).window();
+        let leader = root_at_the_end(&window, &[LockKind::CommitQueue]).unwrap();
+        assert_eq!(leader.connection_id, Some(400));
+        assert_eq!(found(&window).root, None);
+    }
+
+    #[test]
+    fn stacks_show_the_time_of_a_sync_that_nothing_else_shows() {
+        let of = |stands_in: fn(u32) -> bool| {
+            let mut window = in_groups(Build::busy("10.5.23-MariaDB").remote()).window();
+            let spindoctor_model::Reading::Available { value: profile, .. } = &mut window.profile else {
+                panic!()
+            };
+            let syncs = |one: &&mut spindoctor_model::stack::Observation| one.state == ThreadState::Sync;
+            for one in profile.observations.iter_mut().filter(syncs).filter(|one| !stands_in(one.snapshot)) {
+                one.state = ThreadState::Running;
+            }
+            // The status was answered once.
+            for sample in window.samples.iter_mut().skip(1) {
+                sample.server.status = spindoctor_model::Reading::NotAsked;
+            }
+            evaluate(&window)
+        };
+        // Snapshots are taken each half second: two syncs of 3.5 s and one of half a second.
+        let Outcome::Fired(finding) = of(|at| !matches!(at, 8 | 17)) else { panic!() };
+        assert!(finding.headline.contains("one sync of the log takes"), "{}", finding.headline);
+        assert!(finding.evidence.iter().any(|one| one.source == FROM_STACKS), "{:?}", finding.evidence);
+        // Each is in one snapshot: many may have ended between two of them.
+        assert!(matches!(of(|at| at % 2 == 0), Outcome::NotEnoughEvidence(_)));
+    }
+
+    #[test]
+    fn who_else_writes_to_the_disk_stands_before_faster_storage() {
+        let log = "wait/io/file/innodb/innodb_log_file";
+        let of = |of_disk| {
+            let build = committing("8.0.36").file_wait(log, 360.0, 2400.0);
+            found(&crate::disk_users::tests::disks(build, (0.0, 1.3), &[("sdb", 0.0, of_disk)]).window())
+        };
+        let shared = of(25.0);
+        assert!(shared.headline.ends_with("others have 95 % of what disk sdb does"), "{}", shared.headline);
+        assert!(shared.remedies[0].statement.contains("iotop -oP"));
+        assert_eq!(of(2.0).remedies[0], faster_storage());
     }
 }
