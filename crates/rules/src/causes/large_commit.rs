@@ -1,5 +1,7 @@
 //! `large-commit`: one large transaction's binary log cache is copied while all commits wait.
 
+mod long_sync;
+
 use std::collections::BTreeMap;
 
 use spindoctor_model::mysql::ServerThread;
@@ -12,6 +14,7 @@ use crate::below::threads_below;
 use crate::sessions::{at_work, shortened, transaction};
 use crate::time_model::InClasses;
 use crate::{Cause, Costs, Outcome, Rule, Stacks, stall};
+use long_sync::LongSync;
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -26,10 +29,14 @@ pub const CAUSE: Cause = Cause {
     evidence: "Sessions in commit, from 5 % of the session time and half a session on, and a thread in MYSQL_BIN_LOG::write_cache \
                for a tenth of the time or more, by its stacks and CPU samples. The transaction is the one in commit that changed \
                the most rows, or is the oldest, in most of the samples: on MySQL another session may copy its cache for it. \
-               Binlog_cache_disk_use counts caches that did not fit into memory. Of a list and a status that somebody captured: four \
+               Binlog_cache_disk_use counts caches that did not fit into memory.\n\n\
+               Or one write or sync for a group of commits takes a second and more and five times the median of the others, such \
+               stand for a tenth of the time, the server wrote 10 MB meanwhile and shortly before, and one transaction has changed a \
+               hundred rows and twenty times as many as any other in half of the lists, and is in that group.\n\n\
+               Of a list and a status that somebody captured: four \
                sessions in commit or more, and one of them is ACTIVE (PREPARED) with 100,000 undo log entries or more.",
-    looks_alike: "Commits that wait for the sync of small groups are commit-sync-bound. A disk that hardly answers is \
-                  storage-stalled. Many transactions whose caches go to temporary files because binlog_cache_size is small are \
+    looks_alike: "Commits that wait for the sync of small groups are commit-sync-bound: all of their syncs are long, or none \
+                  is. A disk that hardly answers is storage-stalled. Many transactions whose caches go to temporary files because binlog_cache_size is small are \
                   log-cache-pressure.",
     remedies: "Split the statement: a few thousand rows, or some megabytes of binary log, for each commit. On MariaDB 11.7 and \
                later binlog_large_commit_threshold makes a large cache file the next binary log instead of copying it. On MySQL \
@@ -145,13 +152,14 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
         Ok(profile) => profile,
         Err(missing) => return Outcome::NotEnoughEvidence(missing),
     };
-    let copying = threads_below(profile, COPIES).min(1.0);
-    if copying < COPYING {
-        return Outcome::Clear;
-    }
     // The one that copies waits for space.
     if disk_full::is_seen(window) {
         return Outcome::Clear;
+    }
+    let copying = threads_below(profile, COPIES).min(1.0);
+    if copying < COPYING {
+        let long = LongSync::from_window(window, profile);
+        return long.map_or(Outcome::Clear, |long| Outcome::Fired(syncs_long(window, &waits, &long)));
     }
     let culprit = largest(window);
     let whose = whose(culprit);
@@ -177,6 +185,28 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
             .explains(&[commit_sync_bound::CAUSE.name, storage_stalled::CAUSE.name])
             .finding(),
     )
+}
+
+/// What a large transaction wrote is synced while all others wait.
+fn syncs_long(window: &Window, waits: &InClasses<'_>, long: &LongSync<'_>) -> Finding {
+    let headline =
+        format!("{:.1} sessions wait in commit: most likely {}", waits.sessions, whose(Some(long.culprit)));
+    let of_disk = window.status("Binlog_cache_disk_use").filter(|&caches| caches > 0.0);
+    let status = "SHOW GLOBAL STATUS Binlog_cache_disk_use";
+    waits
+        .draft(&CAUSE, headline)
+        .why(long.why())
+        .evidence_all(long.evidence().into_iter())
+        .evidence_if(
+            of_disk.map(|caches| {
+                Evidence::new("caches that went to a file, since the start", caches, "", status)
+            }),
+        )
+        .remedy(split())
+        .remedy_if(smaller_images(window))
+        .root(Some(root(long.culprit)))
+        .explains(&[commit_sync_bound::CAUSE.name, storage_stalled::CAUSE.name])
+        .finding()
 }
 
 /// The session whose transaction is the largest of those in commit, in most of the lists.
@@ -303,6 +333,78 @@ pub(crate) mod examples {
         assert!(finding.remedies[0].statement.starts_with("Split the statement"));
         assert!(finding.remedies.iter().any(|remedy| remedy.statement.contains("MINIMAL")));
         assert!(diagnosis.findings.iter().all(|finding| finding.cause != "storage-stalled"));
+    }
+
+    const SYNC: &[&str] = &[
+        "fdatasync",
+        "MYSQL_BIN_LOG::flush_and_sync",
+        "MYSQL_BIN_LOG::trx_group_commit_leader",
+        "ha_commit_trans",
+        "dispatch_command",
+    ];
+    const QUEUES: &[&str] = &[
+        "pthread_cond_wait",
+        "MYSQL_BIN_LOG::queue_for_group_commit",
+        "ha_commit_trans",
+        "dispatch_command",
+    ];
+
+    /// A batch, whose thread syncs for 3 s and now and then for a moment, and eight others that commit behind it.
+    fn syncs(written_mb: u64, rows: u64, stands_in: fn(u32) -> bool) -> Outcome {
+        let state = "Commit";
+        let mut window = Build::busy("10.5.23-MariaDB")
+            .sessions(move |_| {
+                let small =
+                    (401..409).map(|id| session(id, "Query", state, "UPDATE t SET a = 1 WHERE id = 7"));
+                small
+                    .chain([session(400, "Query", state, "UPDATE docs SET v = REPEAT('x', 200000)")])
+                    .collect()
+            })
+            .each(move |at_s, server, host| {
+                let mut transactions: Vec<_> = (401..409).map(|id| transaction(id, "RUNNING", 1.0)).collect();
+                transactions.push(spindoctor_model::mysql::Transaction {
+                    rows_modified: rows,
+                    ..transaction(400, "RUNNING", 1.0)
+                });
+                server.transactions = answer(at_s, transactions);
+                if let Reading::Available { value: process, .. } = &mut host.process {
+                    process.written_bytes = Some(written_mb * at_s as u64 * 1_000_000);
+                }
+            })
+            .only_snapshots(&[(1, ThreadState::Sync, SYNC), (8, ThreadState::Condition, QUEUES)])
+            .window();
+        let Reading::Available { value: profile, .. } = &mut window.profile else { panic!() };
+        let syncs = profile.observations.iter_mut().filter(|one| one.state == ThreadState::Sync);
+        syncs.filter(|one| !stands_in(one.snapshot)).for_each(|one| one.state = ThreadState::Running);
+        let time = crate::session_time(&window).unwrap();
+        evaluate(&window, &time)
+    }
+
+    /// Of snapshots that are taken each half second: a sync of 3 s, and four that one of them shows.
+    fn one_is_long(at: u32) -> bool {
+        matches!(at, 2..=8 | 10 | 12 | 14 | 16)
+    }
+
+    #[test]
+    fn a_sync_of_what_a_large_transaction_wrote_is_what_the_group_waits_for() {
+        let Outcome::Fired(finding) = syncs(20, 300, one_is_long) else { panic!() };
+        assert!(
+            finding.headline.contains(
+                "sessions wait in commit: most likely connection 400 commits a large transaction (UPDATE docs SET"
+            ),
+            "{}",
+            finding.headline
+        );
+        assert!(finding.why.contains("took 3.0 s and most others a tenth"), "{}", finding.why);
+        assert_eq!(finding.root.and_then(|root| root.connection_id), Some(400));
+    }
+
+    #[test]
+    fn a_long_sync_alone_is_nobodys() {
+        // No transaction is far larger, the server has written little, or all syncs are as long.
+        assert_eq!(syncs(20, 5, one_is_long), Outcome::Clear);
+        assert_eq!(syncs(1, 300, one_is_long), Outcome::Clear);
+        assert_eq!(syncs(20, 300, |at| !matches!(at, 6 | 13)), Outcome::Clear);
     }
 
     #[test]
