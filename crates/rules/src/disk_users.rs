@@ -29,8 +29,8 @@ const HALF: f64 = 0.5;
 /// server's.
 const JOURNAL: f64 = 6.0;
 
-/// I/Os a second of one kind, from which on their mean time is shown.
-const SHOWN_PER_S: f64 = 1.0;
+/// Part of a disk's I/Os, from which on a kind of them is shown. Chosen.
+const SHOWN: f64 = 0.05;
 
 /// What is read and written in a second.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -114,7 +114,9 @@ impl BusyDisk {
         let grown = |count: fn(&DiskStat) -> u64| Some(count(last).checked_sub(count(first))? as f64);
         let (reads, writes) = (grown(|disk| disk.reads)?, grown(|disk| disk.writes)?);
         let (read_us, write_us) = (grown(|disk| disk.read_us)?, grown(|disk| disk.write_us)?);
-        let ms = |us: f64, count: f64| (count >= SHOWN_PER_S * seconds).then(|| us / 1e3 / count);
+        let ms = |us: f64, count: f64| {
+            (count > 0.0 && count >= SHOWN * (reads + writes)).then(|| us / 1e3 / count)
+        };
         Some(Self {
             name: last.name.clone(),
             busy_ratio: (grown(|disk| disk.busy_us)? / 1e6 / seconds).min(1.0),

@@ -36,8 +36,8 @@ pub const CAUSE: Cause = Cause {
                Of a list and a status that somebody captured: four \
                sessions in commit or more, and one of them is ACTIVE (PREPARED) with 100,000 undo log entries or more.",
     looks_alike: "Commits that wait for the sync of small groups are commit-sync-bound: all of their syncs are long, or none \
-                  is. A disk that hardly answers is storage-stalled. Many transactions whose caches go to temporary files because binlog_cache_size is small are \
-                  log-cache-pressure.",
+                  is. A disk that hardly answers is storage-stalled. Many transactions whose caches go to temporary files because \
+                  binlog_cache_size is small are log-cache-pressure.",
     remedies: "Split the statement: a few thousand rows, or some megabytes of binary log, for each commit. On MariaDB 11.7 and \
                later binlog_large_commit_threshold makes a large cache file the next binary log instead of copying it. On MySQL \
                binlog_row_image = MINIMAL logs no columns that did not change, which is most of it where rows have a large JSON \
