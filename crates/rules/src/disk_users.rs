@@ -71,7 +71,7 @@ pub(crate) struct BusyDisk {
     write_ms: Option<f64>,
     bytes: Bytes,
     of_server: Bytes,
-    /// The folder of the server's data.
+    /// The folder of the server's that is there.
     folder: Option<String>,
 }
 
@@ -105,8 +105,12 @@ impl BusyDisk {
         };
         let is_it =
             most.busy_ratio >= BUSY && most.under_way >= least_under_way && candidates.iter().all(is_same);
-        let folder = window.variable("datadir").map(str::to_owned);
-        is_it.then(|| Self { folder, ..most.clone() })
+        is_it.then(|| Self { folder: data_folder(window).map(str::to_owned), ..most.clone() })
+    }
+
+    /// The same where the server writes to another folder than that of its data.
+    pub(crate) fn below(self, folder: Option<&str>) -> Self {
+        Self { folder: folder.map(str::to_owned), ..self }
     }
 
     /// What it did from one reading to another; None where a counter went back.
@@ -224,6 +228,16 @@ impl BusyDisk {
     }
 }
 
+/// The folder of the server's data, where its logs are in it too: with logs elsewhere it is open which disk is whose.
+pub(crate) fn data_folder(window: &Window) -> Option<&str> {
+    let folder = window.variable("datadir").filter(|folder| !folder.is_empty())?;
+    let is_elsewhere = |name: &str| {
+        window.variable(name).is_some_and(|place| place.starts_with('/') && !place.starts_with(folder))
+    };
+    let logs = ["log_bin_basename", "innodb_log_group_home_dir"];
+    (!logs.into_iter().any(is_elsewhere)).then_some(folder)
+}
+
 /// True for `sda1` of `sda`, and `nvme0n1p2` of `nvme0n1`: a part of a disk is no disk beside it.
 fn is_part_of(name: &str, disk: &str) -> bool {
     let Some(rest) = name.strip_prefix(disk) else { return false };
@@ -300,6 +314,17 @@ pub(crate) mod tests {
         assert_eq!(journal.of_others(), None);
         let copied = found((0.0, 1.3), &[("sdb", 0.0, 25.0)]).unwrap();
         assert!(copied.of_others().is_some_and(|share| share > 0.9));
+    }
+
+    #[test]
+    fn the_folder_of_the_data_is_not_named_where_the_logs_are_elsewhere() {
+        let of = |place: &str| {
+            let build =
+                Build::busy("8.0.36").variable("datadir", "/srv/db/").variable("log_bin_basename", place);
+            data_folder(&build.window()).map(str::to_owned)
+        };
+        assert_eq!(of("/srv/db/binlog").as_deref(), Some("/srv/db/"));
+        assert_eq!(of("/logs/binlog"), None);
     }
 
     #[test]

@@ -143,7 +143,8 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
     let pages_per_s = written_per_s.filter(|_| are_pages);
     let how_many = pages_per_s
         .map_or_else(String::new, |per_s| format!(": {} pages a second are written", whole(per_s)));
-    let disk = BusyDisk::from_window(window, UNDER_WAY);
+    let disk = BusyDisk::from_window(window, UNDER_WAY)
+        .map(|disk| if are_sorts { disk.below(window.variable("tmpdir")) } else { disk });
     let others = disk.as_ref().map_or_else(String::new, BusyDisk::in_headline);
     let of_sorts = are_sorts.then(|| of_sorts(window));
     let status = |name| window.status(name);
@@ -309,6 +310,7 @@ pub(crate) mod examples {
             sorts.headline
         );
         assert!(sorts.evidence.iter().any(|one| one.reading == "tmpdir"));
+        assert!(sorts.why.contains("most likely sdb (below /srv/tmp)"), "{}", sorts.why);
         let others = of(RUNS_OUT);
         assert!(others.headline.contains("wait for their own writes to disk"), "{}", others.headline);
         for finding in [sorts, others] {

@@ -12,6 +12,7 @@ use super::super::{
 use super::measured::{Measured, Standing};
 use super::one_io::{is_io, stretches};
 use super::{ANSWERS_PER_S, CAUSE, HELD_UP, ONE_IO_S, let_a_replica_take_over, pressure, unfreeze};
+use crate::disk_users::data_folder;
 use crate::draft::Draft;
 use crate::sessions::mean;
 
@@ -154,7 +155,7 @@ pub(super) fn finding(window: &Window, measured: &Measured) -> Option<Finding> {
              and {all_s:.1} s in all, {blocked}"
         ),
     };
-    let below = window.variable("datadir").map_or_else(String::new, |folder| format!(", below {folder}"));
+    let below = data_folder(window).map_or_else(String::new, |folder| format!(", below {folder}"));
     let per_s = number::whole(disk.per_s());
     let draft = Draft::new(&CAUSE, lost.min(1.0), headline).why(format!(
         "{name}, most likely the disk of the server's files{below}, had I/Os under way for {quiet_s:.0} s and ended none of them; \
