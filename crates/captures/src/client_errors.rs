@@ -3,8 +3,8 @@
 use spindoctor_model::TroubleKind;
 
 use crate::log_troubles::{
-    DEADLOCKS, FULL, NO_MEMORY, NO_ROOM_IN_TABLE, NO_THREAD, OUTSIDE, TABLE_CRASHED, TABLE_FILE_MISSING,
-    TOO_MANY, WAITS_FOR_ROOM,
+    DEADLOCKS, FULL, NO_MEMORY, NO_ROOM_IN_TABLE, NO_THREAD, OUTSIDE, SYSTEM_TABLES, TABLE_CRASHED,
+    TABLE_FILE_MISSING, TOO_MANY, WAITS_FOR_ROOM,
 };
 
 /// What lines of the others mean.
@@ -19,6 +19,11 @@ const ENGINE: &str = "a storage engine returned an error (error 1030)";
 const LOST: &str = "a client lost its connection (errors 2006 and 2013): the server ended or was started again (SHOW GLOBAL STATUS LIKE \
                     'Uptime'), closed it after wait_timeout or for a packet above max_allowed_packet, or the network broke it";
 const NOT_REACHED: &str = "a client got no connection (errors 2002 and 2003): no server listens there, or the network does not let it through";
+const NO_TLS: &str = "a client and the server did not agree on TLS (error 2026): the server offers none (have_ssl, ssl_cert), its certificate is \
+                      not of an authority that the client knows (ssl-ca, ssl-verify-server-cert), or they have no version in common";
+
+const NO_GREETING: &str = "a connection ended before the login: something accepts for a server that is down (a firewall, a proxy, a port of a \
+                           container), the server refuses the host (hosts.deny, a blocked host), or it did not answer within connect_timeout";
 
 const DUMP_LOST: &str = "a dump lost its connection while it read a table: what takes it was slower than the server waits (SET GLOBAL \
                          net_write_timeout = 3600 before the dump), or the server ended meanwhile";
@@ -75,7 +80,7 @@ const fn alone(
 }
 
 /// The errors (share/messages_to_clients.txt; MariaDB, sql/share/errmsg-utf8.txt), and of clients libmysql/errmsg.cc and Connector/J.
-const ERRORS: [ClientError; 32] = [
+const ERRORS: [ClientError; 35] = [
     // 3 and 1026 (EE_WRITE, ER_ERROR_ON_WRITE), which other errors of the system have, too
     sure(
         "",
@@ -170,9 +175,27 @@ const ERRORS: [ClientError; 32] = [
         LOG_UNREADABLE,
     ),
     alone("", &[("Lost connection to ", "when dumping table ")], DUMP_LOST),
+    alone("1548", &[("Cannot load from mysql.", "is probably corrupted")], SYSTEM_TABLES),
     weak("1836", &[("Running in read-only mode", "")], READ_ONLY, TroubleKind::ReadOnly),
     sure("1969", &[("max_statement_time exceeded", "")], TIME_LIMIT, TroubleKind::TimeLimit),
     sure("3024", &[("maximum statement execution time exceeded", "")], TIME_LIMIT, TroubleKind::TimeLimit),
+    ClientError {
+        number: "2026",
+        words: &[("SSL connection error", ""), ("TLS/SSL error: ", "")],
+        is_sure: false,
+        meaning: NO_TLS,
+        kind: None,
+    },
+    // 2013, too
+    alone(
+        "",
+        &[
+            ("Lost connection to ", "reading initial communication packet"),
+            ("Lost connection to ", "waiting for initial communication packet"),
+            ("Lost connection to ", "reading authorization packet"),
+        ],
+        NO_GREETING,
+    ),
     ClientError {
         number: "2013",
         words: &[
@@ -218,7 +241,7 @@ pub(crate) fn entry(line: &str) -> Option<usize> {
     if line.trim_start().starts_with(['#', ';']) || line.contains("Error_code: ") {
         return None;
     }
-    let number = printed_number(line);
+    let number = printed_number(line).or_else(|| named_number(line));
     ERRORS.iter().position(|error| number == Some(error.number) || error.is_in(line))
 }
 
@@ -243,6 +266,14 @@ fn printed_number(line: &str) -> Option<&str> {
     let rest = line.trim_start_matches([' ', '`', '|', '"', '\'']).strip_prefix("ERROR ")?;
     let number = rest.split(' ').next()?;
     rest[number.len()..].starts_with(" (").then_some(number).filter(|number| !number.is_empty())
+}
+
+/// The number of an error under the name that PHP has for it, beside its message in whatever language: `mysql_errno = 1205`.
+fn named_number(line: &str) -> Option<&str> {
+    let (_, rest) = line.split_once("mysql_errno")?;
+    let rest = rest.trim_start_matches([' ', '=', ':', '(', ')']);
+    let digits = &rest[..rest.bytes().take_while(u8::is_ascii_digit).count()];
+    Some(digits).filter(|digits| digits.len() == 4)
 }
 
 /// True where what stands before a server's words is how clients and drivers begin: the name of an exception, or the error's number, which
@@ -399,7 +430,8 @@ mod tests {
         ] {
             assert_eq!(kinds(line), [TroubleKind::TableCrashed], "{line}");
             let says = read(line).says;
-            assert!(says.len() == 1 && says[0].starts_with(meaning), "{line}: {says:?}");
+            let count = 1 + usize::from(line.contains("is marked as crashed"));
+            assert!(says.len() == count && says[0].starts_with(meaning), "{line}: {says:?}");
         }
         assert!(!is_of_client("ERROR 1445 (HY000): Not allowed") && !is_of_client("145: no table"));
     }
@@ -487,6 +519,19 @@ mod tests {
             ("ERROR 1812 (HY000): Tablespace is missing for table `shop`.`stock`.", TABLE_FILE_MISSING),
             ("ERROR 2006 (HY000): MySQL server has gone away", LOST),
             ("ERROR 2013 (HY000): Lost connection to MySQL server during query", LOST),
+            (
+                "ERROR 2013 (HY000): Lost connection to MySQL server at 'reading initial communication packet', system error: 2",
+                NO_GREETING,
+            ),
+            (
+                "pymysql.err.OperationalError: (2013, \"Lost connection to server at 'reading authorization packet', system error: 104\")",
+                NO_GREETING,
+            ),
+            (
+                "ERROR 2026 (HY000): TLS/SSL error: SSL is required, but the server does not support it",
+                NO_TLS,
+            ),
+            ("MySQLdb.OperationalError: (2026, 'SSL connection error: certificate verify failed')", NO_TLS),
             ("sqlalchemy.exc.OperationalError: (2006, \"Server has gone away\")", LOST),
             ("com.mysql.cj.jdbc.exceptions.CommunicationsException: Communications link failure", LOST),
             ("ERROR 2003 (HY000): Can't connect to MySQL server on '10.0.0.9:3306' (111)", NOT_REACHED),
@@ -497,6 +542,18 @@ mod tests {
         ] {
             assert_eq!(kinds(line), [], "{line}");
             assert_eq!(read(line).says, [meaning], "{line}");
+        }
+    }
+
+    #[test]
+    fn an_error_is_known_by_its_number_and_system_tables_by_their_name() {
+        let timeout =
+            "'ex_msg' => 'Failed: mysql_errno = 1205, mysql_error = Timeout sur l\\'obtention du verrou',";
+        assert_eq!(kinds(timeout), [TroubleKind::LockTimeout]);
+        let damaged = "Error: Cannot load from mysql.proc. The table is probably corrupted";
+        assert_eq!(kinds(damaged), [TroubleKind::SystemTablesDamaged]);
+        for line in ["mysql_errno = 12, no room", "the function mysql_errno() returns é", "mysql_errno"] {
+            assert!(!is_of_client(line), "{line}");
         }
     }
 

@@ -87,8 +87,27 @@ fn is_date_and_time(text: &str) -> bool {
         })
 }
 
+/// Where in a line the lines begin that the system's log has of a server, which a page made one of, with words around them or without.
+pub(crate) fn several_begin(line: &str) -> Option<Vec<usize>> {
+    const SAFE: &str = "mysqld_safe";
+    let bytes = line.as_bytes();
+    let begins = |at: &usize| bytes[*at].is_ascii_uppercase() && (*at == 0 || bytes[*at - 1] == b' ');
+    let is_line = |at: &usize| {
+        let rest = &line[*at..];
+        MONTHS.iter().any(|month| rest.starts_with(month))
+            && program(rest).is_some_and(|(name, _)| name == SAFE || SERVERS.contains(&name))
+    };
+    let places: Vec<usize> = (0..bytes.len()).filter(begins).filter(is_line).collect();
+    places.iter().any(|place| *place > 0).then_some(places)
+}
+
 /// What stands behind the time, the host and the name of the server's program: `Mar  4 10:11:12 db1 mysqld[4711]: `.
 fn of_system(line: &str) -> Option<&str> {
+    program(line).filter(|(name, _)| SERVERS.contains(name)).map(|(_, rest)| rest)
+}
+
+/// The program that a line of the system's log is of, and what it says.
+fn program(line: &str) -> Option<(&str, &str)> {
     let mut rest = line;
     let mut word = || {
         let (word, behind) = rest.split_once(' ')?;
@@ -105,7 +124,7 @@ fn of_system(line: &str) -> Option<&str> {
     let _host = word()?;
     let (program, behind) = rest.split_once(':')?;
     let name = program.split('[').next().unwrap_or(program);
-    SERVERS.contains(&name).then(|| behind.strip_prefix(' ').unwrap_or(behind))
+    Some((name, behind.strip_prefix(' ').unwrap_or(behind)))
 }
 
 #[cfg(test)]
@@ -143,6 +162,33 @@ mod tests {
             let says: Vec<String> = recognise("x", &text).into_iter().flat_map(|part| part.says).collect();
             let wanted = "the thread that died was in dict_index_t::clear, called by row_purge_step";
             assert!(says.contains(&wanted.to_owned()), "{before}: {says:?}");
+        }
+    }
+
+    #[test]
+    fn lines_of_the_system_s_log_that_became_one_are_lines_again() {
+        let text = "It ended halfway: Mar 3 10:11:12 db1 mysqld: 240303 10:11:12 InnoDB: Error: Write to file ./shop/stock.ibd failed at \
+                    offset 0 24788. Mar 3 10:11:12 db1 mysqld: InnoDB: Operating system error number 28. Then I stopped it.\n";
+        let found = spindoctor_rules::diagnose(&crate::window(&recognise("x", text))).findings;
+        assert_eq!(
+            found.iter().map(|one| one.cause.as_str()).collect::<Vec<_>>(),
+            ["disk-full"],
+            "{found:#?}"
+        );
+        let restarts = "Mar 4 08:47:32 db1 mysqld_safe: mysqld restarted Mar 4 08:47:34 db1 mysqld_safe: Number of processes running now: 0 \
+                        Mar 4 08:47:34 db1 mysqld_safe: mysqld restarted Mar 4 08:47:36 db1 mysqld_safe: Number of processes running now: 0\n";
+        let says: Vec<String> = recognise("x", restarts).into_iter().flat_map(|part| part.says).collect();
+        assert!(says.len() == 1 && says[0].starts_with("mysqld_safe started the server again"), "{says:?}");
+        assert!(says[0].contains("2 times"), "{says:?}");
+        for one in ["Mar 4 08:47:32 db1 mysqld: a May I ask", "Mar é May 4 08:47:32 db1 sshd: a", ""] {
+            assert_eq!(several_begin(one), None, "{one}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_line_makes_several_begin_panic(line in "(Mar 4 10:11:12 db1 mysqld: |Mar | |:|é|May 3 |a){0,30}") {
+            several_begin(&line);
         }
     }
 

@@ -10,7 +10,7 @@ use crate::stretch::{Look, Stretch, is_title};
 use crate::tables::{name_sources, table_parts};
 use crate::{
     clock, deadlock_rows, dump_slow, error_log, events, heartbeat, intervals, log_lines, logged_waits, named,
-    other_programs, plan, plan_json, sampled, server_status, server_version, slow_log, stacks,
+    other_programs, plan, plan_json, proxy_log, sampled, server_status, server_version, slow_log, stacks,
     statement_report, status, system, topology, tuner,
 };
 
@@ -51,6 +51,9 @@ pub(crate) fn read(name: &str, stretch: &Stretch, below: Option<&Stretch>, is_al
             }))
         }
         Look::ServerStatus => vec![source.server_status()],
+        Look::OtherProgram if text.lines().any(proxy_log::is_line) => {
+            vec![source.says(Kind::OtherProgram, proxy_log::read(text))]
+        }
         Look::OtherProgram => vec![source.says(Kind::OtherProgram, vec![other_programs::read(text)])],
         Look::Tuner => vec![source.says(Kind::Tuner, tuner::read(text))],
         Look::Deadlocks => {

@@ -4,13 +4,13 @@ use jiff::civil::DateTime;
 use spindoctor_model::mysql::ReplicaChannel;
 use spindoctor_model::{LoggedTrouble, ServerVersion, TroubleKind, number, printed_deadlock};
 
-use crate::log_lines::{error, is_of_log};
+use crate::log_lines::{behind_level, error, is_of_log};
 use crate::log_troubles::{ENTRIES, meanings};
 use crate::server_version::version;
 use crate::unknown_errors::Unknown;
 use crate::{
-    clock, kernel_log, log_replication, log_troubles, lost_connections, shell_notices, stacks, start_errors,
-    systemd_log, tool_errors,
+    clock, crashed_tables, kernel_log, log_replication, log_troubles, lost_connections, own_checks, safe_log,
+    shell_notices, stacks, start_errors, systemd_log, tool_errors,
 };
 
 /// What a log says.
@@ -53,6 +53,8 @@ struct Tally<'t> {
     longest_ms: u64,
     /// A later line takes it back.
     is_over: bool,
+    /// The server was started again after the last of them.
+    is_of_earlier_start: bool,
 }
 
 impl<'t> Tally<'t> {
@@ -65,6 +67,7 @@ impl<'t> Tally<'t> {
         self.count += 1;
         self.last = at;
         self.is_over = false;
+        self.is_of_earlier_start = false;
         self.longest_ms = self.longest_ms.max(log_troubles::duration_ms(lower).unwrap_or(0));
     }
 
@@ -131,7 +134,9 @@ pub(crate) fn read(text: &str) -> ErrorLog {
     let mut waits: Vec<&str> = Vec::new();
     let mut in_waits = false;
     let mut unknown = Unknown::default();
+    let ends_start: Vec<bool> = meanings().map(|(_, kind)| kind == Some(TroubleKind::NotStarted)).collect();
     let mut is_leaving = false;
+    let is_of_backup = own_checks::is_of_backup(text);
     // Of crashes whose signal is not among what was given.
     let mut backtraces = Tally::default();
     // The last time by the kernel's clock, which may be that of another time zone.
@@ -157,17 +162,28 @@ pub(crate) fn read(text: &str) -> ErrorLog {
             waits.push(line);
         }
         let lower = ends_in_lower_case(line);
-        if line.starts_with(BACKTRACE) {
+        if line.starts_with(BACKTRACE) && !is_of_backup {
             backtraces.add(line, &lower, log.time);
+        }
+        if log_troubles::begins_start(&lower) {
+            unknown.begin_start();
+            tallies.iter_mut().for_each(|tally| tally.is_of_earlier_start = tally.count > 0);
         }
         is_leaving = log_troubles::leaves(&lower).unwrap_or(is_leaving);
         let entry = log_troubles::entry(line, &lower);
+        let entry = if is_of_backup { entry.map(log_troubles::as_of_backup) } else { entry };
         if let Some(at) = entry.filter(|at| !(is_leaving && log_troubles::is_of_majority(*at))) {
             let is_of_kernel = by_kernel.is_some() || kernel_log::is_of_kernel(line);
             tallies[at].add(line, &lower, if is_of_kernel { by_kernel } else { log.time });
             tallies[at].written = systemd_log::time(line, log.time).or(tallies[at].last);
+            if ends_start[at] {
+                unknown.end_start();
+            }
         } else if let Some(words) = error(line) {
             unknown.add(words);
+            if behind_level(line).is_some() {
+                unknown.add_of_start(words);
+            }
         }
         if let Some(file) = log_troubles::log_not_written(line) {
             for (tally, (_, kind)) in tallies.iter_mut().zip(meanings()) {
@@ -179,6 +195,9 @@ pub(crate) fn read(text: &str) -> ErrorLog {
             for (tally, (_, kind)) in tallies.iter_mut().zip(meanings()) {
                 tally.is_over |= kind.is_some_and(&takes_back);
             }
+            if takes_back(TroubleKind::NotStarted) {
+                unknown.begin_start();
+            }
         }
     }
     say(&mut log, &tallies, kernel_end);
@@ -186,10 +205,18 @@ pub(crate) fn read(text: &str) -> ErrorLog {
         log.troubles.push(backtraces.trouble(TroubleKind::Crashed, "", log.time));
         log.says.push("the server crashed".into());
     }
+    if let Some(line) = safe_log::ended_at_once(text).filter(|_| log.troubles.is_empty()) {
+        let mut ended = Tally::default();
+        ended.add(line, "", clock::time(line));
+        log.troubles.push(ended.trouble(TroubleKind::NotStarted, "", log.time));
+        log.says.push(safe_log::ENDED_AT_ONCE.into());
+    }
     add_detail(&mut log.troubles, text);
+    add_reason(&mut log.troubles, &tallies, &unknown);
     add_checked_table(&mut log.troubles, text);
     log.says.extend(unknown.sentence());
     log.says.extend(lost_connections::who(text));
+    log.says.extend(crashed_tables::named(text));
     log.says.extend(failed_check(text));
     log.says.extend(death(text));
     log.says.extend(systemd_log::restarts(text));
@@ -205,10 +232,19 @@ fn say(log: &mut ErrorLog, tallies: &[Tally<'_>], kernel_end: Option<DateTime>) 
     let all: Vec<_> =
         tallies.iter().zip(meanings()).enumerate().filter(|(_, (tally, _))| tally.count > 0).collect();
     let mut said: Vec<&str> = Vec::new();
+    // Of several starts that failed the last one counts, where it says why by itself.
+    let of_last_start = |is_it: fn(TroubleKind) -> bool| {
+        let of_last = all.iter().filter(|(_, (tally, _))| !tally.is_over && !tally.is_of_earlier_start);
+        of_last.filter_map(|(_, (_, (_, kind)))| *kind).any(is_it)
+    };
+    let has_own_reason = of_last_start(|kind| kind == TroubleKind::NotStarted) && of_last_start(ends_a_start);
     for &(entry, (tally, (meaning, kind))) in &all {
         let end = if kernel_log::is_of_kernel(tally.line) { kernel_end } else { log.time };
         let source = if log_troubles::is_of_clients(entry) { OF_CLIENT } else { "" };
-        let trouble = kind.filter(|_| !tally.is_over).map(|kind| tally.trouble(kind, source, end));
+        let is_outdated =
+            |kind: TroubleKind| has_own_reason && tally.is_of_earlier_start && kind.keeps_from_starting();
+        let trouble = kind.filter(|kind| !tally.is_over && !is_outdated(*kind));
+        let trouble = trouble.map(|kind| tally.trouble(kind, source, end));
         log.troubles.extend(trouble);
         if said.contains(&meaning) {
             continue;
@@ -247,6 +283,13 @@ fn say(log: &mut ErrorLog, tallies: &[Tally<'_>], kernel_end: Option<DateTime>) 
     if let Some((_, (tally, _))) = crash.filter(|_| !has_crashed) {
         log.troubles.push(tally.trouble(TroubleKind::Crashed, "", log.time));
     }
+}
+
+/// True for a trouble by which a start ends, and which says why.
+fn ends_a_start(kind: TroubleKind) -> bool {
+    const OTHERS: [TroubleKind; 3] = [TroubleKind::NoMemory, TroubleKind::DiskFull, TroubleKind::PageDamaged];
+    const WITHOUT_REASON: [TroubleKind; 2] = [TroubleKind::NotStarted, TroubleKind::EndedBySignal];
+    OTHERS.contains(&kind) || kind.keeps_from_starting() && !WITHOUT_REASON.contains(&kind)
 }
 
 /// Takes away what another line of the log says better.
@@ -298,12 +341,17 @@ fn last_deadlock(text: &str) -> Option<String> {
 /// InnoDB: Assertion failure in file /build/mariadb-10.5.13/storage/innobase/btr/btr0pcur.cc line 521
 /// InnoDB: Failing assertion: btr_page_get_prev(next_page) == page_no
 /// [ERROR] [MY-013183] [InnoDB] Assertion failure: ddl0buffer.cc:204:ptr < bounds.second thread 140540279490304
+/// mysqld: /build/mysql-8.0.36/storage/innobase/ddl/ddl0buffer.cc:204: f(): Assertion `ptr < bounds.second' failed.
 /// ```
 fn failed_check(text: &str) -> Option<String> {
-    let (_, rest) = text.rsplit_once("Assertion failure")?;
+    let shown = |check: &str| check.trim().chars().take(LONGEST_CHECK).collect::<String>();
+    let Some((_, rest)) = text.rsplit_once("Assertion failure") else {
+        let own_checks::OwnCheck { file, line, asked } =
+            text.lines().rev().find_map(own_checks::of_library)?;
+        return Some(format!("{CHECK}{} line {}: {}", shown(file), shown(line), shown(asked)));
+    };
     let mut lines = rest.lines();
     let first = lines.next()?;
-    let shown = |check: &str| check.trim().chars().take(LONGEST_CHECK).collect::<String>();
     if let Some(check) = first.strip_prefix(": ") {
         let check = check.rsplit_once(" thread ").map_or(check, |(check, _)| check);
         return Some(format!("{CHECK}{}", shown(check)));
@@ -331,6 +379,18 @@ fn add_detail(troubles: &mut [LoggedTrouble], text: &str) {
     }
 }
 
+/// Says of a start that ended why it did, where a line of that start says so and no cause rests on it; else what its first error is.
+fn add_reason(troubles: &mut [LoggedTrouble], tallies: &[Tally<'_>], unknown: &Unknown<'_>) {
+    let of_last =
+        tallies.iter().enumerate().filter(|(_, tally)| tally.count > 0 && !tally.is_of_earlier_start);
+    let named = of_last.filter_map(|(entry, _)| log_troubles::reason_of_start(entry)).min();
+    let first_error =
+        || unknown.of_ended_start().map(|error| until_blank(&format!("its first error is {error}")));
+    let Some(reason) = named.map(|(_, reason)| reason.to_owned()).or_else(first_error) else { return };
+    let ended = troubles.iter_mut().filter(|trouble| trouble.kind == TroubleKind::NotStarted);
+    ended.for_each(|trouble| trouble.detail = reason.clone());
+}
+
 /// Names the table that mysqlcheck found damaged, which its errors do not.
 fn add_checked_table(troubles: &mut [LoggedTrouble], text: &str) {
     let is_of_check = |trouble: &&mut LoggedTrouble| {
@@ -349,8 +409,20 @@ const SIGNAL: &str = "got signal ";
 fn detail_of_crash(text: &str) -> Option<String> {
     let before_last = text.rmatch_indices(SIGNAL).nth(1);
     let text = before_last.map_or(text, |(at, _)| &text[at..]);
+    if is_end_by_refused_operation(text) {
+        return Some("it ended itself because the system refused it an operation on a file".to_owned());
+    }
     let check = failed_check(text).map(|said| said.replacen(CHECK, "a check of its own failed, ", 1));
     check.map(|check| until_blank(&check)).or_else(|| function_of_death(text.rsplit_once(BACKTRACE)?.1))
+}
+
+/// True where InnoDB says, in the start of the server that the text's signal ended, that it cannot go on after an operation on a file that the
+/// system refused it: the check and the functions below that say nothing more.
+fn is_end_by_refused_operation(text: &str) -> bool {
+    let above = text.rsplit_once(SIGNAL).map_or(text, |(above, _)| above);
+    let mut of_start =
+        above.lines().rev().take_while(|line| !log_troubles::begins_start(&ends_in_lower_case(line)));
+    of_start.any(log_troubles::is_refused_operation)
 }
 
 /// The words of a long check that a headline has room for.
@@ -389,7 +461,20 @@ fn trace(below: &str) -> &str {
 
 /// The functions of a backtrace in which a thread died, the innermost first.
 fn functions_of_death(trace: &str) -> Vec<String> {
+    /// With which the system's libraries begin every thread: none of them is where one died.
+    const ENTRIES: [&str; 9] = [
+        "clone",
+        "clone3",
+        "__clone",
+        "__clone3",
+        "start_thread",
+        "thread_start",
+        "_pthread_start",
+        "__libc_start_main",
+        "__libc_start_call_main",
+    ];
     let mut functions = stacks::died_in(trace);
+    functions.retain(|name| !ENTRIES.contains(&name.as_str()));
     // A place in a file says nothing to a reader, unless it is all that there is.
     if functions.iter().any(|name| !name.contains("+0x")) {
         functions.retain(|name| !name.contains("+0x"));
@@ -422,7 +507,15 @@ pub(crate) fn function_of_death(below: &str) -> Option<String> {
         return Some(format!("it died in the plugin {plugin}"));
     }
     let functions = functions_of_death(trace);
-    functions.iter().find(is_own).map(|name| format!("it died in {name}"))
+    let own = functions.iter().find(is_own).map(|name| format!("it died in {name}"));
+    own.or_else(|| allocator(trace).map(|library| format!("it died in {library}")))
+}
+
+/// The library of another allocator than the system's that a backtrace names: `/usr/lib64/libjemalloc.so.1(+0xc691)[0x7fa598531691]`.
+fn allocator(trace: &str) -> Option<&str> {
+    const ALLOCATORS: [&str; 3] = ["libjemalloc", "libtcmalloc", "libmimalloc"];
+    let mut files = trace.lines().filter_map(|line| line.trim_start().split_once('(')?.0.rsplit('/').next());
+    files.find(|file| ALLOCATORS.iter().any(|begins| file.starts_with(begins)))
 }
 
 /// The library of a plugin that is innermost in a backtrace, but for what a server and the system's libraries do when it dies:

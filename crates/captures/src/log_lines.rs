@@ -3,8 +3,10 @@
 use crate::client_errors::is_of_client;
 use crate::denials::is_denial;
 use crate::kernel_log::{is_disk_trouble, is_hung, is_kill_for_memory, is_killed_for_memory, is_lockup};
-use crate::log_troubles::{is_event_of_probe, is_probe_failed};
-use crate::{clock, json, log_replication, shell_notices, start_errors, systemd_log, tool_errors};
+use crate::log_troubles::{is_event_of_probe, is_of_panel, is_of_script, is_probe_failed};
+use crate::{
+    clock, json, log_replication, own_checks, shell_notices, start_errors, systemd_log, tool_errors,
+};
 
 /// What lines of a log have behind their time and thread.
 const LEVELS: [&str; 6] = ["[Note]", "[Warning]", "[ERROR]", "[System]", "[Error]", "[Information]"];
@@ -82,10 +84,34 @@ pub(crate) fn begins(line: &str) -> Option<usize> {
     last.filter(|at| *at <= LONGEST_PREFIX)
 }
 
+/// Where in a line that is none of a log an error of a server's begins that somebody quotes in a sentence, without its time: `Then it says
+/// [ERROR] InnoDB: Cannot allocate memory for the buffer pool`; to MySQL 5.5 without its level.
+pub(crate) fn quoted_error(line: &str) -> Option<usize> {
+    const ERROR: &str = "[ERROR]";
+    const FATAL: &str = "[FATAL]";
+    const PARTS: [&str; 6] = ["InnoDB: ", "WSREP: ", "[MY-", "Slave SQL: ", "Slave I/O: ", "mysqld: "];
+    /// What InnoDB prints, and nobody writes.
+    const OF_INNODB: [&str; 3] =
+        ["InnoDB: Assertion failure in thread ", "InnoDB: Serious error! ", "InnoDB: Fatal error: cannot "];
+    /// Fewer words are the sign itself, of which somebody speaks.
+    const FEWEST: usize = 4;
+    let is_quoted = |at: usize| {
+        let rest = line[at + ERROR.len()..].trim_start();
+        let rest = rest.strip_prefix(FATAL).map_or(rest, str::trim_start);
+        PARTS.iter().any(|part| rest.starts_with(part))
+            && rest.split_whitespace().take(FEWEST).count() == FEWEST
+    };
+    let with_level = || line.match_indices(ERROR).map(|(at, _)| at).find(|at| is_quoted(*at));
+    let of_innodb = || OF_INNODB.iter().filter_map(|begins| line.find(begins)).min();
+    let place = with_level().or_else(of_innodb)?;
+    (place > 0 && !is_of_log(line)).then_some(place)
+}
+
 /// `[ERROR] [MY-013059] [InnoDB] Out of space ...`, `[Warning] mysqld: ...`: a line without its time.
 fn is_of_server(line: &str) -> bool {
-    const SERVERS: [&str; 7] = [
+    const SERVERS: [&str; 8] = [
         "InnoDB: ",
+        "WSREP: ",
         "mysqld: ",
         "mariadbd: ",
         "mysqld got signal ",
@@ -148,11 +174,16 @@ pub(crate) fn is_of_log(line: &str) -> bool {
         || line.starts_with("DEADLOCK of threads detected")
         || line.contains("Aborted connection ") && line.contains(" to db: '")
         || line.starts_with("Version: '") && line.contains("socket:")
-        || line.contains("mysqld_safe Starting mysqld daemon")
-        || line.contains("mysqld_safe Number of processes running now: ")
+        || is_of_safe(line)
+        || is_table_crashed(line)
+        || is_numbered(line)
+        || is_of_panel(line)
+        || is_of_script(line)
+        || own_checks::of_library(line).is_some()
         || line.contains("ready for connections.")
-        || line.contains(" - mysqld got signal ")
-        || line.contains(" - mariadbd got signal ")
+        // Of a backup that goes on.
+        || line.contains(">> log scanned up to (")
+        || ["mysqld", "mariadbd", "xtrabackup"].iter().any(|name| is_signal_of(line, name))
         || line.starts_with("mysqld got signal ")
         || line.starts_with("mariadbd got signal ")
         || line.len() > 13
@@ -160,6 +191,46 @@ pub(crate) fn is_of_log(line: &str) -> bool {
             && line.contains("  InnoDB: ")
         || line.starts_with("stack_bottom = ")
         || line.starts_with("Attempting backtrace. ")
+}
+
+/// `[MY-013178] [Server] Execution of server-side SQL statement`: a line of MySQL 8's without its time and level.
+fn is_numbered(line: &str) -> bool {
+    const PARTS: [&str; 4] = ["[Server] ", "[InnoDB] ", "[Repl] ", "[Xtrabackup] "];
+    let rest = line.strip_prefix("[MY-").and_then(|rest| rest.split_once("] "));
+    rest.is_some_and(|(number, rest)| {
+        number.len() == 6
+            && number.bytes().all(|byte| byte.is_ascii_digit())
+            && PARTS.iter().any(|part| rest.starts_with(part))
+    })
+}
+
+/// `mysqld: Table './shop/stock' is marked as crashed and should be repaired`
+fn is_table_crashed(line: &str) -> bool {
+    let behind = |name: &&str| line.trim_start().strip_prefix(*name);
+    let rest = ["mysqld: Table '", "mariadbd: Table '"].iter().find_map(behind);
+    rest.is_some_and(|rest| rest.contains("' is marked as crashed "))
+}
+
+/// `10:11:12 UTC - mysqld got signal 11 ;`
+fn is_signal_of(line: &str, name: &str) -> bool {
+    let before = line.split_once(" got signal ").and_then(|(before, _)| before.strip_suffix(name));
+    before.is_some_and(|before| before.ends_with(" - "))
+}
+
+/// `240304 10:11:12 mysqld_safe Starting mysqld daemon with databases from /data`, as the system's log has it with a colon or the number of
+/// its process: `Mar  4 10:11:12 db1 mysqld_safe[4711]: Number of processes running now: 0`.
+fn is_of_safe(line: &str) -> bool {
+    const SAFE: [&str; 2] = ["mysqld_safe", "mariadbd-safe"];
+    const WORDS: [&str; 3] =
+        ["Starting mysqld daemon", "Starting mariadbd daemon", "Number of processes running now: "];
+    let behind = |name: &&str| line.split_once(*name).map(|(_, rest)| rest);
+    let Some(rest) = SAFE.iter().find_map(behind) else { return false };
+    let rest = match rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((number, rest)) if number.bytes().all(|byte| byte.is_ascii_digit()) => rest,
+        _ => rest,
+    };
+    let rest = rest.strip_prefix(':').unwrap_or(rest);
+    rest.strip_prefix(' ').is_some_and(|rest| WORDS.iter().any(|words| rest.starts_with(words)))
 }
 
 /// True where lines of a log are of a server: other programs write a time and a level in brackets, too. A server's line has a thread
@@ -260,6 +331,11 @@ mod tests {
             "> `disk is full writing './binlog.~rec~'`",
             "Mar 04 10:11:12 db1 systemd[1]: Failed to start MariaDB 10.6.12 database server.",
             "` [Warning] Aborted connection 23 to db: 'shop' user: 'app' host: 'db1' (Got timeout reading communication packets)",
+            "240304 10:11:12 mysqld_safe Starting mariadbd daemon with databases from /data",
+            "Mar  4 10:11:12 db1 mysqld_safe[4711]: Number of processes running now: 0",
+            "Mar  4 10:11:12 db1 mariadbd-safe: Starting mariadbd daemon with databases from /data",
+            "10:11:12 UTC - xtrabackup got signal 11 ;",
+            "10:11:12 PM  [mysql] \tError: MySQL shutdown unexpectedly.",
         ] {
             assert!(is_of_log(line), "{line}");
         }
@@ -268,6 +344,9 @@ mod tests {
             "Container web failed liveness probe, will be restarted",
             "a 0 [ERROR] something",
             "see [Note] InnoDB: in the manual",
+            "mysqld_safe[é]: Number of processes running now: 0",
+            "mysqld_safe restarts it: Starting mysqld daemon",
+            "how do I know that mysqld got signal 11 ?",
         ] {
             assert!(!is_of_log(line), "{line}");
         }
@@ -289,7 +368,99 @@ mod tests {
         }
     }
 
+    #[test]
+    fn an_error_that_a_sentence_quotes_is_a_line_of_a_log() {
+        for (line, meaning) in [
+            (
+                "Node crash : [ERROR] WSREP: gcs_defrag.cpp:89: Expected: 7:2, received: 7:0",
+                "1 error that is not known here",
+            ),
+            (
+                "■ Since 01:00 é ● excerpt: [ERROR][FATAL] InnoDB: innodb_fatal_semaphore_wait_threshold was exceeded for dict_sys.latch ■ Why?",
+                "the server ended itself because a thread had waited for a latch for too long",
+            ),
+            (
+                "错误: [ERROR] [MY-012960] [InnoDB] Cannot create redo log files because data files are corrupt",
+                "the server does not start: its redo log",
+            ),
+            (
+                "エラログ: InnoDB: Serious error! InnoDB is trying to free page 7 InnoDB: Assertion failure in thread 16 in file fsp0fsp.c \
+                 line 2981 mysqld got signal 11 ;",
+                "the server crashed (signal 11)",
+            ),
+        ] {
+            let text = format!("Hello,\n\n{line}\n");
+            let parts = crate::recognise("a.txt", &text);
+            let log = parts.iter().find(|part| part.kind == crate::Kind::ErrorLog);
+            let says = log.map(|part| part.says.clone()).unwrap_or_default();
+            assert!(says.first().is_some_and(|said| said.starts_with(meaning)), "{line}: {parts:?}");
+        }
+        for line in [
+            "see [ERROR] InnoDB: in the manual",
+            "[ERROR] InnoDB: Cannot allocate memory for the buffer pool",
+            "2024-05-02 08:01:40 0 [ERROR] InnoDB: Cannot allocate memory for the buffer pool",
+            "my program says [ERROR] that it is out of memory now",
+            "see InnoDB: Assertion failure in the manual",
+            "InnoDB: Assertion failure in thread 16 in file fsp0fsp.c line 2981",
+            "é [ERROR]",
+        ] {
+            assert_eq!(quoted_error(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_line_of_mysql_8_is_one_without_its_time_and_level() {
+        let text = "Our upgrade ends with:\n[MY-013178] [Server] Execution of server-side SQL statement 'drop procedure mysql.die;\n\
+                    ' failed with error code = 1305, error message = 'PROCEDURE mysql.die does not exist'.\n";
+        let parts = crate::recognise("a.txt", text);
+        let found = spindoctor_rules::diagnose(&crate::window(&parts)).findings;
+        assert_eq!(found.len(), 1, "{parts:#?}");
+        assert!(found[0].headline.contains("another version"), "{}", found[0].headline);
+        for line in ["[MY-013178] [Other] a", "[MY-13178] [Server] a", "[MY-é", "[MY-013178] "] {
+            assert!(!is_numbered(line), "{line}");
+        }
+    }
+
+    #[test]
+    fn the_log_of_a_backup_that_goes_on_is_one() {
+        let line = "[00] 2024-03-04 10:11:12 >> log scanned up to (139845)\n";
+        let parts = crate::recognise("a.txt", &line.repeat(3));
+        assert_eq!(parts[0].kind, crate::Kind::ErrorLog);
+        assert_eq!(parts[0].says, Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_crashed_table_is_said_without_a_time_and_a_level_and_quotes_may_be_a_page_s() {
+        let crashed = "The event viewer says:\nmysqld: Table '.\\mysql\\db' is marked as crashed and should be repaired\nWhat now?\n";
+        let parts = crate::recognise("a.txt", crashed);
+        let log = parts.iter().find(|part| part.kind == crate::Kind::ErrorLog).unwrap();
+        assert!(log.says.iter().any(|said| said.contains("mysql.db")), "{log:?}");
+        let quoted =
+            "2024-01-24  7:23:32 0 [ERROR] Plugin \u{2018}InnoDB\u{2019} init function returned error.\n";
+        let parts = crate::recognise("a.txt", quoted);
+        assert!(parts[0].says[0].starts_with("the server ended at its start"), "{:?}", parts[0].says);
+    }
+
+    #[test]
+    fn a_line_of_a_log_that_is_an_item_of_a_list_is_one() {
+        let list = "I see in the events of Windows:\n- InnoDB: The size of tablespace file './shop/stock.ibd' is only 49152\n\
+                    - InnoDB: Missing FILE_CHECKPOINT at 71 between the checkpoint 70 and the end 90.\n\
+                    - Plugin 'InnoDB' init function returned error.\n- Unknown/unsupported storage engine: InnoDB\n- Aborting\n\
+                    They come again and again.\n";
+        for mark in ["- ", "* ", "\u{2022} "] {
+            let parts = crate::recognise("a.txt", &list.replace("\n- ", &format!("\n{mark}")));
+            let found = spindoctor_rules::diagnose(&crate::window(&parts)).findings;
+            assert_eq!(found.len(), 1, "{mark}: {parts:#?}");
+            assert!(found[0].headline.contains("redo log cannot be used"), "{mark}: {}", found[0].headline);
+        }
+    }
+
     proptest::proptest! {
+        #[test]
+        fn no_line_makes_quoted_error_panic(line in "(\\[ERROR\\]|\\[FATAL\\]|InnoDB: |Serious error! |WSREP: |\\[MY-| |é|a b){0,30}") {
+            quoted_error(&line);
+        }
+
         #[test]
         fn no_line_makes_several_begin_panic(line in "(2024-12-05 15:17:43 |0 |\\[Note\\] |\\[ERROR\\]|\\[|é|a){0,40}") {
             several_begin(&line);

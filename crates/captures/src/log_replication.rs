@@ -34,6 +34,13 @@ const OF_OTHERS: [u32; 4] = [1756, 13_124, 1595, 13_122];
 /// Lines into which an error was wrapped: a statement that it quotes may be long.
 const MOST_WRAPPED: usize = 40;
 
+/// How a receiver says to MySQL 5.0 that it stopped, without its name: `[ERROR] Got fatal error 1236: 'a' from master when reading data`.
+const FATAL: &str = "Got fatal error ";
+
+/// What a receiver says of an answer that is none, and where the number of the error stands in that: at its end, in brackets.
+const PACKET: &str = "Error reading packet from server";
+const NUMBER_OF_PACKET: &str = "server_errno=";
+
 /// One of a replica's two parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
@@ -60,7 +67,7 @@ pub(crate) fn channels(text: &str) -> Vec<ReplicaChannel> {
         if log_troubles::is_of_node(&line.to_ascii_lowercase()) {
             continue;
         }
-        match log_lines::error(line).and_then(|_| error(rest)) {
+        match log_lines::error(line).and_then(|_| error(rest).or_else(|| cut_error(rest))) {
             Some(error) if channels.len() < MOST || channels.contains_key(name) => {
                 let channel = channels.entry(name.to_owned()).or_default();
                 name.clone_into(&mut channel.said.name);
@@ -93,8 +100,10 @@ pub(crate) fn is_of_part(line: &str) -> bool {
 /// is one line again: the number of the error stands at its end.
 pub(crate) fn whole(text: &str) -> Cow<'_, str> {
     let lacks_number = |line: &str| {
-        part(line).is_some_and(|(.., rest)| rest.starts_with(": ") && error(rest).is_none())
-            && log_lines::error(line).is_some()
+        let is_packet = || line.contains(PACKET) && !line.contains(NUMBER_OF_PACKET);
+        let is_of_part =
+            || part(line).is_some_and(|(.., rest)| rest.starts_with(": ") && error(rest).is_none());
+        (is_packet() || is_of_part()) && log_lines::error(line).is_some()
     };
     if !text.lines().any(lacks_number) {
         return Cow::Borrowed(text);
@@ -123,7 +132,10 @@ fn with_number(line: &str, below: &[&str]) -> Option<(String, usize)> {
         // Wrapped at a blank, or within a word.
         [" ", ""].into_iter().find_map(|between| {
             let whole = [line].iter().chain(&below[..more]).copied().collect::<Vec<_>>().join(between);
-            let has_number = part(&whole).is_some_and(|(.., rest)| error(rest).is_some());
+            let has_number = match line.contains(PACKET) {
+                true => whole.contains(NUMBER_OF_PACKET),
+                false => part(&whole).is_some_and(|(.., rest)| error(rest).is_some()),
+            };
             let is_end = below.get(more).is_none_or(|next| number(next).is_none());
             (has_number && is_end).then_some((whole, more))
         })
@@ -149,6 +161,9 @@ fn part(line: &str) -> Option<(Part, &str, &str)> {
     if words.starts_with(OF_OLD_APPLIER) && words.contains(", Error_code: ") {
         return Some((Part::Applier, "", &words["Slave".len()..]));
     }
+    if words.starts_with(FATAL) {
+        return Some((Part::Receiver, "", words));
+    }
     let found = |(name, part): &(&str, Part)| Some((words.find(name)?, name.len(), *part));
     let (at, length, part) = NAMES.iter().filter_map(found).min_by_key(|(at, ..)| *at)?;
     let before = words[..at].trim_end();
@@ -169,13 +184,20 @@ fn part(line: &str) -> Option<(Part, &str, &str)> {
 /// The number and the words of an error, as a status has them: without the number that the log adds at the end.
 fn error(rest: &str) -> Option<(Option<u32>, &str)> {
     const ADDED: [&str; 2] = [", Internal MariaDB error code: ", ", Error_code: "];
-    let words = rest.strip_prefix(": ")?;
+    let words = if rest.starts_with(FATAL) { rest } else { rest.strip_prefix(": ")? };
     let number = number(words);
     if number.is_none() && !is_connecting(words) {
         return None;
     }
     let end = ADDED.iter().filter_map(|sign| words.rfind(sign)).max();
     Some((number, end.map_or(words, |end| &words[..end])))
+}
+
+/// The same of a statement's error of which the end was cut, and the number with it: `Error 'Duplicate entry '7' for key 'PRIMARY'' on`.
+fn cut_error(rest: &str) -> Option<(Option<u32>, &str)> {
+    const DUPLICATE: &str = "Error 'Duplicate entry '";
+    let words = rest.strip_prefix(": ").filter(|words| words.starts_with("Error '"))?;
+    Some((words.starts_with(DUPLICATE).then_some(1062), words))
 }
 
 /// The last number of an error in its words: `Error_code: 1032`, `Error_code: MY-001062`, `Got fatal error 1236 from master`.
@@ -299,6 +321,36 @@ mod tests {
             "2024-03-04 10:11:12 7 [ERROR] Slave SQL: Error 'Dupli\n2024-03-04 10:11:13 7 [Note] something\n";
         assert_eq!(whole(cut), cut);
         assert!(matches!(whole("no log\n"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn an_applier_s_error_of_which_the_end_was_cut_is_one() {
+        let cut = "2024-03-04 10:11:12 7 [ERROR] Slave SQL: Error 'Duplicate entry '7' for key 'PRIMARY'' on query. Default\n \
+                   database: 'shop'. Query: 'INSERT INTO stock (id, n\n";
+        assert_eq!(channels(cut)[0].applier_errno, Some(1062));
+        let found = headlines(cut);
+        assert!(found.len() == 1 && found[0].contains("error 1062"), "{found:?}");
+        let says = crate::error_log::read(cut).says;
+        assert!(says.len() == 1 && says[0].starts_with("replication stopped: the applier"), "{says:?}");
+        let warning = cut.replace("[ERROR]", "[Warning]");
+        assert_eq!((channels(&warning), crate::error_log::read(&warning).says), (Vec::new(), Vec::new()));
+    }
+
+    #[test]
+    fn a_receiver_of_5_0_has_stopped_however_its_lines_were_wrapped() {
+        let log = "071006  8:29:33 [ERROR] Error reading packet from server: binlog truncated in the middle\nof event (server_errno=1236)\n\
+                   071006  8:29:33 [ERROR] Got fatal error 1236: 'binlog truncated in the middle of event'\nfrom master when reading data\n";
+        assert_eq!(whole(log).lines().count(), 3, "{}", whole(log));
+        let found = channels(log);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!((found[0].receiver_errno, found[0].receiver_running.as_str()), (Some(1236), "No"));
+        assert!(found[0].receiver_error.contains("binlog truncated"), "{found:?}");
+        assert_eq!(headlines(log).len(), 1);
+        let says = crate::error_log::read(log).says;
+        assert_eq!(says.len(), 1, "{says:?}");
+        assert!(says[0].starts_with("replication stopped: the receiver met an error"), "{says:?}");
+        let connected = "071006  8:30:33 [Note] Slave I/O thread: connected to master 'repl@10.0.0.1:3306', replication started\n";
+        assert_eq!(channels(&format!("{log}{connected}")), []);
     }
 
     #[test]

@@ -19,27 +19,33 @@ use crate::kernel_log::{
 };
 use crate::shell_notices::Ended;
 use crate::systemd_log::{Unit, unit};
-use crate::{client_errors, denials, shell_notices, start_errors};
-use catalogue::{SEVERAL_LINES, TROUBLES};
-use cluster::{NODE_DIFFERS, TRANSFER_FAILED, transfer_failed};
+use crate::{client_errors, denials, own_checks, shell_notices, start_errors};
+use catalogue::{REASONS_OF_START, SEVERAL_LINES, TROUBLES};
+use cluster::{NODE_DIFFERS, OF_SILENT_PEER, TRANSFER_FAILED, is_silent_peer, transfer_failed};
 use files::{BACKUP_FILE, OF_SYSTEM_TABLES, is_of_backup_file, is_of_system_tables};
 use host::{
-    EVENTS_OF_PROBES, LOCKUP, OF_KILLS, OTHER_KILLED, PROBE_FAILED, SHELL_CRASHED, SHELL_KILLED,
-    UNIT_BY_SIGNAL, UNIT_CRASHED, UNIT_KILLED, UNIT_LATE, UNIT_NOT_STARTED, UNIT_RESTARTED,
+    BY_SUPERVISOR, EVENTS_OF_PROBES, LOCKUP, OF_KILLS, OTHER_KILLED, PROBE_FAILED, SHELL_CRASHED,
+    SHELL_KILLED, UNIT_BY_SIGNAL, UNIT_CRASHED, UNIT_KILLED, UNIT_LATE, UNIT_NO_NAMESPACE, UNIT_NO_USER,
+    UNIT_NOT_RUN, UNIT_NOT_STARTED, UNIT_RESTARTED, is_killed_by_supervisor_s_word,
 };
 use replication::{
     APPLIER_STOPPED, PACKET_LOST, PACKET_REFUSED, RECEIVER_FAILED, RECEIVER_FOLLOWS, RECEIVER_STOPPED,
     applier_stopped, is_of_packet, is_of_receiver, receiver_failed,
 };
-use server::{ASSERTION, DID_NOT_RUN, DISK_IS_FULL, wrote_nothing};
+use server::{
+    ASSERTION, BACKUP_CRASHED, DID_NOT_RUN, DISK_IS_FULL, ENDED_BY_PAGE, FATAL_WAIT, GAVE_UP, OF_LIBRARY,
+    OF_PLUGIN, is_of_plugin, wrote_nothing,
+};
 
 pub(crate) use cluster::{OUTSIDE, is_of_node, leaves};
-pub(crate) use files::{REDO_UNUSABLE, TABLE_CRASHED, TABLE_FILE_MISSING, is_end_by_damage};
-pub(crate) use host::{ENDED_BY_KILL, ENDED_LATE, is_event_of_probe, is_probe_failed};
+pub(crate) use files::{REDO_UNUSABLE, SYSTEM_TABLES, TABLE_CRASHED, TABLE_FILE_MISSING, is_end_by_damage};
+pub(crate) use host::{
+    ENDED_BY_KILL, ENDED_LATE, is_event_of_probe, is_of_panel, is_of_script, is_probe_failed,
+};
 pub(crate) use over::takes_back;
 pub(crate) use server::{
-    DEADLOCKS, FULL, NO_MEMORY, NO_ROOM_IN_TABLE, NO_THREAD, TOO_MANY, WAITS_FOR_ROOM, duration_ms,
-    log_not_written, still_waits,
+    DEADLOCKS, FULL, NO_MEMORY, NO_ROOM_IN_TABLE, NO_THREAD, TOO_MANY, WAITS_FOR_ROOM, begins_start,
+    duration_ms, is_refused_operation, log_not_written, still_waits,
 };
 
 /// How many entries the catalogues have together: those of logs, of the kernel's disks, of what was refused to a server, of servers that do
@@ -56,7 +62,18 @@ const CLIENTS: usize = STARTS + start_errors::COUNT;
 /// True for the entry of a check of the server's own that failed, and of a crash that systemd or a shell saw: the server's own line of its
 /// signal says the same, where it is given.
 pub(crate) fn is_sign_of_crash(entry: usize) -> bool {
-    TROUBLES.get(entry).is_some_and(|(sign, ..)| [ASSERTION, UNIT_CRASHED, SHELL_CRASHED].contains(sign))
+    const SIGNS: [&str; 6] = [ASSERTION, OF_LIBRARY, UNIT_CRASHED, SHELL_CRASHED, GAVE_UP, ENDED_BY_PAGE];
+    TROUBLES.get(entry).is_some_and(|(sign, ..)| SIGNS.contains(sign))
+}
+
+/// The entry of a backup's program that crashed, for that of a server; any other entry as it is.
+pub(crate) fn as_of_backup(entry: usize) -> usize {
+    let is_crash = |(.., kind): &(&str, &str, Option<TroubleKind>)| *kind == Some(TroubleKind::Crashed);
+    let of_backup = || TROUBLES.iter().position(|(sign, ..)| *sign == BACKUP_CRASHED);
+    match is_sign_of_crash(entry) || TROUBLES.get(entry).is_some_and(is_crash) {
+        true => of_backup().unwrap_or(entry),
+        false => entry,
+    }
 }
 
 /// True for an entry of a server that was killed: the kernel, systemd and Kubernetes each say a kill in words of their own, once.
@@ -68,6 +85,12 @@ pub(crate) fn is_of_kills(entry: usize) -> bool {
 pub(crate) fn is_of_several_lines(entry: usize) -> bool {
     (STARTS..CLIENTS).contains(&entry)
         || TROUBLES.get(entry).is_some_and(|(_, meaning, _)| SEVERAL_LINES.contains(meaning))
+}
+
+/// Why a start ended, where an entry says it by itself, and the place of that among such reasons: the smallest says most.
+pub(crate) fn reason_of_start(entry: usize) -> Option<(usize, &'static str)> {
+    let meaning = TROUBLES.get(entry).map(|(_, meaning, _)| *meaning)?;
+    REASONS_OF_START.iter().position(|reason| *reason == meaning).map(|place| (place, meaning))
 }
 
 /// True for an entry that a client prints, and no server.
@@ -117,6 +140,8 @@ fn is_entry(sign: &str, line: &str, lower: &str) -> bool {
             is_of_receiver(lower)
                 && (lower.contains("got fatal error 1236")
                     || lower.contains("[error]") && lower.contains("error_code:"))
+                // To MySQL 5.0 it does not name itself.
+                || lower.contains("[error] got fatal error 1236")
         }
         sign if OF_KILLS.contains(&sign) => has_sign(lower, sign) && is_kill_for_memory(lower),
         PROBE_FAILED => is_probe_failed(line),
@@ -128,9 +153,19 @@ fn is_entry(sign: &str, line: &str, lower: &str) -> bool {
         UNIT_NOT_STARTED => unit(line) == Some(Unit::NotStarted),
         SHELL_KILLED => shell_notices::of_server(line) == Some(Ended::Killed),
         SHELL_CRASHED => shell_notices::of_server(line) == Some(Ended::Crashed),
+        UNIT_NOT_RUN => unit(line) == Some(Unit::NotRun),
+        UNIT_NO_NAMESPACE => unit(line) == Some(Unit::NoNamespace),
+        UNIT_NO_USER => unit(line) == Some(Unit::NoUser),
         NODE_DIFFERS => is_of_node(lower),
         TRANSFER_FAILED => transfer_failed(lower),
         OF_SYSTEM_TABLES => is_of_system_tables(lower),
+        OF_LIBRARY => own_checks::of_library(line).is_some(),
+        FATAL_WAIT => goes_on(lower, "innodb_fatal_semaphore_wait_threshold", "was exceeded"),
+        OF_PLUGIN => is_of_plugin(lower),
+        OF_SILENT_PEER => is_silent_peer(lower),
+        BY_SUPERVISOR => is_killed_by_supervisor_s_word(lower),
+        BACKUP_CRASHED => false,
+        "has the wrong structure" => has_sign(lower, sign) && lower.contains("native table "),
         // What a server writes below a failed check, and beside a log that it cannot read, is advice.
         ASSERTION => has_sign(lower, sign) && !lower.contains("repeated assertion failures"),
         "out of memory" => has_sign(lower, sign) && !lower.contains("for example, out of memory"),

@@ -14,11 +14,16 @@ const FEW: u64 = 2;
 const SHOWN: usize = 64;
 
 /// Why a connection was lost: what the server says (sql/sql_connect.cc), in lower case, and what that means.
-const REASONS: [(&str, &str); 4] = [
+const REASONS: [(&str, &str); 6] = [
     ("got timeout reading", "the client sent nothing for longer than wait_timeout"),
     ("got a packet bigger than", "the client sent more than max_allowed_packet"),
     ("got timeout writing", "the client took nothing for longer than net_write_timeout"),
     ("got an error reading", "the client ended, or went away, without closing it"),
+    ("got an error writing", "the client went away before it had taken its answer"),
+    (
+        "this connection closed normally",
+        "the client closed it before it logged in, as a check of the port does",
+    ),
 ];
 
 /// A connection that was lost.

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use crate::heads::{STATEMENTS, is_number, is_statement_word};
-use crate::{log_lines, vertical_line};
+use crate::{collectors, log_lines, vertical_line};
 
 /// Shorter lines are lines of their own.
 const SHORT: usize = 160;
@@ -161,7 +161,8 @@ fn line_in_lines(line: &str) -> Cow<'_, str> {
         .or_else(|| vertical_line::places(line))
         .or_else(|| counted_stacks(line))
         .or_else(|| screen_of_top(line))
-        .or_else(|| log_lines::several_begin(line));
+        .or_else(|| log_lines::several_begin(line))
+        .or_else(|| collectors::several_begin(line));
     // What stands before a status may be a table.
     let with_tables = |piece: String| table(&piece).unwrap_or_else(|| vec![piece]);
     let lines: Option<Vec<String>> =

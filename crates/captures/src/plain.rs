@@ -284,19 +284,10 @@ fn without_markdown(text: &str) -> Cow<'_, str> {
 fn without_counts(text: &str) -> Cow<'_, str> {
     /// Fewer lines may be the rows of a list.
     const FEW: usize = 8;
-    fn counted(line: &str) -> Option<(usize, &str)> {
-        let line = line.trim_start();
-        let digits = line.bytes().take_while(u8::is_ascii_digit).count();
-        let rest = &line[digits..];
-        // Threads have numbers of their own.
-        let is_own = ["Thread 0x", "LWP "].iter().any(|begins| rest.trim_start().starts_with(begins));
-        let is_count = !is_own && (rest.is_empty() || rest.starts_with([' ', '\t']));
-        Some((line[..digits].parse().ok().filter(|_| is_count)?, rest))
-    }
     let lines = || text.lines().filter(|line| !line.trim().is_empty());
     let is_next = |(at, line): (usize, &str)| counted(line).is_some_and(|(number, _)| number == at + 1);
     if lines().take(FEW).count() < FEW || !lines().enumerate().all(is_next) {
-        return Cow::Borrowed(text);
+        return without_counts_of_status(text).map_or(Cow::Borrowed(text), Cow::Owned);
     }
     let full = || lines().filter_map(counted).filter(|(_, rest)| !rest.trim().is_empty());
     let blanks = |rest: &str| rest.bytes().take_while(|byte| *byte == b' ').count();
@@ -304,6 +295,48 @@ fn without_counts(text: &str) -> Cow<'_, str> {
     let bare = |line| counted(line).map_or("", |(_, rest)| rest.get(width..).unwrap_or_default());
     let bare = |line| str::strip_prefix(bare(line), '\t').unwrap_or(bare(line));
     Cow::Owned(text.lines().map(|line| format!("{}\n", bare(line))).collect())
+}
+
+/// A line that begins with a count, without it.
+fn counted(line: &str) -> Option<(usize, &str)> {
+    let line = line.trim_start();
+    let digits = line.bytes().take_while(u8::is_ascii_digit).count();
+    let rest = &line[digits..];
+    // Threads have numbers of their own.
+    let is_own = ["Thread 0x", "LWP "].iter().any(|begins| rest.trim_start().starts_with(begins));
+    let is_count = !is_own && (rest.is_empty() || rest.starts_with([' ', '\t']));
+    Some((line[..digits].parse().ok().filter(|_| is_count)?, rest))
+}
+
+/// The same of lines of InnoDB's status below somebody's words, where a page wrapped some of them: what it wrapped has no count.
+fn without_counts_of_status(text: &str) -> Option<String> {
+    const FEW: usize = 8;
+    let (mut count, mut wrapped, mut is_status, mut is_open) = (0_usize, 0_usize, false, false);
+    let mut plain = String::new();
+    for line in text.lines() {
+        match counted(line).filter(|(number, _)| *number == count + 1) {
+            Some((number, rest)) => {
+                let rest = rest.strip_prefix([' ', '\t']).unwrap_or(rest);
+                count = number;
+                is_status |= ANCHORS.iter().any(|anchor| rest.starts_with(anchor));
+                is_open = true;
+                plain.push('\n');
+                plain.push_str(rest);
+            }
+            None if is_open && !line.trim().is_empty() => {
+                wrapped += 1;
+                plain.push(' ');
+                plain.push_str(line.trim());
+            }
+            None => {
+                is_open = false;
+                plain.push('\n');
+                plain.push_str(line);
+            }
+        }
+    }
+    plain.push('\n');
+    (count >= FEW && is_status && wrapped * 4 <= count).then(|| plain.trim_start_matches('\n').to_owned())
 }
 
 /// Lines that a page numbers, `12. `, `12: ` and the like, whatever the width of the number.
@@ -378,7 +411,7 @@ fn without_what_collected_it(line: Cow<'_, str>) -> Cow<'_, str> {
     match log_lines::begins(&line) {
         Some(at) if at > 0 => Cow::Owned(line[at..].to_owned()),
         Some(_) => line,
-        None => match of_log_within(&line).map(str::to_owned) {
+        None => match of_log_within(&line).or_else(|| quoted_error(&line)).map(str::to_owned) {
             Some(inside) => Cow::Owned(inside),
             None => line,
         },
@@ -386,8 +419,10 @@ fn without_what_collected_it(line: Cow<'_, str>) -> Cow<'_, str> {
 }
 
 /// How lines of a log begin that have no level behind a time: there may be many indented lines of other kinds.
-const OF_LOG: [&str; 16] = [
+const OF_LOG: [&str; 18] = [
     "InnoDB: ",
+    "Plugin 'InnoDB' ",
+    "Unknown/unsupported storage engine",
     "[",
     "mysql",
     "mariadb",
@@ -405,10 +440,13 @@ const OF_LOG: [&str; 16] = [
     "Can't ",
 ];
 
-/// The line of a log without a level that a letter quotes, or a page indents, alone among others, or that a container's name stands before;
-/// None where the line is one as it stands.
+/// The line of a log without a level that a letter quotes, or a page indents or makes an item of a list, alone among others, or that a
+/// container's name stands before; None where the line is one as it stands.
 fn of_log_within(line: &str) -> Option<&str> {
+    const MARKS: [&str; 3] = ["- ", "* ", "\u{2022} "];
     let inside = line.trim_start_matches([' ', '\t', '>']);
+    let item = MARKS.iter().find_map(|mark| inside.strip_prefix(*mark));
+    let inside = item.map_or(inside, str::trim_start);
     let inside = collectors::container(inside).map_or(inside, str::trim_start);
     let begins = || {
         let has_time = || inside.starts_with(|c: char| c.is_ascii_digit()) && clock::time(inside).is_some();
@@ -416,6 +454,11 @@ fn of_log_within(line: &str) -> Option<&str> {
     };
     let is_damaged = inside.len() < line.len() && begins() && !log_lines::is_of_log(line);
     (is_damaged && log_lines::is_of_log(inside)).then_some(inside)
+}
+
+/// An error of a server's that somebody quotes in a sentence, without its time, to the end of the line.
+fn quoted_error(line: &str) -> Option<&str> {
+    log_lines::quoted_error(line).map(|at| &line[at..])
 }
 
 /// Where the lines of a text begin behind something that was put before each: a quote mark, a log's time, an indentation.
@@ -529,7 +572,15 @@ fn typographic(line: &str) -> Cow<'_, str> {
 fn plain_line(line: &str) -> Cow<'_, str> {
     match typographic(line) {
         Cow::Borrowed(line) => Cow::Borrowed(line.trim_end_matches(' ')),
-        Cow::Owned(line) => Cow::Owned(line.trim_end_matches(' ').to_owned()),
+        Cow::Owned(line) => Cow::Owned(with_quotes(line.trim_end_matches(' '))),
+    }
+}
+
+/// A line of a log with the quotes that a server writes, where a page made other ones of them: `Plugin \u{2018}InnoDB\u{2019}`.
+fn with_quotes(line: &str) -> String {
+    match log_lines::behind_level(line) {
+        Some(_) => line.replace(['\u{2018}', '\u{2019}'], "'").replace(['\u{201c}', '\u{201d}'], "\""),
+        None => line.to_owned(),
     }
 }
 

@@ -123,12 +123,23 @@ fn has_name(line: &str) -> bool {
 /// Which message begins in a line, and where. A line of a log has a reader of its own.
 fn begin(line: &str) -> Option<(&'static Message, usize)> {
     let found = MESSAGES.iter().find_map(|message| {
-        let at = line.find(message.begins)?;
+        let at = place(line, message.begins)?;
         // What it has may stand in the next line.
         let is_it = message.has.is_empty() || line[at..].contains(message.has);
-        is_it.then_some((message, at))
+        // Within a sentence the words may be somebody's own.
+        let is_whole = || line[at..].starts_with(message.begins) || number(&line[at..]).is_some();
+        (is_it && is_whole()).then_some((message, at))
     });
     found.filter(|_| !is_of_log(line))
+}
+
+/// Where a beginning stands in a line, with a large letter or, where a blog took it into a sentence, a small one.
+fn place(line: &str, begins: &str) -> Option<usize> {
+    let first = *begins.as_bytes().first().filter(|first| first.is_ascii())?;
+    let mut places = line.match_indices(&begins[1..]).map(|(at, _)| at);
+    let is_first =
+        |at: &usize| at.checked_sub(1).is_some_and(|at| line.as_bytes()[at].eq_ignore_ascii_case(&first));
+    line.find(begins).or_else(|| places.find(is_first).map(|at| at - 1))
 }
 
 /// The message with the lines below into which it was wrapped, and how many those are.
@@ -180,6 +191,7 @@ mod tests {
         for text in [
             format!("The replica says:\nLast_Error: {WRAPPED}\n"),
             format!("{on_one_line}\n"),
+            format!("We saw in its log:\n\n    {}\n", on_one_line.replacen("Could", "could", 1)),
             format!(
                 "I always get an error 1062:\n`{on_one_line}`\n\nIt can be left out, but why does it come?\n"
             ),
@@ -201,6 +213,15 @@ mod tests {
             let found = headlines(text);
             assert_eq!(found.len(), 1, "{text}: {found:?}");
             assert!(found[0].contains("error 1236"), "{text}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_beginning_is_found_with_a_small_letter_and_not_within_a_word() {
+        assert_eq!(place("it could not execute a", "Could not execute "), Some(3));
+        assert_eq!(place("it could not execute: Could not execute a", "Could not execute "), Some(22));
+        for line in ["ould not execute a", "éould not execute a", "c", ""] {
+            assert_eq!(place(line, "Could not execute "), None, "{line}");
         }
     }
 

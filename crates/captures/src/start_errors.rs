@@ -56,7 +56,7 @@ const OPTIONS: [&str; 7] = [
 type Start = (&'static str, &'static str, &'static str, Option<TroubleKind>);
 
 /// The messages, of sql/mysqld.cc, sql/dd, sql/bootstrap.cc and storage/innobase of MySQL and MariaDB, storage/maria of the latter.
-const STARTS: [Start; 74] = [
+const STARTS: [Start; 77] = [
     (OF_CLIENT, "", CLIENT, None),
     (OPTIONS[0], "", OPTION, Some(TroubleKind::OptionRefused)),
     (OPTIONS[1], "", OPTION, Some(TroubleKind::OptionRefused)),
@@ -99,6 +99,8 @@ const STARTS: [Start; 74] = [
     ("Can't open and lock privilege tables", "", TABLES, Some(TroubleKind::SystemTablesMissing)),
     ("Table 'mysql.", " doesn't exist", TABLES, Some(TroubleKind::SystemTablesMissing)),
     ("Could not open the mysql.plugin table", "", TABLES, Some(TroubleKind::SystemTablesMissing)),
+    // To MySQL 5.7.
+    ("Can't open the mysql.plugin table", "", TABLES, Some(TroubleKind::SystemTablesMissing)),
     // MariaDB from 10.3 on; without the table's engine it is another line's matter.
     ("Could not open mysql.plugin table", " doesn't exist", TABLES, Some(TroubleKind::SystemTablesMissing)),
     ("Failed to find valid data directory", "", TABLES, Some(TroubleKind::SystemTablesMissing)),
@@ -117,12 +119,8 @@ const STARTS: [Start; 74] = [
     ("Upgrading the data dictionary from ", " is not supported", VERSION, Some(TroubleKind::OtherVersion)),
     ("Upgrading the server from ", " is not supported", VERSION, Some(TroubleKind::OtherVersion)),
     ("Server upgrade started with version ", " still pending", VERSION, Some(TroubleKind::OtherVersion)),
-    (
-        "Execution of server-side SQL statement '",
-        " failed with error code",
-        UPGRADE,
-        Some(TroubleKind::OtherVersion),
-    ),
+    // The statement may have several lines, and the error stands in the last.
+    ("Execution of server-side SQL statement '", "", UPGRADE, Some(TroubleKind::OtherVersion)),
     ("Different lower_case_table_names settings", "", LETTERS, Some(TroubleKind::OtherLetterCase)),
     (
         "--initialize specified but the data directory",
@@ -140,6 +138,8 @@ const STARTS: [Start; 74] = [
     ("Failed to initialize DD Storage Engine", "", NOT_STARTED, Some(TroubleKind::NotStarted)),
     ("Data Dictionary initialization failed", "", NOT_STARTED, Some(TroubleKind::NotStarted)),
     ("Plugin initialization aborted", "", NOT_STARTED, Some(TroubleKind::NotStarted)),
+    ("Database creation was aborted", "", NOT_STARTED, Some(TroubleKind::NotStarted)),
+    ("Could not open or create the system tablespace", "", NOT_STARTED, Some(TroubleKind::NotStarted)),
     ("Plugin 'Aria' init function returned error", "", NOT_STARTED, Some(TroubleKind::NotStarted)),
     ("Plugin 'Aria' registration as a STORAGE ENGINE", "", NOT_STARTED, Some(TroubleKind::NotStarted)),
     ("Can't init tc log", "", NOT_STARTED, Some(TroubleKind::NotStarted)),
@@ -171,7 +171,7 @@ pub(crate) fn entry(line: &str) -> Option<usize> {
     }
     STARTS.iter().position(|(begin, then, ..)| match *begin {
         OF_CLIENT => is_option && program(line).is_some_and(|(name, _)| !SERVERS.contains(&name)),
-        ABORTING => words == ABORTING && words.len() < line.len(),
+        ABORTING => words.trim_end_matches(AROUND) == ABORTING && words.len() < line.len(),
         begin => words.starts_with(begin) && words.contains(*then),
     })
 }
@@ -209,7 +209,8 @@ fn words(line: &str) -> &str {
         let number = || words.strip_prefix("[MY-")?.split_once("] ").map(|(_, rest)| rest);
         // `error: ` alone is of any program.
         let option = || words.strip_prefix("error: ").filter(|rest| rest.starts_with(OPTIONS[5]));
-        match part.or_else(number).or_else(option).or_else(|| program(words).map(|(_, rest)| rest)) {
+        let named = || program(words).map(|(_, rest)| rest);
+        match part.or_else(number).or_else(option).or_else(|| for_client(words)).or_else(named) {
             Some(rest) => words = rest.trim_start(),
             None => return words,
         }
@@ -218,6 +219,14 @@ fn words(line: &str) -> &str {
 
 /// `171010 12:00:00`, bytes.
 const OLD_TIME: usize = 15;
+
+/// What stands behind the number of an error that MySQL 8 would have sent to a client, and writes into its log because there is none:
+/// `A message intended for a client cannot be sent there ... to the error-log instead: MY-001146 - Table 'mysql.component' doesn't exist`.
+fn for_client(words: &str) -> Option<&str> {
+    const BEGINS: &str = "A message intended for a client cannot be sent there";
+    let (_, rest) = words.strip_prefix(BEGINS)?.split_once(" instead: MY-")?;
+    rest.split_once(" - ").map(|(_, message)| message)
+}
 
 /// A line without the value of the option that it quotes, which may be a password.
 pub(crate) fn without_value(line: &str) -> Cow<'_, str> {
@@ -392,6 +401,20 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn what_a_server_would_have_sent_to_a_client_is_read_as_the_message_that_it_is() {
+        let line = |message: &str| {
+            format!(
+                "2024-03-04T10:11:12.123456Z 0 [ERROR] [MY-013129] [Server] A message intended for a client cannot be sent there as no \
+                 client-session is attached. Therefore, we're sending the information to the error-log instead: MY-001146 - {message}\n"
+            )
+        };
+        let missing = line("Table 'mysql.component' doesn't exist");
+        assert!(reason(&missing).1.ends_with("the tables with its accounts are not in its data folder"));
+        assert_eq!(findings(&line("Cannot load component from specified URN: 'file://component_a'.")), []);
+        assert_eq!(for_client("A message intended for a client cannot be sent there é instead: MY-1"), None);
     }
 
     #[test]

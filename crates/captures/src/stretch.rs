@@ -4,9 +4,9 @@ use crate::rows::{header_of, is_border, row_number};
 use crate::{
     atop, client_errors, clock, cloudwatch, container_states, containers, cpu_counters, deadlock_rows,
     deleted_files, dump_slow, heartbeat, iotop, kernel_waits, latency_bars, load_tests, log_lines,
-    memory_nodes, named, other_programs, plan, plan_json, pressure, prose, screens, server_status, slow_log,
-    socket_counts, stacks, statement_report, status, sysstat, sysstat_io, system, tool_errors, topology,
-    traced_calls, tuner, unix_disks,
+    memory_nodes, named, other_programs, plan, plan_json, pressure, prose, proxy_log, screens, server_status,
+    slow_log, socket_counts, stacks, statement_report, status, sysstat, sysstat_io, system, tool_errors,
+    topology, traced_calls, tuner, unix_disks,
 };
 
 /// What a stretch of lines looks like.
@@ -181,7 +181,7 @@ fn next_look(now: Look, lines: &[&str], at: usize, above: Above) -> Look {
         Look::Deadlocks => beginning(lines, at).unwrap_or(Look::Other),
         Look::Heartbeat if line.is_empty() || heartbeat::is_line(line) => now,
         Look::Topology if topology::is_line(line) => now,
-        Look::OtherProgram if other_programs::goes_on(lines, at) => now,
+        Look::OtherProgram if other_programs::goes_on(lines, at) || proxy_log::goes_on(line) => now,
         Look::Heartbeat | Look::Topology | Look::OtherProgram => beginning(lines, at).unwrap_or(Look::Other),
         Look::SlowLog | Look::Report | Look::DumpSlow | Look::ServerStatus if begins_table() => Look::Table,
         Look::SlowLog | Look::Report | Look::DumpSlow | Look::ServerStatus
@@ -279,6 +279,9 @@ fn beginning(lines: &[&str], at: usize) -> Option<Look> {
         || is_border(line) && next.is_some_and(|next| header_of(next).is_some())
     {
         return Some(Look::Table);
+    }
+    if proxy_log::is_line(line) {
+        return Some(Look::OtherProgram);
     }
     if log_lines::is_of_log(line) || tool_errors::begins_check(lines, at) {
         return Some(Look::Log);

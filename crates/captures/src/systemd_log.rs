@@ -25,6 +25,12 @@ pub(crate) enum Unit {
     Late,
     /// systemd starts the server no more, or again and again.
     Restarted,
+    /// systemd could not run the server, or a command before it: its program.
+    NotRun,
+    /// The same: the view of files that the unit asks for.
+    NoNamespace,
+    /// The same: the user that the unit names.
+    NoUser,
     /// The server did not start.
     NotStarted,
     /// The server has started.
@@ -32,7 +38,7 @@ pub(crate) enum Unit {
 }
 
 /// How the lines go on behind the unit, in lower case: all of it, and what that says. The first that fits counts.
-const SIGNS: [(&[&str], Unit); 16] = [
+const SIGNS: [(&[&str], Unit); 23] = [
     (&["main process exited, code=", "status=11/segv"], Unit::Crashed),
     (&["main process exited, code=", "status=6/abrt"], Unit::Crashed),
     (&["main process exited, code=", "status=7/bus"], Unit::Crashed),
@@ -40,6 +46,13 @@ const SIGNS: [(&[&str], Unit); 16] = [
     (&["failed with result 'core-dump'"], Unit::Crashed),
     (&["main process exited, code=killed, status=9/kill"], Unit::Killed),
     (&["failed with result 'signal'"], Unit::BySignal),
+    (&["process exited, code=exited", "status=203/exec"], Unit::NotRun),
+    (&["process exited, code=exited", "status=127"], Unit::NotRun),
+    (&["failed at step exec spawning "], Unit::NotRun),
+    (&["process exited, code=exited", "status=226/namespace"], Unit::NoNamespace),
+    (&["failed at step namespace spawning "], Unit::NoNamespace),
+    (&["process exited, code=exited", "status=217/user"], Unit::NoUser),
+    (&["failed at step user spawning "], Unit::NoUser),
     (&["start operation timed out"], Unit::Late),
     (&["start-pre operation timed out"], Unit::Late),
     (&["start-post operation timed out"], Unit::Late),
@@ -156,6 +169,32 @@ mod tests {
         assert!(found[0].headline.starts_with("The server does not start"), "{}", found[0].headline);
         let started = "Mar 02 03:20:00 db2 systemd[1]: Started MariaDB 10.6.12 database server.\n";
         assert!(findings(&format!("{failed}{started}")).is_empty());
+    }
+
+    #[test]
+    fn a_unit_whose_program_cannot_be_run_says_why() {
+        for (words, begins) in [
+            ("Control process exited, code=exited, status=203/EXEC", "systemd could not run the server"),
+            ("Main process exited, code=exited status=127", "systemd could not run the server"),
+            (
+                "Failed at step EXEC spawning /usr/sbin/mysqld: No such file",
+                "systemd could not run the server",
+            ),
+            ("Main process exited, code=exited, status=226/NAMESPACE", "systemd could not give the server"),
+            (
+                "Failed at step NAMESPACE spawning /usr/bin/install: Permission denied",
+                "systemd could not give",
+            ),
+            ("Main process exited, code=exited, status=217/USER", "systemd did not find the user"),
+        ] {
+            let log = format!("Mar 02 03:12:41 db2 systemd[1]: mariadb.service: {words}\n");
+            let says = crate::error_log::read(&log).says;
+            assert!(says.len() == 1 && says[0].starts_with(begins), "{words}: {says:?}");
+            let failed = "Mar 02 03:12:41 db2 systemd[1]: Failed to start MariaDB 10.6.12 database server.\n";
+            assert!(findings(&format!("{log}{failed}"))[0].headline.starts_with("The server does not start"));
+        }
+        let other = "Mar 02 03:12:41 db2 systemd[1]: nginx.service: Main process exited, code=exited, status=203/EXEC";
+        assert_eq!(unit(other), None);
     }
 
     #[test]

@@ -95,9 +95,11 @@ fn of_backup(line: &str) -> Option<&str> {
 
 /// What stands behind the name of a program of a server's, where it says that it is an error.
 fn of_program(line: &str) -> Option<&str> {
-    const PROGRAMS: [&str; 5] = ["mysql", "mariadb", "xtrabackup", "mariabackup", "innobackupex"];
+    const PROGRAMS: [&str; 7] =
+        ["mysql", "mariadb", "xtrabackup", "mariabackup", "innobackupex", "xbstream", "mbstream"];
     const SERVERS: [&str; 2] = ["mysqld", "mariadbd"];
-    const BEGINS: [&str; 4] = ["Got error: ", "error: ", "Error: ", "Couldn't execute "];
+    const BEGINS: [&str; 5] =
+        ["Got error: ", "error: ", "Error: ", "Couldn't execute ", "Can't create/write to file "];
     let (before, words) = line.split_once(": ")?;
     let name = before.rsplit(['/', ' ', '|', '`', '"']).next().unwrap_or(before);
     let is_name = PROGRAMS.iter().any(|program| name.starts_with(program))
@@ -126,6 +128,10 @@ mod tests {
                 "Couldn't execute 'SHOW FIELDS FROM `v`'",
             ),
             ("xtrabackup: error: log block numbers mismatch:", "error: log block numbers mismatch:"),
+            (
+                "mbstream: Can't create/write to file '/b/xtrabackup_info' (Errcode: 17 \"File exists\")",
+                "Can't create/write to file '/b/xtrabackup_info' (Errcode: 17 \"File exists\")",
+            ),
             ("[00] FATAL ERROR: 2024-03-04 10:11:12 failed to open a file", "failed to open a file"),
             ("error    : Corrupt", "Corrupt"),
             ("Error    : Table 'a.b' doesn't exist in engine", "Table 'a.b' doesn't exist in engine"),

@@ -24,6 +24,14 @@ pub(crate) struct Unknown<'t> {
     /// The first of them, of which the others often follow.
     first: &'t str,
     last: &'t str,
+    /// The first that a server says since its last start began, and the one of these above the line with which that start ended.
+    of_start: Option<&'t str>,
+    above_end: Option<&'t str>,
+}
+
+/// An error as it is shown. What stands in quotes may be a customer's.
+fn shown(words: &str) -> String {
+    spindoctor_sql::sentence_without_quotes(&of_plugin(words)).chars().take(SHOWN).collect()
 }
 
 impl<'t> Unknown<'t> {
@@ -36,11 +44,28 @@ impl<'t> Unknown<'t> {
         self.last = words;
     }
 
-    /// In a sentence. What stands in quotes may be a customer's.
+    /// Takes one as a server's own, which may be why its start ends.
+    pub(crate) fn add_of_start(&mut self, words: &'t str) {
+        self.of_start = self.of_start.or(Some(words));
+    }
+
+    /// A start begins, or is over: what stands above it is no reason of what follows.
+    pub(crate) fn begin_start(&mut self) {
+        (self.of_start, self.above_end) = (None, None);
+    }
+
+    /// A line says that a start has ended.
+    pub(crate) fn end_start(&mut self) {
+        self.above_end = self.of_start;
+    }
+
+    /// The first error of a start that ended.
+    pub(crate) fn of_ended_start(&self) -> Option<String> {
+        self.above_end.map(shown)
+    }
+
+    /// In a sentence.
     pub(crate) fn sentence(&self) -> Option<String> {
-        let shown = |words: &str| {
-            spindoctor_sql::sentence_without_quotes(&of_plugin(words)).chars().take(SHOWN).collect::<String>()
-        };
         let (first, last) = (shown(self.first), shown(self.last));
         match self.count {
             0 => None,

@@ -111,11 +111,117 @@ fn a_thread_that_died_in_a_plugin_names_it_and_a_long_check_ends_at_a_word() {
     let died = |rest: &str| function_of_death(&format!("{frames}{rest}"));
     assert_eq!(died(&format!("{plugin}{own}")).as_deref(), Some("it died in the plugin watcher.so"));
     assert_eq!(died(&format!("{own}{plugin}")).as_deref(), Some("it died in row_purge_step"));
+    let memory = "/usr/lib64/libjemalloc.so.1(+0xc691)[0x7fa598531691]\n";
+    assert_eq!(died(memory).as_deref(), Some("it died in libjemalloc.so.1"));
+    assert_eq!(died(&format!("{memory}{own}")).as_deref(), Some("it died in row_purge_step"));
     let (asked, wanted) = ("first(x)".repeat(6), "second(y)".repeat(6));
     let long = format!("a check of its own failed, a.cc line 1: {asked} == {wanted}");
     let short = until_blank(&long);
     assert!(short.ends_with("first(x) ...") && short.len() <= 120, "{short}");
     assert_eq!(until_blank("a.cc line 1: b"), "a.cc line 1: b");
+}
+
+#[test]
+fn a_thread_did_not_die_in_the_function_that_every_thread_begins_with() {
+    let frames = "\nstack_bottom = 0 thread_stack 0x80000\n\
+                      /usr/sbin/mysqld(my_print_stacktrace+0x35)[0x7d4c85]\n\
+                      /usr/sbin/mysqld(handle_fatal_signal+0x3e1)[0x690cb1]\n\
+                      /lib/x86_64-linux-gnu/libpthread.so.0(+0xfcb0)[0x7fd2b94c7cb0]\n\
+                      /usr/sbin/mysqld[0x8f2df2]\n";
+    let entry = "/lib/x86_64-linux-gnu/libpthread.so.0(start_thread+0xda)[0x7fd2b94bfe9a]\n\
+                     /lib/x86_64-linux-gnu/libc.so.6(clone+0x6d)[0x7fd2b86a93fd]\n";
+    let own = "/usr/sbin/mysqld(handle_connection+0x17e)[0x55f48c7e8f5e]\n";
+    let nameless = format!("{frames}{entry}");
+    assert_eq!(function_of_death(&nameless), None);
+    assert_eq!(death_in(&nameless).as_deref(), Some("the thread that died was in mysqld+0x8f2df2"));
+    // To MySQL 5.5 its handler has another name.
+    let old = frames.replace("handle_fatal_signal", "handle_segfault");
+    assert_eq!(function_of_death(&format!("{old}{own}")).as_deref(), Some("it died in handle_connection"));
+    let named = format!("{frames}{own}{entry}");
+    assert_eq!(function_of_death(&named).as_deref(), Some("it died in handle_connection"));
+    assert_eq!(death_in(&named).as_deref(), Some("the thread that died was in handle_connection"));
+}
+
+#[test]
+fn of_several_starts_that_failed_the_last_one_counts_where_it_says_why() {
+    let start = |minute: u32, words: &[&str]| {
+        let lines: String =
+            words.iter().map(|words| format!("2024-03-04 10:{minute}:13 0 [ERROR] {words}\n")).collect();
+        format!(
+            "2024-03-04 10:{minute}:12 0 [Note] mysqld (mysqld 8.0.16) starting as process 7 ...\n{lines}"
+        )
+    };
+    let option = start(10, &["unknown variable 'foo=1'", "Aborting"]);
+    let memory = start(11, &["InnoDB: Cannot allocate memory for the buffer pool", "Aborting"]);
+    let bare = start(12, &["Aborting"]);
+    let kinds = |text: &str| -> Vec<TroubleKind> {
+        let mut kinds: Vec<TroubleKind> = read(text).troubles.iter().map(|trouble| trouble.kind).collect();
+        kinds.sort_by_key(|kind| format!("{kind:?}"));
+        kinds
+    };
+    assert_eq!(kinds(&format!("{option}{memory}")), [TroubleKind::NoMemory, TroubleKind::NotStarted]);
+    assert!(
+        read(&format!("{option}{memory}"))
+            .says
+            .iter()
+            .any(|said| said.contains("it does not know an option"))
+    );
+    assert_eq!(kinds(&format!("{option}{bare}")), [TroubleKind::NotStarted, TroubleKind::OptionRefused]);
+    let third = start(13, &["Can't start server: Bind on TCP/IP port: Address already in use", "Aborting"]);
+    let third = third.replace(
+        "mysqld (mysqld 8.0.16) starting as",
+        "Starting MariaDB 10.11.6-MariaDB source revision a as",
+    );
+    assert_eq!(kinds(&format!("{option}{third}")), [TroubleKind::AddressRefused, TroubleKind::NotStarted]);
+}
+
+#[test]
+fn a_server_that_the_system_refused_a_file_operation_ended_itself_and_no_check_of_its_own_did() {
+    let details = |text: &str| -> Vec<String> {
+        let troubles = read(text).troubles.into_iter();
+        troubles
+            .filter(|trouble| trouble.kind == TroubleKind::Crashed)
+            .map(|trouble| trouble.detail)
+            .collect()
+    };
+    let begin = "2024-03-04 10:11:12 0 [Note] mysqld (mysqld 5.7.44) starting as process 7 ...\n";
+    let gave_up = "2024-03-04 10:11:13 0 [ERROR] [FATAL] InnoDB: File ./a.ibd: 'open' returned OS error 71. Cannot continue operation\n";
+    let check = "2024-03-04 10:11:13 0x7f InnoDB: Assertion failure in thread 140 in file ut0ut.cc line 943\n\
+                 10:11:13 UTC - mysqld got signal 6 ;\n";
+    let itself = ["it ended itself because the system refused it an operation on a file"];
+    assert_eq!(details(gave_up), itself);
+    assert_eq!(details(&format!("{begin}{gave_up}{check}")), itself);
+    // In an earlier start.
+    assert!(details(&format!("{begin}{gave_up}{begin}{check}"))[0].starts_with("a check of its own failed"));
+}
+
+#[test]
+fn a_start_that_ended_has_what_its_log_says_of_it_else_its_first_error_as_its_reason() {
+    let begin = "2024-03-04 10:11:12 0 [Note] mysqld (mysqld 8.0.16) starting as process 7 ...\n";
+    let ready = "2024-03-04 10:11:14 0 [Note] mysqld: ready for connections.\n";
+    let ended = "2024-03-04 10:11:15 0 [ERROR] Aborting\n";
+    let error = |words: &str| format!("2024-03-04 10:11:13 0 [ERROR] {words}\n");
+    let (first, second) = (error("Frobnication of 'secret' failed"), error("So nothing works"));
+    let size = error("InnoDB: Cannot set log file ./ib_logfile1 size to 50331648 bytes");
+    let reason = |text: &str| {
+        let ended = read(text).troubles.into_iter().find(|trouble| trouble.kind == TroubleKind::NotStarted);
+        ended.map(|trouble| trouble.detail).unwrap_or_default()
+    };
+    let said = "its first error is Frobnication of ? failed";
+    assert_eq!(reason(&format!("{begin}{first}{second}{ended}")), said);
+    assert_eq!(reason(&format!("{first}{second}{ended}")), said);
+    assert!(reason(&format!("{begin}{first}{size}{ended}")).starts_with("InnoDB could not give a file"));
+    // What another start said, and what stands below the end, is no reason.
+    for text in [
+        format!("{begin}{first}{begin}{ended}"),
+        format!("{begin}{size}{begin}{ended}"),
+        format!("{begin}{first}{ready}{ended}"),
+        format!("{begin}{ended}{first}"),
+    ] {
+        assert_eq!(reason(&text), "", "{text}");
+    }
+    let long = reason(&format!("{begin}{}{ended}", error(&"word ".repeat(60))));
+    assert!(long.ends_with(" ...") && long.chars().count() <= 120, "{long}");
 }
 
 #[test]

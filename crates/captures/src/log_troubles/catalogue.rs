@@ -3,33 +3,48 @@
 use spindoctor_model::TroubleKind;
 
 use super::cluster::{
-    AHEAD, APPLIER_WAITS, ERRANT, EVICTED, INCOMPLETE, INCONSISTENT, INCREMENTAL, LEFT, NODE_DIFFERS,
-    NODE_LOST, NOT_FIRST, NOT_INCREMENTAL, OUTSIDE, REMNANT, STATE_TRANSFER, TRANSFER_FAILED,
-    WITHOUT_MAJORITY,
+    AHEAD, APPLIER_WAITS, DIRECT_LOST, ERRANT, EVICTED, INCOMPLETE, INCONSISTENT, INCREMENTAL, LEFT,
+    NO_PROGRAM, NO_PROVIDER, NODE_CERTIFICATE, NODE_DIFFERS, NODE_LOST, NOT_CONNECTED, NOT_FIRST,
+    NOT_INCREMENTAL, NOT_JOINED, NOT_REACHED, OF_SILENT_PEER, OUTSIDE, PEER_SILENT, READ_ONLY_MEMBER,
+    REMNANT, STATE_TRANSFER, TRANSFER_FAILED, WITHOUT_MAJORITY,
 };
 use super::files::{
-    BACKUP_FILE, BACKUP_MISSES, DAMAGED, DAMAGED_FILES, DATA_SIZE, FILES_DAMAGED, FOLDER_FOR_FILE,
-    NEWER_PAGES, NO_SUCH_FILE, NO_UNDO_LOG, NOT_EXTENDED, OF_SYSTEM_TABLES, OVERTAKEN, REDO_SIZE,
-    REDO_UNUSABLE, SAME_NUMBER, SYSTEM_TABLES, TABLE_CRASHED, TABLE_FILE_MISSING,
+    BACKUP_FILE, BACKUP_MISSES, DAMAGED, DAMAGED_FILES, DATA_SIZE, EMPTY_DATA, FILES_DAMAGED,
+    FOLDER_FOR_FILE, LOG_NOT_MADE, NEWER_PAGES, NO_SUCH_FILE, NO_UNDO_LOG, NOT_EXTENDED, NOT_IN_DICTIONARY,
+    NOT_OWNED, OF_SYSTEM_TABLES, OVERTAKEN, REDO_BLOCK, REDO_GONE, REDO_SIZE, REDO_UNUSABLE, SAME_NUMBER,
+    SHORT_FILE, SYSTEM_TABLES, TABLE_CRASHED, TABLE_FILE_MISSING,
 };
 use super::host::{
-    ENDED_BY_KILL, ENDED_LATE, EVENTS_OF_PROBES, KILLED, LIVENESS, LOCKUP, OF_KILLS, OTHER_KILLED,
-    PROBE_FAILED, READINESS, SHELL_CRASHED, SHELL_KILLED, UNIT_BY_SIGNAL, UNIT_CRASHED, UNIT_KILLED,
-    UNIT_LATE, UNIT_NOT_STARTED, UNIT_RESTARTED,
+    BY_SUPERVISOR, ENDED_BY_KILL, ENDED_LATE, EVENTS_OF_PROBES, KILLED, LIVENESS, LOCKUP, MANAGER_QUIT,
+    NO_NAMESPACE, NO_PID_FILE, NO_USER, NOT_RUN, OF_KILLS, OF_SCRIPT, OTHER_KILLED, PANEL, PROBE_FAILED,
+    READINESS, SHELL_CRASHED, SHELL_KILLED, UNIT_BY_SIGNAL, UNIT_CRASHED, UNIT_KILLED, UNIT_LATE,
+    UNIT_NO_NAMESPACE, UNIT_NO_USER, UNIT_NOT_RUN, UNIT_NOT_STARTED, UNIT_RESTARTED, XAMPP,
 };
 use super::replication::{
     APPLIER_ENDED, APPLIER_STOPPED, PACKET_LOST, PACKET_REFUSED, RECEIVER_ENDED, RECEIVER_FAILED,
     RECEIVER_FOLLOWS, RECEIVER_STOPPED,
 };
 use super::server::{
-    ASSERTION, CONNECTIONS_LOST, DEADLOCKS, DID_NOT_RUN, DISK_IS_FULL, FULL, NO_MEMORY, NO_ROOM_IN_TABLE,
-    NO_THREAD, RECOVERED, TOO_MANY, WAITS_FOR_ROOM,
+    ASSERTION, BACKUP_CRASHED, CHANGE_BUFFER, CHECK_FAILED, CONNECTIONS_LOST, DEADLOCKS, DID_NOT_RUN,
+    DISK_IS_FULL, ENDED_BY_LATCH, ENDED_BY_PAGE, FATAL_WAIT, FILE_OPERATION, FULL, GAVE_UP, NO_AIO,
+    NO_BACKUP, NO_LOGIN, NO_MEMORY, NO_ROOM_IN_TABLE, NO_THREAD, OF_LIBRARY, OF_PLUGIN, OLD_TABLES,
+    PAGE_ENDED_IT, PLUGIN_ENDED, RECOVERED, TOO_MANY, WAITS_FOR_ROOM,
 };
 use crate::kernel_log::{DISK_ERRORS, HUNG_IN_KERNEL, HUNG_OF_SERVER, READ_ONLY};
 use crate::tool_errors;
 
 /// What one failure makes a server say in several lines: each of them is that one.
-pub(super) const SEVERAL_LINES: [&str; 12] = [
+pub(super) const SEVERAL_LINES: [&str; 22] = [
+    ENDED_BY_LATCH,
+    REDO_GONE,
+    NOT_CONNECTED,
+    NOT_RUN,
+    NO_NAMESPACE,
+    NO_USER,
+    NOT_OWNED,
+    NOT_JOINED,
+    PLUGIN_ENDED,
+    NO_AIO,
     STATE_TRANSFER,
     REMNANT,
     INCOMPLETE,
@@ -44,8 +59,27 @@ pub(super) const SEVERAL_LINES: [&str; 12] = [
     RECEIVER_ENDED,
 ];
 
+/// What says by itself why a start ended, where no cause rests on it; of several the first in this list.
+pub(super) const REASONS_OF_START: [&str; 15] = [
+    NOT_RUN,
+    NO_NAMESPACE,
+    NO_USER,
+    EMPTY_DATA,
+    DATA_SIZE,
+    LOG_NOT_MADE,
+    NOT_FIRST,
+    NO_PROVIDER,
+    NOT_CONNECTED,
+    INCOMPLETE,
+    NO_AIO,
+    FOLDER_FOR_FILE,
+    NOT_EXTENDED,
+    NO_SUCH_FILE,
+    NOT_OWNED,
+];
+
 /// What lines about trouble hold, in lower case, what that means, and the trouble that causes rest on. The first that fits counts.
-pub(super) const TROUBLES: [(&str, &str, Option<TroubleKind>); 172] = [
+pub(super) const TROUBLES: [(&str, &str, Option<TroubleKind>); 232] = [
     (OF_KILLS[0], KILLED, Some(TroubleKind::KilledForMemory)),
     (OF_KILLS[1], KILLED, Some(TroubleKind::KilledForMemory)),
     (OF_KILLS[2], KILLED, Some(TroubleKind::KilledForMemory)),
@@ -59,7 +93,7 @@ pub(super) const TROUBLES: [(&str, &str, Option<TroubleKind>); 172] = [
         PROBE_FAILED,
         "Kubernetes ended the server because its liveness probe failed: a busy server, or one that recovers, answers later than the probe \
          waits",
-        None,
+        Some(TroubleKind::EndedBySignal),
     ),
     (EVENTS_OF_PROBES[0], LIVENESS, None),
     (EVENTS_OF_PROBES[1], READINESS, None),
@@ -70,6 +104,11 @@ pub(super) const TROUBLES: [(&str, &str, Option<TroubleKind>); 172] = [
     ),
     (UNIT_KILLED, ENDED_BY_KILL, None),
     (
+        BY_SUPERVISOR,
+        "the server was killed (SIGKILL), as its container's supervisor says: by the kernel for want of memory, or by somebody",
+        Some(TroubleKind::EndedBySignal),
+    ),
+    (
         UNIT_BY_SIGNAL,
         "a signal ended the server, as systemd says: it crashed, or it was killed; its own log and the kernel's say which",
         Some(TroubleKind::EndedBySignal),
@@ -77,6 +116,11 @@ pub(super) const TROUBLES: [(&str, &str, Option<TroubleKind>); 172] = [
     (UNIT_LATE, ENDED_LATE, Some(TroubleKind::StartTimedOut)),
     (UNIT_RESTARTED, "systemd started the server again after it had ended", None),
     (UNIT_NOT_STARTED, "systemd says that the server did not start", Some(TroubleKind::NotStarted)),
+    (NO_PID_FILE, OF_SCRIPT, Some(TroubleKind::NotStarted)),
+    (MANAGER_QUIT, OF_SCRIPT, Some(TroubleKind::NotStarted)),
+    (UNIT_NOT_RUN, NOT_RUN, None),
+    (UNIT_NO_NAMESPACE, NO_NAMESPACE, None),
+    (UNIT_NO_USER, NO_USER, None),
     (
         SHELL_KILLED,
         "the server was killed (SIGKILL), as the shell says that had started it: by the kernel for want of memory, or by somebody",
@@ -116,21 +160,9 @@ pub(super) const TROUBLES: [(&str, &str, Option<TroubleKind>); 172] = [
         "the server found a ring of threads that wait for each other's latches: only a restart ends it",
         None,
     ),
-    (
-        "semaphore wait has lasted >",
-        "the server ended itself because a thread had waited for a latch for too long",
-        Some(TroubleKind::LatchWait),
-    ),
-    (
-        "innodb_fatal_semaphore_wait_threshold was exceeded",
-        "the server ended itself because a thread had waited for a latch for too long",
-        Some(TroubleKind::LatchWait),
-    ),
-    (
-        "intentionally crash",
-        "the server ended itself because a thread had waited for a latch for too long",
-        None,
-    ),
+    ("semaphore wait has lasted >", ENDED_BY_LATCH, Some(TroubleKind::LatchWait)),
+    (FATAL_WAIT, ENDED_BY_LATCH, Some(TroubleKind::LatchWait)),
+    ("intentionally crash", ENDED_BY_LATCH, None),
     ("long semaphore wait", "a thread waited for a latch for minutes", Some(TroubleKind::LatchWait)),
     // MariaDB 10.6
     ("innodb: long wait (", "a thread waited for a latch for minutes", Some(TroubleKind::LatchWait)),
@@ -141,7 +173,16 @@ pub(super) const TROUBLES: [(&str, &str, Option<TroubleKind>); 172] = [
         "the server could not read a file that is mapped into its memory (signal 7)",
         Some(TroubleKind::Crashed),
     ),
-    (ASSERTION, "a check of the server's own failed", None),
+    (ASSERTION, CHECK_FAILED, None),
+    (OF_LIBRARY, CHECK_FAILED, None),
+    (BACKUP_CRASHED, NO_BACKUP, None),
+    (ENDED_BY_PAGE, PAGE_ENDED_IT, None),
+    // The number of the system's error behind 100, to MySQL 5.7 and 8.0, or 200, in MariaDB: ENOSPC, EIO.
+    ("returned os error 128", FULL, Some(TroubleKind::DiskFull)),
+    ("returned os error 228", FULL, Some(TroubleKind::DiskFull)),
+    ("returned os error 105", DISK_ERRORS, Some(TroubleKind::DiskFails)),
+    ("returned os error 205", DISK_ERRORS, Some(TroubleKind::DiskFails)),
+    (GAVE_UP, FILE_OPERATION, None),
     (DISK_IS_FULL, WAITS_FOR_ROOM, Some(TroubleKind::WaitsForSpace)),
     // ER_DISK_FULL, as a client prints it
     ("waiting for someone to free some space", WAITS_FOR_ROOM, Some(TroubleKind::WaitsForSpace)),
@@ -216,15 +257,28 @@ pub(super) const TROUBLES: [(&str, &str, Option<TroubleKind>); 172] = [
     ("missing mlog_checkpoint", REDO_UNUSABLE, Some(TroubleKind::RedoLogUnusable)),
     // MariaDB 10.5
     ("missing file_checkpoint", REDO_UNUSABLE, Some(TroubleKind::RedoLogUnusable)),
+    ("malformed log record", REDO_UNUSABLE, Some(TroubleKind::RedoLogUnusable)),
+    ("missing mlog_file_name or mlog_file_delete", REDO_UNUSABLE, Some(TroubleKind::RedoLogUnusable)),
+    ("missing file_create, file_delete or file_modify", REDO_UNUSABLE, Some(TroubleKind::RedoLogUnusable)),
     ("cannot create redo log files because ", REDO_UNUSABLE, Some(TroubleKind::RedoLogUnusable)),
     ("is of different size", REDO_SIZE, Some(TroubleKind::RedoLogUnusable)),
+    ("is of a different size 0 pages", EMPTY_DATA, None),
     ("is of a different size", DATA_SIZE, None),
+    ("cannot set log file ", LOG_NOT_MADE, None),
+    ("can't change permissions of the file", NOT_OWNED, None),
+    ("can't copy ownership for file", NOT_OWNED, None),
     (
         "attempted to open a previously opened tablespace",
         SAME_NUMBER,
         Some(TroubleKind::SameTablespaceNumber),
     ),
+    // MySQL 5.5 and before, with what follows in the next lines.
+    ("trying to add tablespace ", SAME_NUMBER, Some(TroubleKind::SameTablespaceNumber)),
     ("log block numbers mismatch", OVERTAKEN, Some(TroubleKind::BackupOvertaken)),
+    ("[xtrabackup] read_logfile() failed", REDO_GONE, None),
+    ("[xtrabackup] log copying failed", REDO_GONE, None),
+    ("[error] innodb: log block checksum mismatch", REDO_BLOCK, None),
+    ("invalid log block checksum", REDO_BLOCK, None),
     ("expected log block no. ", OVERTAKEN, Some(TroubleKind::BackupOvertaken)),
     ("log has wrapped around before", OVERTAKEN, Some(TroubleKind::BackupOvertaken)),
     ("was only able to copy log from", OVERTAKEN, Some(TroubleKind::BackupOvertaken)),
@@ -236,6 +290,10 @@ pub(super) const TROUBLES: [(&str, &str, Option<TroubleKind>); 172] = [
     ("system error number 2 ", NO_SUCH_FILE, None),
     ("the error means the system cannot find the path specified", NO_SUCH_FILE, None),
     ("could not allocate undo segment slot", NO_UNDO_LOG, None),
+    ("was only able to read ", SHORT_FILE, Some(TroubleKind::PageDamaged)),
+    ("from the internal data dictionary of innodb though the", NOT_IN_DICTIONARY, None),
+    // MySQL 5.5, with what follows in the next lines.
+    ("cannot find or open table ", NOT_IN_DICTIONARY, None),
     ("database page corruption", DAMAGED, Some(TroubleKind::PageDamaged)),
     // MariaDB 10.6
     ("page read from tablespace is corrupted", DAMAGED, Some(TroubleKind::PageDamaged)),
@@ -248,6 +306,9 @@ pub(super) const TROUBLES: [(&str, &str, Option<TroubleKind>); 172] = [
     ("page n:o stored in the page", DAMAGED, Some(TroubleKind::PageDamaged)),
     ("page directory corruption", DAMAGED, Some(TroubleKind::PageDamaged)),
     ("outside the tablespace bounds", DAMAGED, Some(TroubleKind::PageDamaged)),
+    // MariaDB 10.5
+    (" due to corruption on [page id", DAMAGED, Some(TroubleKind::PageDamaged)),
+    ("we detected index corruption in an innodb", DAMAGED, Some(TroubleKind::PageDamaged)),
     ("looks corrupted in file", DAMAGED, Some(TroubleKind::PageDamaged)),
     ("space id in fsp header", DAMAGED, Some(TroubleKind::PageDamaged)),
     // MY-012351, MY-012216 and ER_TABLESPACE_MISSING
@@ -258,7 +319,7 @@ pub(super) const TROUBLES: [(&str, &str, Option<TroubleKind>); 172] = [
     ("transactions deadlock", DEADLOCKS, Some(TroubleKind::Deadlock)),
     (
         "semi-sync replication switched off",
-        "semi-synchronous replication was switched off: no replica answered in time",
+        "commits waited for no replica: semi-synchronous replication was off, by a setting or after a timeout",
         Some(TroubleKind::SemiSyncLost),
     ),
     (
@@ -290,6 +351,7 @@ pub(super) const TROUBLES: [(&str, &str, Option<TroubleKind>); 172] = [
     ("state transfer request failed", STATE_TRANSFER, Some(TroubleKind::StateTransferFailed)),
     (TRANSFER_FAILED, STATE_TRANSFER, Some(TroubleKind::StateTransferFailed)),
     // wsrep_sst_xtrabackup-v2 and wsrep_sst_mariabackup
+    (" not in path: /", NO_PROGRAM, None),
     ("fatal: found existing ", REMNANT, Some(TroubleKind::StateTransferFailed)),
     ("remove it or specify alternative temporary directory", REMNANT, Some(TroubleKind::StateTransferFailed)),
     ("receiving ist failed", INCREMENTAL, Some(TroubleKind::StateTransferFailed)),
@@ -310,9 +372,15 @@ pub(super) const TROUBLES: [(&str, &str, Option<TroubleKind>); 172] = [
     (NODE_DIFFERS, INCONSISTENT, Some(TroubleKind::NodeDiffers)),
     ("may not be safe to bootstrap", NOT_FIRST, None),
     ("bf lock wait long", APPLIER_WAITS, None),
+    ("[gcs] the member was unable to join the group", NOT_JOINED, None),
+    ("[gcs] error connecting to the local group communication engine", NOT_JOINED, None),
+    ("error joining the group while waiting for the network layer", NOT_JOINED, None),
+    ("timeout on wait for view after joining group", NOT_JOINED, None),
+    ("the member is leaving a group without being on one", NOT_JOINED, None),
     ("this member will now leave the group", LEFT, None),
     ("the server will now leave the group", LEFT, None),
     ("the server will leave the group", LEFT, None),
+    ("was automatically set into read only mode", READ_ONLY_MEMBER, None),
     ("unable to ensure the execution of group transactions", LEFT, None),
     ("received non-primary", OUTSIDE, Some(TroubleKind::NoMajority)),
     ("view(view_id(non_prim", OUTSIDE, Some(TroubleKind::NoMajority)),
@@ -335,13 +403,28 @@ pub(super) const TROUBLES: [(&str, &str, Option<TroubleKind>); 172] = [
     ("suspected, timeout pt", NODE_LOST, Some(TroubleKind::NodeLost)),
     ("inactive, timeout pt", NODE_LOST, Some(TroubleKind::NodeLost)),
     ("declaring inactive", NODE_LOST, Some(TroubleKind::NodeLost)),
+    // The nodes could not agree on who is there.
+    ("install timer expired", NODE_LOST, Some(TroubleKind::NodeLost)),
+    ("handshake with remote endpoint ", NODE_CERTIFICATE, None),
+    ("wsrep::init() failed", NO_PROVIDER, None),
+    (OF_SILENT_PEER, PEER_SILENT, None),
+    ("error on opening a connection to ", NOT_REACHED, None),
+    ("failed to open backend connection", NOT_CONNECTED, None),
+    ("gcs_open():", NOT_CONNECTED, None),
+    ("gcs connect failed", NOT_CONNECTED, None),
+    ("wsrep::connect(", NOT_CONNECTED, None),
+    ("failed to establish connection with cluster", NOT_CONNECTED, None),
+    // At a start, and where all are there, the list is empty.
+    ("nonlive peers: tcp://", DIRECT_LOST, None),
+    ("nonlive peers: ssl://", DIRECT_LOST, None),
     (
         "has become unreachable",
         "a member of the replication group did not answer",
         Some(TroubleKind::NodeLost),
     ),
-    // What the server writes of its own files where the kernel returned EIO or EROFS.
+    // What the server writes of its own files where the kernel returned EIO, which musl calls by another name, or EROFS.
     ("input/output error", DISK_ERRORS, Some(TroubleKind::DiskFails)),
+    ("error number 5 means 'i/o error'", DISK_ERRORS, Some(TroubleKind::DiskFails)),
     ("read-only file system", READ_ONLY, Some(TroubleKind::FileSystemBroken)),
     ("database was not shutdown normally", RECOVERED, None),
     ("database was not shut down normally", RECOVERED, None),
@@ -350,6 +433,7 @@ pub(super) const TROUBLES: [(&str, &str, Option<TroubleKind>); 172] = [
         "mysqld_safe started the server again, which had ended without a shutdown: it crashed, or was killed",
         None,
     ),
+    ("this connection closed normally without authentication", NO_LOGIN, None),
     ("aborted connection ", CONNECTIONS_LOST, None),
     ("error reading communication packets", CONNECTIONS_LOST, None),
     ("timeout reading communication packets", CONNECTIONS_LOST, None),
@@ -360,6 +444,14 @@ pub(super) const TROUBLES: [(&str, &str, Option<TroubleKind>); 172] = [
         "a log could not be written (binary, slow or general log), and the server goes on without it until it is started again",
         None,
     ),
+    (OF_PLUGIN, PLUGIN_ENDED, None),
+    ("has the wrong structure", OLD_TABLES, None),
+    ("incorrect definition of table performance_schema.", OLD_TABLES, None),
+    ("incorrect definition of table mysql.", OLD_TABLES, None),
+    ("completing change buffer merge", CHANGE_BUFFER, None),
+    ("io_setup() failed with eagain after ", NO_AIO, None),
+    ("cannot initialize aio sub-system", NO_AIO, None),
+    (XAMPP, PANEL, Some(TroubleKind::NotStarted)),
     (APPLIER_STOPPED, APPLIER_ENDED, None),
     (RECEIVER_FAILED, "replication: the receiver could not reach its source", None),
     (RECEIVER_FOLLOWS, RECEIVER_ENDED, None),

@@ -58,6 +58,31 @@ pub(super) const NODE_LOST: &str = "another node of the Galera cluster did not a
 /// What lines of a member of a replication group mean that leaves it.
 pub(super) const LEFT: &str = "the member left its replication group after an error that stands above: START GROUP_REPLICATION once that \
                                is mended, or clone the member again";
+pub(super) const NOT_JOINED: &str = "the member did not join its group: no other member was reached, or none answered. On each member \
+                                     group_replication_local_address and group_replication_group_seeds have to name addresses that the \
+                                     others reach (port 33061 through every firewall), and one member has to have bootstrapped the group";
+pub(super) const DIRECT_LOST: &str = "the node lost its direct connection to another one of its Galera cluster for some seconds, and \
+                                      asked the others to pass its messages on: the network between the two, or a node that did not run \
+                                      for a moment";
+pub(super) const NODE_CERTIFICATE: &str = "nodes of the Galera cluster do not accept each other's certificate: all need socket.ssl_key, \
+                                           socket.ssl_cert and socket.ssl_ca of one authority, none of them expired \
+                                           (wsrep_provider_options)";
+pub(super) const NO_PROVIDER: &str = "Galera's library did not start: the WSREP errors beside that name the option, the file or the \
+                                      address that it could not use";
+pub(super) const READ_ONLY_MEMBER: &str =
+    "the member set itself read-only because it left its replication group";
+pub(super) const PEER_SILENT: &str = "another node of the Galera cluster did not answer this one's messages (port 4567): its server, its \
+                                      host or the network between the two";
+pub(super) const NOT_CONNECTED: &str = "the node did not connect to its Galera cluster: it has to reach port 4567 of a node of \
+                                        wsrep_cluster_address that is in the primary part; of a whole cluster that was shut down the \
+                                        most advanced node has to be bootstrapped first";
+pub(super) const NO_PROGRAM: &str = "the script that transfers the state of the Galera cluster (SST) does not find its program: it has \
+                                     to be installed on both nodes (wsrep_sst_method)";
+
+/// Stands for what a node says of one that does not answer it.
+pub(super) const OF_SILENT_PEER: &str = "a peer does not answer";
+pub(super) const NOT_REACHED: &str = "a member did not reach another one of its replication group: the lines name the address \
+                                      (group_replication_group_seeds); no member listens there, or the network does not let it through";
 
 /// Whether a node of Galera leaves its cluster by itself, and sees one without a majority therefore: true for the line, in lower case, in
 /// which it begins to, false for one in which it joins. None for others.
@@ -95,4 +120,12 @@ pub(super) fn transfer_failed(lower: &str) -> bool {
 /// replica's worker does not know that log by itself, and names it first.
 pub(crate) fn is_of_node(lower: &str) -> bool {
     lower.contains(" log first, end_log_pos ") && !lower.contains("worker ")
+}
+
+/// `(c912-884c, 'tcp://0.0.0.0:4567') connection to peer 8d40-a3b7 with addr tcp://10.1.1.2:4567 timed out, no messages seen in PT3S`; a node
+/// that finds its own address among those of its cluster says so, too.
+pub(super) fn is_silent_peer(lower: &str) -> bool {
+    let Some((before, peer)) = lower.split_once(") connection to peer ") else { return false };
+    let own = before.rsplit_once('(').and_then(|(_, own)| own.split(',').next()).unwrap_or_default();
+    peer.contains(" timed out, no messages seen in pt") && peer.split(' ').next() != Some(own)
 }

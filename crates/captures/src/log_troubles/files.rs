@@ -46,7 +46,7 @@ pub(super) const NOT_EXTENDED: &str = "InnoDB could not make a data file larger:
 pub(super) const NO_UNDO_LOG: &str = "InnoDB could not give a transaction its undo log: no slot was free, or (DB Error 14) \
                                       the undo tablespace had no room";
 
-pub(super) const SYSTEM_TABLES: &str = "system tables (schema mysql) are damaged, or those of another version: mysql_upgrade or \
+pub(crate) const SYSTEM_TABLES: &str = "system tables (schema mysql) are damaged, or those of another version: mysql_upgrade or \
                                         mariadb-upgrade (MySQL from 8.0.16 on: a start with --upgrade=FORCE) mends those of another \
                                         version, myisamchk or aria_chk while the server is stopped damaged ones";
 
@@ -54,6 +54,24 @@ pub(super) const SYSTEM_TABLES: &str = "system tables (schema mysql) are damaged
 pub(super) const OF_SYSTEM_TABLES: &str = "system tables are damaged";
 
 pub(crate) const TABLE_CRASHED: &str = "a table is marked as crashed";
+pub(super) const EMPTY_DATA: &str = "InnoDB's data file (ibdata1) is empty: the system did not let it grow (a share or a folder of \
+                                     another host that is mounted into a container, a full disk), or an earlier start was ended while it \
+                                     made it. Where there were never data: empty the data folder, and begin again in one that can be \
+                                     written";
+pub(super) const LOG_NOT_MADE: &str = "InnoDB could not give a file of its redo log its size: the disk is full, or the folder is a share \
+                                       or one of another host that is mounted into a container";
+pub(super) const NOT_OWNED: &str = "the server may not change the owner or the rights of its files, as on a share or a folder of another \
+                                    host that is mounted";
+pub(super) const REDO_BLOCK: &str = "a block of the redo log is not what was written: what reads it there, as a recovery, a backup or \
+                                     the tracking of changed pages, ends";
+pub(super) const REDO_GONE: &str = "a backup could not read the redo log to its end: a line above names the file. Where that is gone, \
+                                    the server had removed it before the backup came to it: a larger redo log, or a faster place for the \
+                                    backup";
+pub(super) const SHORT_FILE: &str =
+    "a data file ends before a page that is read from it: it was cut, or copied while a server wrote it";
+pub(super) const NOT_IN_DICTIONARY: &str = "InnoDB does not know tables of which the folders have files (.frm): ibdata1 is not the one \
+                                            of these folders, as where the folders alone were copied, or a DROP was broken off. The data \
+                                            come back with the ibdata1 and the redo log of that server, or from a dump";
 
 /// True for the last line of an InnoDB that found its files damaged: of a redo log that it cannot use it says so, too.
 pub(crate) fn is_end_by_damage(line: &str) -> bool {
@@ -62,7 +80,7 @@ pub(crate) fn is_end_by_damage(line: &str) -> bool {
 
 /// How lines about system tables begin and go on, in lower case (sql/mysqld.cc, sql_acl.cc, table.cc and the messages of the storage
 /// engines). That they are not there is another matter.
-const SYSTEM_TABLE_ERRORS: [(&str, &str); 12] = [
+const SYSTEM_TABLE_ERRORS: [(&str, &str); 13] = [
     ("can't open and lock privilege tables: ", "is corrupt"),
     ("can't open and lock privilege tables: ", "incorrect file format"),
     ("can't open and lock privilege tables: ", "marked as crashed"),
@@ -73,6 +91,7 @@ const SYSTEM_TABLE_ERRORS: [(&str, &str); 12] = [
     ("missing system table mysql.", ""),
     ("column count of mysql.", " is wrong"),
     ("'./mysql/", "is marked as crashed"),
+    ("'.\\mysql\\", "is marked as crashed"),
     ("incorrect information in file: './mysql/", ""),
     ("incorrect file format './mysql/", ""),
 ];

@@ -4,6 +4,30 @@ use crate::kernel_log;
 
 /// What lines of the kernel, systemd and Kubernetes about a server that was killed mean.
 pub(super) const KILLED: &str = "the kernel killed a server because no memory was left";
+pub(super) const PANEL: &str = "XAMPP's panel saw the server end: the server's own log says why (the button Logs, \
+                                mysql\\data\\mysql_error.log)";
+
+/// What XAMPP's panel prints, in lower case, when the server has ended.
+pub(super) const XAMPP: &str = "error: mysql shutdown unexpectedly";
+pub(super) const UNIT_NOT_RUN: &str = "systemd: not run";
+pub(super) const UNIT_NO_NAMESPACE: &str = "systemd: no namespace";
+pub(super) const UNIT_NO_USER: &str = "systemd: no user";
+
+/// What systemd's lines mean of a server's unit of which it could not run a command.
+pub(super) const NOT_RUN: &str = "systemd could not run the server, or a command of its unit before it (203/EXEC, 127): that program is \
+                                  not there, may not be executed, or lacks a library";
+pub(super) const NO_NAMESPACE: &str = "systemd could not give the server the view of files that its unit asks for (226/NAMESPACE: \
+                                       ProtectSystem, PrivateTmp, ReadWritePaths), as in a container that may not mount, or where one of \
+                                       those folders is missing";
+pub(super) const NO_USER: &str =
+    "systemd did not find the user or the group that the server has to run as (217/USER)";
+pub(super) const BY_SUPERVISOR: &str = "s6: killed";
+
+/// What the script mysql.server prints, in lower case, when the server has ended that it waits for; to 5.1 the second.
+pub(super) const NO_PID_FILE: &str = "the server quit without updating pid file (";
+pub(super) const MANAGER_QUIT: &str = "manager of pid-file quit without updating file";
+pub(super) const OF_SCRIPT: &str = "mysql.server saw the server end at its start: the server's own log says why (HOST.err in the data \
+                                    folder, or log-error)";
 
 /// Signs that are of any program: the line names a server, too.
 pub(super) const OF_KILLS: [&str; 9] = [
@@ -65,5 +89,31 @@ pub(crate) fn is_event_of_probe(line: &str) -> bool {
 /// True for that event of a server's container.
 pub(crate) fn is_probe_failed(line: &str) -> bool {
     let before = line.split_once(PROBE_FAILED).map(|(before, _)| before);
-    before.and_then(|before| before.rsplit(' ').next()).is_some_and(kernel_log::names_server)
+    before.and_then(|before| before.rsplit(' ').next()).is_some_and(is_of_server)
+}
+
+/// True for the name of a container or of a service that is a server's, and not of a program beside one: `mysqld-exporter`.
+fn is_of_server(name: &str) -> bool {
+    const BESIDE: [&str; 7] = ["exporter", "router", "proxy", "backup", "operator", "agent", "client"];
+    kernel_log::names_server(name) && !BESIDE.iter().any(|program| name.contains(program))
+}
+
+/// True for the line of XAMPP's panel.
+pub(crate) fn is_of_panel(line: &str) -> bool {
+    line.contains("Error: MySQL shutdown unexpectedly")
+}
+
+/// `[08:36:43] INFO: Service mariadb exited with code 256 (by signal 9)`, as s6 says it of the programs of a container.
+pub(super) fn is_killed_by_supervisor_s_word(lower: &str) -> bool {
+    let service = lower.split_once("service ").map(|(_, rest)| rest);
+    let name =
+        service.and_then(|rest| rest.split_once(" exited with code 256 (by signal 9)")).map(|(name, _)| name);
+    name.is_some_and(|name| !name.contains(' ') && is_of_server(name))
+}
+
+/// True for a line of mysql.server that saw the server end.
+pub(crate) fn is_of_script(line: &str) -> bool {
+    let lower = || line.to_ascii_lowercase();
+    line.contains("quit without updating ")
+        && [NO_PID_FILE, MANAGER_QUIT].iter().any(|sign| lower().contains(sign))
 }

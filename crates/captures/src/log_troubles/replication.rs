@@ -33,7 +33,9 @@ pub(super) fn applier_stopped(line: &str) -> bool {
     is_of_applier
         && !is_of_node(line)
         && (line.contains("sql thread aborted")
-            || line.contains("[error]") && ERROR_CODES.iter().any(|sign| line.contains(sign)))
+            || line.contains("[error]")
+                // Where the end of the line was cut, the number is lost.
+                && (ERROR_CODES.iter().any(|sign| line.contains(sign)) || line.contains(": error '")))
 }
 
 /// What a receiver prints when it cannot connect: `Slave I/O: error connecting to master 'a@b:3306'`, `Replica I/O for channel '':

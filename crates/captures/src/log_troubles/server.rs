@@ -29,6 +29,49 @@ pub(super) const CONNECTIONS_LOST: &str =
 pub(super) const DISK_IS_FULL: &str = "disk is full writing";
 const STILL_FULL: &str = "message reprinted in";
 
+/// Stands for what the C library prints of one: `mariadbd: /b/log0recv.cc:3848: f(): Assertion `a' failed.`
+pub(super) const OF_LIBRARY: &str = "a check that the C library prints";
+
+/// What either means.
+pub(super) const CHECK_FAILED: &str = "a check of the server's own failed";
+
+/// What InnoDB prints when it ends because the system refused it an operation on a file (os0file.cc), and because its system tablespace has a
+/// damaged page (buf0buf.cc), in lower case.
+pub(super) const GAVE_UP: &str = "cannot continue operation";
+pub(super) const ENDED_BY_PAGE: &str = "aborting because of a corrupt database page";
+
+/// Stands for a crash of a program that makes backups.
+pub(super) const BACKUP_CRASHED: &str = "a backup's program crashed";
+
+/// Stands for what a server says of a plugin that did not start, but for InnoDB and Aria, without which it ends.
+pub(super) const OF_PLUGIN: &str = "a plugin did not start";
+pub(super) const ENDED_BY_LATCH: &str =
+    "the server ended itself because a thread had waited for a latch for too long";
+pub(super) const NO_LOGIN: &str =
+    "clients closed their connection before they logged in, as a check of the port does: no session was lost";
+pub(super) const FILE_OPERATION: &str = "InnoDB ended the server because the system refused it an operation on a file: the lines above \
+                                         name the operation, the file and the error of the system";
+pub(super) const PAGE_ENDED_IT: &str =
+    "InnoDB ended the server because a page of its system tablespace is damaged";
+pub(super) const NO_BACKUP: &str =
+    "the program that makes the backup crashed: the backup is not whole. Its version has to fit the server's";
+pub(super) const PLUGIN_ENDED: &str = "a plugin or a storage engine did not start: the errors beside that say why, and tables of that \
+                                       engine cannot be used";
+pub(super) const OLD_TABLES: &str = "tables of performance_schema or mysql have the form of another version: mysql_upgrade or \
+                                     mariadb-upgrade (MySQL from 8.0.16 on: a start with --upgrade=FORCE), then a restart";
+pub(super) const CHANGE_BUFFER: &str = "InnoDB merges its change buffer at a slow shutdown (innodb_fast_shutdown = 0): the server ends \
+                                        when that is done";
+pub(super) const NO_AIO: &str = "the system gave InnoDB no asynchronous I/O: fs.aio-max-nr is used up (sysctl fs.aio-max-nr and \
+                                 fs.aio-nr), or innodb_use_native_aio = OFF starts without it";
+
+/// Stands for what MariaDB says from 10.6 on when it ends itself because of a latch; who quotes it may name the latch within.
+pub(super) const FATAL_WAIT: &str = "innodb_fatal_semaphore_wait_threshold was exceeded";
+
+/// True for the line with which InnoDB ends because the system refused it an operation on a file.
+pub(crate) fn is_refused_operation(line: &str) -> bool {
+    line.contains("Cannot continue operation")
+}
+
 /// True for a line in which a server says that it still waits for room; it names the file no more.
 pub(crate) fn still_waits(lower: &str) -> bool {
     has_sign(lower, STILL_FULL)
@@ -58,4 +101,21 @@ const STOPPED_MS: u64 = 60_000;
 pub(super) fn wrote_nothing(line: &str) -> bool {
     (line.contains("(flushed=0 and evicted=0") || line.contains(" to flush 0 and evict 0 pages"))
         && duration_ms(line).is_some_and(|ms| ms >= STOPPED_MS)
+}
+
+/// `Plugin 'ROCKSDB' init function returned error.`, and the line below that.
+pub(super) fn is_of_plugin(lower: &str) -> bool {
+    const OF_START: [&str; 2] = ["innodb'", "aria'"];
+    let rest = lower.split_once("plugin '").map(|(_, rest)| rest);
+    rest.is_some_and(|rest| {
+        (rest.contains("' init function returned error")
+            || rest.contains("' registration as a storage engine failed"))
+            && !OF_START.iter().any(|name| rest.starts_with(name))
+    })
+}
+
+/// True for the line, in lower case, with which a server begins each of its starts.
+pub(crate) fn begins_start(lower: &str) -> bool {
+    lower.contains("starting as process ")
+        || lower.contains("starting mariadb ") && lower.contains(" as process ")
 }

@@ -1,16 +1,22 @@
 use spindoctor_model::TroubleKind;
 
 use super::cluster::{
-    AHEAD, APPLIER_WAITS, INCOMPLETE, INCONSISTENT, LEFT, NOT_FIRST, REMNANT, STATE_TRANSFER,
+    AHEAD, APPLIER_WAITS, DIRECT_LOST, INCOMPLETE, INCONSISTENT, LEFT, NO_PROVIDER, NODE_CERTIFICATE,
+    NOT_CONNECTED, NOT_FIRST, NOT_JOINED, NOT_REACHED, PEER_SILENT, REMNANT, STATE_TRANSFER,
 };
 use super::files::{
-    BACKUP_MISSES, DAMAGED, DATA_SIZE, FOLDER_FOR_FILE, NEWER_PAGES, NO_SUCH_FILE, NO_UNDO_LOG, NOT_EXTENDED,
-    OVERTAKEN, REDO_SIZE, REDO_UNUSABLE, SAME_NUMBER,
+    BACKUP_MISSES, DAMAGED, DATA_SIZE, EMPTY_DATA, FOLDER_FOR_FILE, LOG_NOT_MADE, NEWER_PAGES, NO_SUCH_FILE,
+    NO_UNDO_LOG, NOT_EXTENDED, NOT_IN_DICTIONARY, NOT_OWNED, OVERTAKEN, REDO_BLOCK, REDO_GONE, REDO_SIZE,
+    REDO_UNUSABLE, SAME_NUMBER, SHORT_FILE,
 };
 use super::has_sign;
-use super::host::{LIVENESS, READINESS, is_event_of_probe};
+use super::host::{LIVENESS, READINESS, is_event_of_probe, is_of_script};
 use super::replication::RECEIVER_ENDED;
-use super::server::CONNECTIONS_LOST;
+use super::server::{
+    CHANGE_BUFFER, CONNECTIONS_LOST, ENDED_BY_LATCH, FILE_OPERATION, FULL, NO_AIO, NO_LOGIN, OLD_TABLES,
+    PAGE_ENDED_IT, PLUGIN_ENDED,
+};
+use crate::kernel_log::DISK_ERRORS;
 
 #[test]
 fn what_lines_of_each_kind_mean_is_said_and_no_error_is_left_over() {
@@ -39,9 +45,37 @@ fn what_lines_of_each_kind_mean_is_said_and_no_error_is_left_over() {
         ("InnoDB: Ignoring the redo log due to missing MLOG_CHECKPOINT between", REDO_UNUSABLE),
         ("InnoDB: Error: log file ./ib_logfile0 is of different size 0 50331648 bytes", REDO_SIZE),
         ("InnoDB: The innodb_system data file './ibdata1' is of a different size 768 pages", DATA_SIZE),
+        (
+            "InnoDB: The Auto-extending innodb_system data file './ibdata1' is of a different size 0 pages than specified",
+            EMPTY_DATA,
+        ),
+        ("InnoDB: Cannot set log file ./ib_logfile1 size to 50331648 bytes", LOG_NOT_MADE),
+        (
+            "mariadbd: Can't change permissions of the file './ddl_recovery-backup.log' (Errcode: 1 \"Operation not permitted\")",
+            NOT_OWNED,
+        ),
+        (
+            "InnoDB: Missing FILE_CREATE, FILE_DELETE or FILE_MODIFY before FILE_CHECKPOINT for tablespace 7",
+            REDO_UNUSABLE,
+        ),
+        ("InnoDB: Malformed log record; set innodb_force_recovery=1 to ignore.", REDO_UNUSABLE),
+        ("InnoDB: Tried to read 16384 bytes at offset 81920. Was only able to read 0.", SHORT_FILE),
+        (
+            "InnoDB: Cannot open table a/b from the internal data dictionary of InnoDB though the .frm file for the table exists.",
+            NOT_IN_DICTIONARY,
+        ),
+        (
+            "Plugin group_replication reported: '[GCS] Error on opening a connection to db3:6606 on local port: 6606.'",
+            NOT_REACHED,
+        ),
         ("InnoDB: Attempted to open a previously opened tablespace.", SAME_NUMBER),
+        ("InnoDB: Error: trying to add tablespace 210 of name './shop/a.ibd'", SAME_NUMBER),
         ("InnoDB: Space id in fsp header 12,but in the page header 7", DAMAGED),
         ("[MY-011825] [Xtrabackup] log block numbers mismatch:", OVERTAKEN),
+        ("[MY-011825] [Xtrabackup] read_logfile() failed.", REDO_GONE),
+        ("[MY-011825] [Xtrabackup] log copying failed.", REDO_GONE),
+        ("InnoDB: Log block checksum mismatch: LSN 7, expected 1, calculated checksum 2", REDO_BLOCK),
+        ("InnoDB: Invalid log block checksum. block: 7 checkpoint no: 1 expected: 3 found: 4", REDO_BLOCK),
         (
             "[MY-011825] [Xtrabackup] File '/b/log.000002' not found (OS errno 2 - No such file)",
             BACKUP_MISSES,
@@ -67,10 +101,100 @@ fn what_lines_of_each_kind_mean_is_said_and_no_error_is_left_over() {
             "replication: the receiver lost its connection to its source",
         ),
         ("mysqld: Got an error reading communication packets", CONNECTIONS_LOST),
+        (
+            "[Repl] Plugin group_replication reported: '[GCS] The member was unable to join the group. Local port: 33061'",
+            NOT_JOINED,
+        ),
+        (
+            "[MY-011640] [Repl] Plugin group_replication reported: 'Timeout on wait for view after joining group'",
+            NOT_JOINED,
+        ),
+        (
+            "WSREP: (3fb1, 'tcp://0.0.0.0:4567') turning message relay requesting on, nonlive peers: tcp://10.1.1.2:4567",
+            DIRECT_LOST,
+        ),
+        (
+            "WSREP: handshake with remote endpoint ssl://10.1.1.2:4567 failed: asio.ssl:3370: 'certificate verify failed'",
+            NODE_CERTIFICATE,
+        ),
+        ("WSREP: wsrep::init() failed: 7, must shutdown", NO_PROVIDER),
+        (
+            "WSREP: (c91, 'tcp://0.0.0.0:4567') connection to peer 0-0 with addr tcp://10.1.1.2:4567 timed out, no messages seen in PT3S",
+            PEER_SILENT,
+        ),
+        (
+            "WSREP: gcs/src/gcs_core.cpp:gcs_core_open():209: Failed to open backend connection: -110 (Connection timed out)",
+            NOT_CONNECTED,
+        ),
+        (
+            "WSREP: gcs/src/gcs.cpp:gcs_open():1458: Failed to open channel 'c' at 'gcomm://db1': -110 (Connection timed out)",
+            NOT_CONNECTED,
+        ),
+        ("WSREP: gcs connect failed: Connection timed out", NOT_CONNECTED),
+        ("WSREP: wsrep::connect(gcomm://db1) failed: 7", NOT_CONNECTED),
+        (
+            "InnoDB: Not applying INSERT_HEAP_DYNAMIC due to corruption on [page id: space=2, page number=7]",
+            DAMAGED,
+        ),
+        ("InnoDB: Aborting because of a corrupt database page in the system tablespace.", PAGE_ENDED_IT),
+        ("InnoDB: Cannot continue operation.", FILE_OPERATION),
+        ("InnoDB: File (unknown): 'read' returned OS error 205. Cannot continue operation", DISK_ERRORS),
+        ("InnoDB: File ./ibdata1: 'aio write' returned OS error 128. Cannot continue operation", FULL),
+        ("InnoDB: Error number 5 means 'I/O error'", DISK_ERRORS),
+        ("Plugin 'ROCKSDB' init function returned error.", PLUGIN_ENDED),
+        ("Plugin 'ROCKSDB' registration as a STORAGE ENGINE failed.", PLUGIN_ENDED),
+        ("Native table 'performance_schema'.'users' has the wrong structure", OLD_TABLES),
+        ("Incorrect definition of table mysql.event: expected column 'a' at position 0", OLD_TABLES),
+        (
+            "Completing change buffer merge; 1 page reads initiated; 3 change buffer pages remain",
+            CHANGE_BUFFER,
+        ),
+        ("InnoDB: Error: io_setup() failed with EAGAIN after 5 attempts.", NO_AIO),
     ] {
         let says = crate::error_log::read(&format!("2024-03-04 10:11:12 7 [ERROR] {words}\n")).says;
         assert!(says.len() == 1 && says[0].starts_with(meaning), "{words}: {says:?}");
     }
+}
+
+#[test]
+fn what_ends_a_server_is_a_crash_and_a_check_of_its_port_is_no_lost_session() {
+    let read = |words: &str| crate::error_log::read(&format!("2024-03-04 10:11:12 7 [ERROR] {words}\n"));
+    for words in [
+        "[FATAL] InnoDB: Aborting because of a corrupt database page in the system tablespace.",
+        "InnoDB: File ./a.ibd: 'open' returned OS error 71. Cannot continue operation",
+    ] {
+        let kinds: Vec<TroubleKind> = read(words).troubles.iter().map(|trouble| trouble.kind).collect();
+        assert_eq!(kinds, [TroubleKind::Crashed], "{words}");
+    }
+    let closed = "Aborted connection 8 to db: 'unconnected' user: 'unauthenticated' host: '10.1.1.2' (This connection closed normally without \
+                  authentication)";
+    let log = read(closed);
+    assert_eq!(log.says, [format!("{NO_LOGIN}, last at 2024-03-04 10:11:12")]);
+    assert_eq!(log.troubles, []);
+    // At a start the list of peers is empty.
+    let start =
+        read("WSREP: (3fb1, 'tcp://0.0.0.0:4567') turning message relay requesting on, nonlive peers: ");
+    assert!(start.says.iter().all(|said| !said.starts_with(DIRECT_LOST)), "{:?}", start.says);
+}
+
+#[test]
+fn a_wait_for_a_latch_that_ended_the_server_is_one_in_two_lines() {
+    let says = crate::error_log::read(
+        "InnoDB: Error: semaphore wait has lasted > 600 seconds\nInnoDB: We intentionally crash the server, because it appears to be hung.\n",
+    )
+    .says;
+    assert_eq!(says, [ENDED_BY_LATCH]);
+}
+
+#[test]
+fn what_the_panel_of_xampp_says_is_a_server_that_ended_until_it_has_started() {
+    let panel = "10:11:12 PM  [mysql] \tError: MySQL shutdown unexpectedly.\n10:11:12 PM  [mysql] \tThis may be due to a blocked port\n";
+    let parts = crate::recognise("a.txt", panel);
+    let found = spindoctor_rules::diagnose(&crate::window(&parts)).findings;
+    assert_eq!(found.len(), 1, "{found:#?}");
+    assert!(found[0].headline.starts_with("The server does not start"), "{}", found[0].headline);
+    let started = "2024-03-04 22:12:12 0 [Note] mysqld: ready for connections.\n";
+    assert_eq!(crate::error_log::read(&format!("{panel}{started}")).troubles, []);
 }
 
 #[test]
@@ -198,6 +322,7 @@ fn system_tables_that_are_damaged_or_of_another_version_are_a_trouble_until_the_
         "Fatal error: Can't open and lock privilege tables: Incorrect file format 'db'",
         "Fatal error: Can't open and lock privilege tables: Index for table 'user' is corrupt; try to repair it",
         "mysqld: Table './mysql/proc' is marked as crashed and should be repaired",
+        "mysqld.exe: Table '.\\mysql\\db' is marked as crashed and should be repaired",
         "Cannot load from mysql.event. The table is probably corrupted",
         "Missing system table mysql.proxies_priv; please run mysql_upgrade to create it",
     ] {
@@ -243,7 +368,68 @@ fn events_of_probes_are_said_whatever_their_container() {
 }
 
 #[test]
+fn a_server_that_kubernetes_or_a_supervisor_ended_is_a_finding_until_it_has_started() {
+    let probe =
+        "  Normal   Killing    8m    kubelet   Container mysql failed liveness probe, will be restarted\n";
+    let killed = "2024-03-04 10:11:12 0 [Note] mysqld: something\n[10:11:13] INFO: Service mariadb exited with code 256 (by signal 9)\n";
+    let ready = "2024-03-04 10:11:14 0 [Note] mysqld: ready for connections.\n";
+    for (text, begins) in
+        [(probe, "Kubernetes ended the server"), (killed, "The server was killed (SIGKILL)")]
+    {
+        let log = crate::error_log::read(text);
+        let error_log = log.troubles;
+        let window = spindoctor_model::Window { error_log, ..spindoctor_model::Window::default() };
+        let found = spindoctor_rules::diagnose(&window).findings;
+        assert!(found.len() == 1 && found[0].headline.starts_with(begins), "{found:#?}");
+        assert_eq!(crate::error_log::read(&format!("{text}{ready}")).troubles, []);
+        // A program beside the server.
+        let beside = text.replace("Container mysql ", "Container mysqld-exporter ");
+        let beside = beside.replace("Service mariadb ", "Service mariadb-backup ");
+        assert_eq!(crate::error_log::read(&beside).troubles, [], "{beside}");
+    }
+}
+
+#[test]
 fn a_number_of_an_error_ends_where_its_digits_do() {
     assert!(has_sign("write failed, error 28", "error 28") && has_sign("error 28: no", "error 28"));
     assert!(!has_sign("error 2813", "error 28") && has_sign("error 2813, error 28", "error 28"));
+}
+
+#[test]
+fn a_node_that_finds_itself_among_its_peers_is_no_silent_one() {
+    let line = |peer: &str| {
+        format!(
+            "2024-03-04 10:11:12 0 [Note] WSREP: (da8f1995, 'tcp://0.0.0.0:4567') connection to peer {peer} with addr tcp://10.1.1.2:4567 timed \
+             out, no messages seen in PT3S\n"
+        )
+    };
+    assert_eq!(crate::error_log::read(&line("da8f1995")).says, Vec::<String>::new());
+    assert!(crate::error_log::read(&line("00000000")).says[0].starts_with(PEER_SILENT));
+}
+
+#[test]
+fn what_mysql_server_says_is_a_server_that_did_not_start() {
+    for line in [
+        "Starting MySQL... ERROR! The server quit without updating PID file (/d/db1.pid).",
+        ".. ERROR! The server quit without updating PID file (/d/db1.pid).",
+        "Starting MySQL.Manager of pid-file quit without updating file.[FAILED]",
+    ] {
+        let parts = crate::recognise("a.txt", &format!("It does not start:\n\n{line}\n"));
+        let found = spindoctor_rules::diagnose(&crate::window(&parts)).findings;
+        assert!(
+            found.len() == 1 && found[0].headline.starts_with("The server does not start"),
+            "{line}: {parts:#?}"
+        );
+    }
+    assert!(!is_of_script("How do I mend \"The server quit without updating PID file\"?"));
+}
+
+#[test]
+fn a_supervisor_says_that_the_server_was_killed() {
+    let says = |name: &str| {
+        let log = format!("[08:36:43] INFO: Service {name} exited with code 256 (by signal 9)\n");
+        crate::error_log::read(&format!("2024-03-04 10:11:12 0 [Note] mysqld: something\n{log}")).says
+    };
+    assert!(says("mariadb")[0].starts_with("the server was killed (SIGKILL)"), "{:?}", says("mariadb"));
+    assert_eq!(says("nginx"), Vec::<String>::new());
 }

@@ -161,3 +161,21 @@ fn lines_that_are_code_each_are_plain_again() {
     let names = "* `Id`\n* `User`\n* `Info`\n";
     assert_eq!(undamaged(names), names);
 }
+
+#[test]
+fn a_status_of_which_a_page_counts_the_lines_and_wrapped_some_is_without_the_counts() {
+    let text = "Here is one:\n1 ------------------------\n2 LATEST DETECTED DEADLOCK\n3 ------------------------\n4 070913 11:14:21\n\
+                5 *** (1) TRANSACTION:\n6 TRANSACTION 0 7, ACTIVE 2 sec, OS thread id 1141287232\nstarting index read\n\
+                7 mysql tables in use 1, locked 1\n8 LOCK WAIT 4 lock struct(s), heap size 1216\n\
+                9 MySQL thread id 11, query id 350 localhost app Updating\n10 UPDATE t SET a = 0\n\nWhat is that?\n";
+    let plain = without_counts_of_status(text).unwrap();
+    assert!(
+        plain.starts_with("Here is one:\n------------------------\nLATEST DETECTED DEADLOCK\n"),
+        "{plain}"
+    );
+    assert!(plain.contains("\nTRANSACTION 0 7, ACTIVE 2 sec, OS thread id 1141287232 starting index read\n"));
+    assert!(plain.ends_with("\nUPDATE t SET a = 0\n\nWhat is that?\n"), "{plain}");
+    let rows = "Id\tState\n1\ta\n2\tb\n3\tc\n4\td\n5\te\n6\tf\n7\tg\n8\th\n";
+    assert_eq!(without_counts_of_status(rows), None);
+    assert_eq!(without_counts_of_status(""), None);
+}

@@ -7,6 +7,7 @@
 //!  #0 0x1d3d9ff print_fatal_signal at ../../sql/signal_handler.cc:154      MySQL 8.4: a backtrace like eu-stack's
 //! sql/signal_handler.cc:226(handle_fatal_signal)[0x555588d7465d]           MariaDB
 //! server.dll!my_sigabrt_handler()[my_thr_init.c:449]                       MariaDB on Windows
+//! 0x81a0705 handle_segfault + 805                                          what resolve_stack_dump makes of bare addresses
 //! ```
 
 use spindoctor_model::stack::StackSource;
@@ -49,6 +50,9 @@ pub(super) fn read(text: &str) -> Option<CapturedStacks> {
 }
 
 fn place(line: &str) -> Option<Place> {
+    if line.starts_with("0x") {
+        return resolved(line);
+    }
     let (before, bracket) = line.strip_suffix(']')?.rsplit_once('[')?;
     let before = before.trim();
     if let Some((module, call)) = before.split_once('!').filter(|(module, _)| !module.contains([' ', '('])) {
@@ -64,7 +68,7 @@ fn place(line: &str) -> Option<Place> {
     if !rest.is_empty() {
         return None;
     }
-    let Some(inside) = before.strip_suffix(')') else {
+    let Some(inside) = before.strip_suffix(')').or_else(|| is_cut(before).then_some(before)) else {
         let is_path = before.is_empty() || (before.contains('/') && !before.contains([' ', '\t', '(']));
         let module = (!before.is_empty()).then(|| before.to_owned());
         return is_path.then(|| Place { module, offset: Some(address), address, ..Place::default() });
@@ -85,6 +89,28 @@ fn place(line: &str) -> Option<Place> {
         place.name = name::without_offset(call).to_owned();
     }
     Some(place)
+}
+
+/// `mysqld(_Z16dispatch_command19enum_server_commandP3THDPcj+0xbb7`: a frame of which somebody lost the closing bracket.
+fn is_cut(before: &str) -> bool {
+    let call = before.split_once('(').filter(|(file, _)| !file.is_empty()).map(|(_, call)| call);
+    let offset = call.and_then(|call| call.rsplit_once("+0x")).map(|(_, offset)| offset);
+    offset.is_some_and(|offset| !offset.is_empty() && offset.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
+
+/// `0x826014c ha_myisam::repair(THD*, bool) + 1900`; a page may have taken `<char>` for markup, and the line's end with it.
+fn resolved(line: &str) -> Option<Place> {
+    let (address, rest) = line.strip_prefix("0x")?.split_once(' ')?;
+    let address = u64::from_str_radix(address, 16).ok()?;
+    let name = match rest.rsplit_once(" + ") {
+        Some((name, offset)) if offset.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ if rest.contains('(') => rest,
+        _ => return None,
+    };
+    let function = name.split('(').next().unwrap_or(name);
+    let is_function = function.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && function.chars().all(|c| c.is_ascii_alphanumeric() || "_:~<>".contains(c));
+    is_function.then(|| Place { name: name.to_owned(), address, ..Place::default() })
 }
 
 #[cfg(test)]
@@ -118,6 +144,13 @@ mod tests {
         );
         assert_eq!(
             names(
+                "mysqld(_Z10do_commandP3THD+0x24d)[0x6811b6]\nmysqld(_Z16dispatch_command19enum_server_commandP3THDPcj+0xbb7[0x67fdf8]\n\
+                 mysqld(handle_one_connection+0x11c)[0x66e05e]\n"
+            ),
+            ["do_command", "dispatch_command", "handle_one_connection"]
+        );
+        assert_eq!(
+            names(
                 "mysys/stacktrace.c:212(my_print_stacktrace)[0x55558967a08f]\n\
                  ??:0(__assert_fail)[0x7f9c32e75e96]\n\
                  sql/item.cc:359(Item::fix_fields(THD*, Item**))[0x555588e06a94]\n"
@@ -130,6 +163,24 @@ mod tests {
             ),
             ["raise", "abort"]
         );
+    }
+
+    #[test]
+    fn what_resolve_stack_dump_prints_is_a_crash() {
+        let text = "0x81a0705 handle_segfault + 805\n0x8407eef my_write + 671\n\
+                    0x826014c ha_myisam::repair(THD*, st_mi_check_param&, bool) + 1900\n\
+                    0x82106fd mysql_insert(THD*, TABLE_LIST*, List\n0x81bfae2 handle_one_connection + 2578\n";
+        assert_eq!(
+            names(text),
+            ["handle_segfault", "my_write", "ha_myisam::repair", "mysql_insert", "handle_one_connection"]
+        );
+        for other in [
+            "0x7f12 in row_purge (thr=0x1) at a.cc:12\n0x7f13 in main ()\n",
+            "0x12 rw-p 4096 + 12\n0x13 r--p 8192 + x\n",
+            "0xzz handle_segfault + 8\n0x é + 1\n",
+        ] {
+            assert_eq!(read(other), None, "{other}");
+        }
     }
 
     #[test]

@@ -59,7 +59,8 @@ pub(crate) fn writer(line: &str) -> Option<Writer> {
 pub(crate) const COUNTED_STACKS: &str = "counted stacks";
 
 /// Functions that a server calls when it dies.
-const DEATH: &[&str] = &["my_print_stacktrace", "handle_fatal_signal", "print_fatal_signal"];
+const DEATH: &[&str] =
+    &["my_print_stacktrace", "handle_fatal_signal", "print_fatal_signal", "handle_segfault"];
 
 /// The stacks that a text holds, where it holds any.
 pub fn read(text: &str) -> Option<CapturedStacks> {

@@ -1,13 +1,14 @@
 //! `server-stopped`: a debugger, a signal or the freezer holds the server's threads.
 
+mod by_signal;
+mod crash;
 mod moments;
 mod start;
 mod starting;
 
 use spindoctor_model::host::ProcessStat;
 use spindoctor_model::{
-    Evidence, Finding, LoggedTrouble, NoSessionKind, Remedy, TimeClass, TroubleKind, Unavailable, Window,
-    number,
+    Evidence, Finding, NoSessionKind, Remedy, TimeClass, TroubleKind, Unavailable, Window, number,
 };
 
 use super::statements_refused;
@@ -15,7 +16,6 @@ use super::storage_stalled::{OneIo, look_at_the_device};
 use crate::draft::Draft;
 use crate::logged;
 use crate::open_files;
-use crate::rank::{CRITICAL_FROM, WARNING_FROM};
 use crate::time_model::session_time;
 use crate::{CAUSES, Cause, Costs, Outcome, Rule, Stacks};
 
@@ -36,8 +36,10 @@ pub const CAUSE: Cause = Cause {
                score is the share of samples in which it was held. A server that accepts a connection and does \
                not answer, while nothing of its process can be read, is reported too, and the finding says that \
                it may hang for another reason. Profilers that stop the process for a sample (gdb, pt-pmp, \
-               eu-stack) show as a part of the samples, or of the snapshots of its threads, from a twentieth of these on. Of a captured error log: a crash (critical with \
-               damaged pages, or where it does not start again), and a server that does not start, with the reason; of captured stacks, a server that still starts, with what its main thread is at.",
+               eu-stack) show as a part of the samples, or of the snapshots of its threads, from a twentieth of these on. \
+               Of a captured error log: a crash (critical with damaged pages, or where it does not start again), a server that does not \
+               start, with the reason, and one that a signal or Kubernetes ended; of captured stacks, a server that still starts, with \
+               what its main thread is at.",
     looks_alike: "A server under a tiny CPU quota answers late, not never: cpu-throttled. Threads in state D wait for storage: a full or \
                   failing disk. A server that refuses connections is down (connection refused) or full (connections-exhausted). One that \
                   has no file descriptor left lets nobody in: accept-bottleneck. A tracer that is attached and does not stop the process \
@@ -79,13 +81,14 @@ fn evaluate(window: &Window) -> Outcome {
     examine(window).into()
 }
 
-/// What an error log ends with: a start that failed, a crash, or a round of the page cleaner that took minutes and wrote nothing; and
+/// What an error log ends with: a start that failed, a crash, a signal that ended the server, or a round of the page cleaner that took minutes and wrote nothing; and
 /// captured stacks of a server that still starts.
 fn of_log(window: &Window) -> Option<Finding> {
     start::refused(window)
-        .or_else(|| crashed(window))
+        .or_else(|| crash::found(window))
         .or_else(|| start::newer_pages(window))
         .or_else(|| start::ended(window))
+        .or_else(|| by_signal::alone(window))
         .or_else(|| did_not_run(window))
         .or_else(|| starting::found(window))
 }
@@ -100,60 +103,6 @@ pub(super) fn has_damage(window: &Window) -> bool {
     let explains_it =
         |finding: Finding| finding.explains.iter().any(|cause| cause == statements_refused::CAUSE.name);
     logged::at_the_end(window, TroubleKind::PageDamaged).is_some() && of_log(window).is_some_and(explains_it)
-}
-
-/// Characters of where it crashed that a headline has.
-const LONGEST_DETAIL: usize = 120;
-
-/// A crash ends every session, and the recovery after it takes as long as the redo log is. It is over where the server serves clients:
-/// one with damaged pages crashes again when it reads them, and one that does not start serves nobody.
-fn crashed(window: &Window) -> Option<Finding> {
-    let (trouble, times) = logged::at_the_end(window, TroubleKind::Crashed)?;
-    // That of the last crash says where it was.
-    let is_detailed = |other: &&LoggedTrouble| other.kind == TroubleKind::Crashed && !other.detail.is_empty();
-    let trouble = window.error_log.iter().rfind(is_detailed).unwrap_or(trouble);
-    let number = |rest: &str| rest.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default().to_owned();
-    let signal = trouble.line.split_once("got signal ").map(|(_, rest)| number(rest));
-    let signal = signal.filter(|signal| !signal.is_empty());
-    let signal = signal.map_or_else(String::new, |signal| format!(" (signal {signal})"));
-    let often = number::counted(times, "time", "times");
-    let damage = logged::at_the_end(window, TroubleKind::PageDamaged);
-    let newer = logged::at_the_end(window, TroubleKind::PagesNewer);
-    let beside = match (damage, newer) {
-        (Some(_), _) => ", with damaged pages in its data files",
-        (None, Some(_)) => ", with pages in its data files that are newer than its redo log",
-        (None, None) => "",
-    };
-    let detail = match trouble.detail.as_str() {
-        "" => String::new(),
-        detail => format!(": {}", detail.chars().take(LONGEST_DETAIL).collect::<String>()),
-    };
-    let does_not_start = logged::at_the_end(window, TroubleKind::NotStarted).is_some();
-    let ends = if does_not_start { ", and does not start" } else { "" };
-    let headline = match times {
-        0 | 1 => format!("The server crashed{signal}{beside}{ends}{detail}"),
-        _ => format!("The server crashed{signal}, {often} in this log{beside}{ends}{detail}"),
-    };
-    let score = if damage.is_some() || does_not_start { CRITICAL_FROM } else { WARNING_FROM };
-    let draft = Draft::new(&CAUSE, score, headline)
-        .why("Every connection was lost, and the server had to recover. Load does not do that: it is a defect of the program, of \
-              its data or of the hardware, or a server that ended itself because it waited for a latch for too long.")
-        .evidence_all(logged::evidence(trouble, times).into_iter())
-        .evidence_if(damage.map(|(damage, _)| Evidence::new("a damaged page", damage.line.clone(), "", "error log")))
-        .evidence_if(newer.map(|(page, _)| Evidence::new("a page that is newer", page.line.clone(), "", "error log")))
-        .remedies(damage.into_iter().flat_map(|_| statements_refused::of_damage()))
-        .remedy_if(newer.map(|_| start::of_newer_pages()))
-        .explains(&[statements_refused::CAUSE.name])
-        .remedy(Remedy {
-            statement: "Look in the log above that line for a failed assertion or a semaphore wait, and below it for the functions and \
-                        the statement; search the version's bugs for that function"
-                .into(),
-            why: "The function that it died in, with the version, is what a known defect is found by.".into(),
-            dynamic: true,
-            risk: "Looking is safe.".into(),
-            ..Remedy::default()
-        });
-    Some(draft.finding())
 }
 
 /// It is over when it is logged.
@@ -371,7 +320,7 @@ fn traced_finding(tracer: u32) -> Finding {
 
 #[cfg(test)]
 pub(crate) mod examples {
-    use spindoctor_model::Severity;
+    use spindoctor_model::{LoggedTrouble, Severity};
 
     use super::*;
     use crate::diagnose;

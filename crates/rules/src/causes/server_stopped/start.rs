@@ -2,7 +2,8 @@
 
 use spindoctor_model::{Evidence, Finding, LoggedTrouble, Remedy, TroubleKind, Window};
 
-use super::CAUSE;
+use super::crash::LONGEST_DETAIL;
+use super::{CAUSE, by_signal};
 use crate::causes::{memory_pressure, statements_refused};
 use crate::draft::Draft;
 use crate::logged;
@@ -348,7 +349,10 @@ pub(super) fn ended(window: &Window) -> Option<Finding> {
         return None;
     }
     if let Some((signal, _)) = logged::at_the_end(window, TroubleKind::EndedBySignal) {
-        return Some(ended_by_signal(trouble, times, signal));
+        return Some(by_signal::at_its_start(trouble, times, signal));
+    }
+    if !trouble.detail.is_empty() {
+        return Some(ended_with_reason(trouble, times));
     }
     Some(
         Draft::new(
@@ -363,6 +367,24 @@ pub(super) fn ended(window: &Window) -> Option<Finding> {
     )
 }
 
+/// A start of which the log says why it ended, or what its first error is.
+fn ended_with_reason(trouble: &LoggedTrouble, times: u64) -> Finding {
+    Draft::new(&CAUSE, CRITICAL_FROM, format!("The server does not start: {}", in_short(&trouble.detail)))
+        .why("A server ends at its start where it cannot do what it needs. The lines below the first error follow from it.")
+        .evidence(Evidence::new("its log says", trouble.detail.clone(), "", "error log"))
+        .evidence_all(logged::evidence(trouble, times).into_iter())
+        .remedy(first_error())
+        .finding()
+}
+
+/// A long reason without what it says of its causes and cures.
+fn in_short(reason: &str) -> &str {
+    match reason.chars().count() > LONGEST_DETAIL {
+        true => reason.split_once(": ").map_or(reason, |(short, _)| short),
+        false => reason,
+    }
+}
+
 /// Where a log says why a server did not start.
 pub(in crate::causes) fn first_error() -> Remedy {
     Remedy {
@@ -374,26 +396,6 @@ pub(in crate::causes) fn first_error() -> Remedy {
         risk: "Looking is safe.".into(),
         undo: String::new(),
     }
-}
-
-/// A signal of which systemd does not say which one it was.
-fn ended_by_signal(trouble: &LoggedTrouble, times: u64, signal: &LoggedTrouble) -> Finding {
-    Draft::new(&CAUSE, CRITICAL_FROM, "The server does not start: a signal ended it, as systemd says; it crashed, or it was killed")
-        .why("A server that crashes at its start ends itself with SEGV, ABRT or BUS. The kernel, for want of memory, and systemd, after a time \
-              limit, end it with KILL.")
-        .evidence(Evidence::new("a signal", signal.line.clone(), "", "error log"))
-        .evidence_all(logged::evidence(trouble, times).into_iter())
-        .remedy(Remedy {
-            statement: "systemctl status of its unit, or journalctl -u mysqld -u mysql -u mariadb, names the signal (status=6/ABRT, 11/SEGV, 9/KILL). \
-                        KILL: dmesg | grep -i 'out of memory'. Else give the lines of the error log around `got signal`: a check that failed, or \
-                        the functions that it died in"
-                .into(),
-            why: "A crash is a defect of the program, its data or the hardware; a kill is a matter of memory or time.".into(),
-            dynamic: true,
-            risk: "Looking is safe.".into(),
-            undo: String::new(),
-        })
-        .finding()
 }
 
 /// A page of the files that a server has to read at its start.
@@ -511,13 +513,27 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_that_systemd_saw_is_why_a_server_does_not_start() {
-        let signal = (TroubleKind::EndedBySignal, "systemd[1]: mysqld.service: Failed with result 'signal'.");
-        let all = found(&[signal, ENDED]);
-        assert!(all.len() == 1 && all[0].headline.contains("a signal ended it"), "{all:#?}");
-        assert_eq!(found(&[signal]), []);
-        let crashed = found(&[signal, ENDED, (TroubleKind::Crashed, "mysqld got signal 6 ;")]);
-        assert!(crashed[0].headline.starts_with("The server crashed"), "{}", crashed[0].headline);
+    fn a_start_whose_log_says_why_it_ended_is_found_with_that_reason() {
+        let of = |detail: &str| {
+            let ended = LoggedTrouble {
+                kind: TroubleKind::NotStarted,
+                times: 1,
+                line: "[ERROR] Aborting".into(),
+                detail: detail.into(),
+                ..LoggedTrouble::default()
+            };
+            let window = Window { error_log: vec![ended], ..Window::default() };
+            let mut found = crate::diagnose(&window).findings;
+            assert_eq!(found.len(), 1, "{found:#?}");
+            found.remove(0)
+        };
+        let first = of("its first error is Frobnication failed");
+        assert_eq!(first.headline, "The server does not start: its first error is Frobnication failed");
+        assert_eq!(first.severity, Severity::Critical);
+        let long = format!("its data file is empty: {}", "it was cut, or ".repeat(20));
+        let long = of(&long);
+        assert_eq!(long.headline, "The server does not start: its data file is empty");
+        assert!(format!("{:?}", long.evidence).contains("it was cut, or"), "{:?}", long.evidence);
     }
 
     #[test]
