@@ -174,7 +174,7 @@ mod tests {
         ] {
             assert_eq!(places(text), None, "{text}");
         }
-        let stars = "*** 1. row *** 2. row *** Id: 1 User: a Host: b db: c Command: d Time: 1 State: e Info: f*** 3. row ***  ";
+        let stars = "*** 1. row *** Id: 1 User: a Host: b db: c Command: d Time: 1 State: e Info: f*** 2. row *** 3. row ***  ";
         assert!(places(stars).unwrap().is_sorted());
     }
 }

@@ -94,7 +94,7 @@ fn folded(text: &str) -> Option<(String, usize)> {
             }
         }
     }
-    // What a page cut to pieces has words above a number, too, and more that is neither.
+    // What a page cut to pieces has words above a number, too, and more lines of other kinds.
     (!all.is_empty() && not_understood <= understood).then_some((all, not_understood))
 }
 
@@ -224,7 +224,8 @@ mod tests {
         assert_eq!(seen, [100], "{parts:?}");
         assert!(parts[0].says[0].contains("parts of 100"), "{parts:?}");
         // Names alone are no stack of a debugger where a count stands below them.
-        let names = "my_hash_search\nrec_get_offsets_func\nmysql_execute_command\ndispatch_command\ndo_command\n";
+        let names =
+            "my_hash_search\nrec_get_offsets_func\nmysql_execute_command\ndispatch_command\ndo_command\n";
         let parts = recognise("x", &format!("{names}-                mysqld (4711)\n    40\n"));
         assert!(parts[0].says[0].starts_with("written by folded CPU samples"), "{parts:?}");
     }

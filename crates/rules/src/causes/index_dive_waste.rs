@@ -313,7 +313,7 @@ pub(crate) mod examples {
 
     /// No condition on the partition column: the value is looked up in hundreds of trees.
     #[test]
-    fn dives_into_partitions_are_told_so_with_the_statement_and_the_condition_comes_first() {
+    fn dives_into_partitions_are_named_with_the_statement_and_the_condition_comes_first() {
         const IN_PARTITIONS: &[&str] = &[
             "btr_cur_search_to_nth_level",
             "ha_innopart::records_in_range",

@@ -37,13 +37,15 @@ pub const CAUSE: Cause = Cause {
     evidence: "Sessions in a state `Waiting for ... metadata lock`, in each sample; metadata_locks, pending and \
                granted (performance_schema, or MariaDB's plugin, which lists granted ones only). It fires when \
                sessions wait in about half of the samples, or where the stacks see them wait for 5 % of the session time and \
-               half a session on average. The root is the owner of a granted lock on the \
+               half a session on average.\n\n\
+               The root is the owner of a granted lock on the \
                wanted table that is not waiting, in the most of the samples; where the owner waits for another lock, who \
                has that. Without a list of locks it is, as most likely, a DDL at work on the table, a statement at work that \
                names it, or the one open transaction that is older than the wait of the DDL or the one among these whose last \
                statement names the table; the table is then the one that the DDL names and every statement that waits. Where it may \
                be one of several, none is named. Of captured stacks without a list of sessions it is said that they wait, and no \
-               holder. The estimate is the share of the sessions' working time spent waiting; a DDL that waits alone is a warning, \
+               holder.\n\n\
+               The estimate is the share of the sessions' working time spent waiting; a DDL that waits alone is a warning, \
                because the pile-up is only a statement away.",
     looks_alike: "Waits for rows inside InnoDB are row-lock-pileup. `Waiting for table flush`, `Waiting for \
                   global read lock` and backup locks are global-lock-pileup. `Waiting for table level lock` is \

@@ -214,7 +214,7 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
             .remedy_if(bytes.map(|bytes| Remedy {
                 statement: match sorts {
                     true => format!(
-                        "SET SESSION {variable} = {:.0} before the statement; more, until Sort_merge_passes stands still",
+                        "SET SESSION {variable} = {:.0} before the statement; more, until Sort_merge_passes grows no more",
                         (bytes * 4.0).max(SORT_BYTES)
                     ),
                     false => format!("SET SESSION {variable} = {:.0} before the statement", bytes * 4.0),

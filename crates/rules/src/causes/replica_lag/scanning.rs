@@ -136,7 +136,7 @@ mod tests {
     const BEHIND: fn(f64) -> f64 = |at_s| 20.0 + 0.8 * at_s;
 
     #[test]
-    fn an_applier_that_reads_a_table_for_each_row_is_told_to_get_a_key() {
+    fn an_applier_that_reads_a_table_for_each_row_has_a_key_as_its_remedy() {
         let mysql = [
             "row_search_mvcc",
             "handler::ha_rnd_next",
