@@ -80,8 +80,8 @@ fn ended(lines: &[Cow<'_, str>], at: usize) -> Option<String> {
 /// The name and the image of the container of a state in a line of it, where it is a server's.
 pub(crate) fn of_server<'t>(lines: &'t [Cow<'_, str>], at: usize) -> Option<(&'t str, &'t str)> {
     let (name, image) = match side(lines, at) {
-        Side::Around => (below(lines, at, STATUS, &["name"]), above(lines, at, &["image", "imageID"])),
-        Side::Above => (above(lines, at, &["name"]), above(lines, at, &["image", "imageID"])),
+        Side::Around => (below(lines, at, STATUS, &["name"]), image_above(lines, at)),
+        Side::Above => (above(lines, at, &["name"]), image_above(lines, at)),
         Side::Below => (below(lines, at, INSPECTED, &["Name"]), below(lines, at, INSPECTED, &["Image"])),
         Side::Unknown => (below(lines, at, STATUS, &["name", "Name"]), None),
     };
@@ -119,6 +119,11 @@ fn side(lines: &[Cow<'_, str>], at: usize) -> Side {
 
 fn above<'t>(lines: &'t [Cow<'_, str>], at: usize, keys: &[&str]) -> Option<&'t str> {
     lines[at.saturating_sub(STATUS)..at].iter().rev().find_map(|line| value(line, keys))
+}
+
+/// The image by its name, else by its number, which may name it, too.
+fn image_above<'t>(lines: &'t [Cow<'_, str>], at: usize) -> Option<&'t str> {
+    above(lines, at, &["image"]).or_else(|| above(lines, at, &["imageID"]))
 }
 
 fn below<'t>(lines: &'t [Cow<'_, str>], at: usize, most: usize, keys: &[&str]) -> Option<&'t str> {

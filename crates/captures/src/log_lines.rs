@@ -94,7 +94,7 @@ pub(crate) fn quoted_error(line: &str) -> Option<usize> {
     const OF_INNODB: [&str; 3] =
         ["InnoDB: Assertion failure in thread ", "InnoDB: Serious error! ", "InnoDB: Fatal error: cannot "];
     /// Fewer words are the sign itself, of which somebody speaks.
-    const FEWEST: usize = 4;
+    const FEWEST: usize = 5;
     let is_quoted = |at: usize| {
         let rest = line[at + ERROR.len()..].trim_start();
         let rest = rest.strip_prefix(FATAL).map_or(rest, str::trim_start);

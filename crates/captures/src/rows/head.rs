@@ -63,8 +63,8 @@ pub fn form(line: &str) -> Option<(Form, Vec<String>)> {
 const PHPMYADMIN: [(&str, &str); 3] = [("Database", "db"), ("Status", "state"), ("SQL query", "info")];
 
 pub(super) fn header(line: &str) -> Option<(Form, Vec<String>)> {
-    // Heads are short: the widest, of a replica's status, has some 60 names.
-    if line.len() > 6_000 {
+    // Heads are short: the widest, of a replica's status, has some 60 names. Docker's list of containers has a column COMMAND, too.
+    if line.len() > 6_000 || line.contains("CONTAINER ID") {
         return None;
     }
     let named = |cells: Vec<&str>| -> Option<Vec<String>> {

@@ -162,8 +162,14 @@ fn on_cpus(
 }
 
 /// Classes of sessions that are on a CPU, or wait for one.
-const ON_CPUS: [TimeClass; 5] =
-    [TimeClass::Cpu, TimeClass::Kernel, TimeClass::CpuQueue, TimeClass::CpuTaken, TimeClass::PageFault];
+const ON_CPUS: [TimeClass; 6] = [
+    TimeClass::Running,
+    TimeClass::Cpu,
+    TimeClass::Kernel,
+    TimeClass::CpuQueue,
+    TimeClass::CpuTaken,
+    TimeClass::PageFault,
+];
 
 /// The finding with what is known of the memory, and what gives the server more of it.
 fn with_memory(
