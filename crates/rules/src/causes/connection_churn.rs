@@ -6,7 +6,9 @@ use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window
 use super::cpu_saturated;
 use crate::connections::{self, AccountRate};
 use crate::draft::Draft;
+use crate::run_queue::cpus_used;
 use crate::since_start::{self, SinceStart};
+use crate::spin_samples::names;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 /// The catalogue entry.
@@ -24,9 +26,9 @@ pub const CAUSE: Cause = Cause {
                    thousands.",
     evidence: "Growth of Connections over the window, less spindoctor's own, and statements (Questions, less \
                spindoctor's own) for each of them. It fires from ten connections a second on when each brings \
-               fewer than ten statements. The estimate is the CPU that logins take, at 200 us each (TLS not counted), of the \
-               effective CPUs (of four where the host cannot be read): an estimate, so a low rate on a large \
-               host is a note. The server's counts of each account show who connects. Aborted_connects growth is shown: failed \
+               fewer than ten statements. The estimate is the CPU that logins take, at 200 us each (TLS not counted), or by the CPU samples \
+               where these show more, of the effective CPUs (of four where the host cannot be read): an estimate, so a low rate on a \
+               large host is a note. The server's counts of each account show who connects. Aborted_connects growth is shown: failed \
                logins cost as much.",
     looks_alike: "Health checks and monitoring connect once every few seconds: below the threshold. A pool that \
                   validates connections shows as statements (SELECT 1), not as connections. When a kernel thread \
@@ -73,6 +75,13 @@ const STATEMENTS_EACH: f64 = 10.0;
 /// included: 200 us on MySQL 9.7, 110 us on MariaDB 10.11, by the recorded windows (`cargo test -p spindoctor-rules --test windows
 /// what_work_costs`). A TLS handshake comes on top and costs more than all of it.
 const LOGIN_CPU_S: f64 = 200e-6;
+
+/// Functions that a login is below: its authentication and a TLS handshake among it (sql/sql_connect.cc; MariaDB's packages name the last).
+const LOGIN: &[&str] =
+    &["thd_prepare_connection", "login_connection", "check_connection", "acl_authenticate"];
+
+/// CPU samples that are too few to give a share.
+const SAMPLES: usize = 100;
 
 /// Effective CPUs assumed where the host cannot be read.
 const CPUS_ASSUMED: f64 = 4.0;
@@ -134,17 +143,27 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     }
     let failed = window.status_growth("Aborted_connects").unwrap_or(0.0) / found.seconds;
     let accounts = connections::accounts(window).unwrap_or_default();
+    let estimated = found.per_s * LOGIN_CPU_S / found.cpus;
+    let sampled = login_cpus(window).map(|cpus| cpus / found.cpus).filter(|sampled| *sampled > estimated);
+    let tls_per_s = window.status_growth("Ssl_accepts").map_or(0.0, |accepts| accepts / found.seconds);
+    let has_tls = tls_per_s >= found.per_s / 2.0;
     Ok(Some(
         Draft::new(
             &CAUSE,
-            found.per_s * LOGIN_CPU_S / found.cpus,
+            sampled.unwrap_or(estimated),
             format!("{} new connections a second, {:.1} statements on each", whole(found.per_s), found.statements_each),
         )
         .why(format!(
-            "Logins take about {:.0} % of {:.1} CPUs, at 0.2 ms each: an estimate, without TLS. The statements that follow could \
-             go over connections that are there already.",
-            100.0 * found.per_s * LOGIN_CPU_S / found.cpus,
-            found.cpus
+            "Logins take {}{} The statements that follow could go over connections that are there already.",
+            match sampled {
+                Some(sampled) => format!("{:.0} % of {:.1} CPUs, by the CPU samples.", 100.0 * sampled, found.cpus),
+                None => format!(
+                    "about {:.0} % of {:.1} CPUs, at 0.2 ms each: an estimate, without TLS.",
+                    100.0 * estimated,
+                    found.cpus
+                ),
+            },
+            if has_tls { " Each begins with a TLS handshake, which costs more than all the rest of a login." } else { "" }
         ))
         .evidence(
             Evidence::new("new connections", found.per_s, "1/s", "SHOW GLOBAL STATUS Connections")
@@ -155,6 +174,9 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             Evidence::new("statements for each", found.statements_each, "", "SHOW GLOBAL STATUS Questions")
                 .expected(format!(">= {STATEMENTS_EACH:.0}")),
         )
+        .evidence_if(has_tls.then(|| {
+            Evidence::new("TLS handshakes", tls_per_s, "1/s", "SHOW GLOBAL STATUS Ssl_accepts")
+        }))
         .evidence(Evidence::new("threads made", found.threads_per_s, "1/s", "SHOW GLOBAL STATUS Threads_created"))
         .evidence_if(
             (failed > 0.0)
@@ -170,9 +192,28 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             risk: "The pools' sizes in sum must stay below max_connections.".into(),
             undo: "Switch the pool off.".into(),
         })
+        .remedy_if(has_tls.then(|| Remedy {
+            statement: "Where clients have to connect anew: let them resume TLS sessions, as their driver calls it (MySQL 8.0.29 and later: \
+                        ssl_session_cache_mode = ON, --ssl-session-data)"
+                .into(),
+            why: "A session that is resumed needs no key exchange.".into(),
+            dynamic: true,
+            risk: "Who gets a client's session data can resume it, too, while it is valid (ssl_session_cache_timeout).".into(),
+            undo: "Switch it off in the driver.".into(),
+        }))
         .explains(&[cpu_saturated::CAUSE.name])
         .finding(),
     ))
+}
+
+/// CPUs that logins took, by the part of the CPU samples that are below them; None where too few were taken.
+fn login_cpus(window: &Window) -> Option<f64> {
+    let profile = window.profile.value()?;
+    let samples = profile.samples();
+    let logins =
+        samples.iter().filter(|sample| names(profile, sample).any(|name| LOGIN.contains(&name))).count();
+    let share = logins as f64 / samples.len().max(1) as f64;
+    (samples.len() >= SAMPLES).then_some(share * cpus_used(window)?)
 }
 
 /// Accounts that are named.
@@ -221,6 +262,34 @@ pub(crate) mod examples {
         let Outcome::Fired(finding) = evaluate(&window) else { panic!() };
         assert_eq!(finding.headline, "30 new connections a second, 0.7 statements on each");
         assert_eq!(finding.severity, spindoctor_model::Severity::Note);
+    }
+
+    #[test]
+    fn handshakes_are_counted_by_what_the_cpu_samples_show_of_them() {
+        let of = |share: f64| {
+            let frames = &["SSL_do_handshake", "acl_authenticate", "thd_prepare_connection"];
+            let window = Build::busy("8.0.31")
+                .counter("Connections", 370.0)
+                .counter("Questions", 800.0)
+                .counter("Ssl_accepts", 370.0)
+                .quota(2.0, 2)
+                .running(400, share, frames)
+                .each(|at_s, _, host| {
+                    let spindoctor_model::Reading::Available { value: process, .. } = &mut host.process
+                    else {
+                        panic!()
+                    };
+                    (process.user_us, process.system_us) = ((at_s * 0.8e6) as u64, 0);
+                });
+            let Outcome::Fired(finding) = evaluate(&window.window()) else { panic!() };
+            finding
+        };
+        let finding = of(0.75);
+        assert!((finding.score - 0.3).abs() < 0.02, "{}", finding.score);
+        assert!(finding.why.contains("30 % of 2.0 CPUs, by the CPU samples"), "{}", finding.why);
+        assert!(finding.why.contains("TLS handshake"), "{}", finding.why);
+        assert!(finding.remedies[1].statement.contains("resume TLS"), "{:?}", finding.remedies);
+        assert!(of(0.0).why.contains("an estimate"), "{}", of(0.0).why);
     }
 
     #[test]
