@@ -128,7 +128,7 @@ fn out_of_the_trigger() -> Remedy {
     }
 }
 
-/// Where INSERTs wait for a gap.
+/// Where INSERT statements wait for a gap.
 fn lock_less() -> Remedy {
     Remedy {
         statement: "Lock less: SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED in the session that reads a range with a lock, or \
