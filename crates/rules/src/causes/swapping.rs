@@ -6,7 +6,8 @@ use spindoctor_model::window::Change;
 use spindoctor_model::{Evidence, Finding, Remedy, SessionTime, TimeClass, TroubleKind, Unavailable, Window};
 
 use super::{
-    commit_sync_bound, cpu_saturated, noisy_neighbour, read_io_bound, server_stopped, write_io_bound,
+    commit_sync_bound, cpu_saturated, index_dive_waste, noisy_neighbour, read_io_bound, server_stopped,
+    write_io_bound,
 };
 use crate::draft::Draft;
 use crate::logged;
@@ -50,6 +51,11 @@ pub const CAUSE: Cause = Cause {
         TimeClass::Mutex,
         TimeClass::TableCache,
         TimeClass::Other,
+        // Where swap lies in compressed memory.
+        TimeClass::Cpu,
+        TimeClass::Kernel,
+        TimeClass::CpuQueue,
+        TimeClass::CpuTaken,
     ],
     stacks: Stacks::Nothing,
     rule: Rule::TimeOrCapture(evaluate, of_capture),
@@ -60,6 +66,10 @@ pub const CAUSE: Cause = Cause {
         missing: examples::missing,
     },
 };
+
+/// Who waits for a page from a disk, and who waits for what such a thread holds.
+const OF_FAULTS: [TimeClass; 5] =
+    [TimeClass::PageFault, TimeClass::Latch, TimeClass::Mutex, TimeClass::TableCache, TimeClass::Other];
 
 /// Less of a server in swap are pages that it used when it started. Chosen, not derived.
 pub(super) const SWAPPED_BYTES: u64 = 1 << 20;
@@ -104,7 +114,7 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
     let faults_per_s =
         process.last.major_faults.saturating_sub(process.first.major_faults) as f64 / process.seconds;
     let named = InClasses::from_time(time, &[TimeClass::PageFault])
-        .and_then(|_| InClasses::from_time(time, CAUSE.explains_time));
+        .and_then(|_| InClasses::from_time(time, &OF_FAULTS));
     let counted = faults_per_s >= FAULTS_PER_S;
     let Some(waits) = named.or_else(|| InClasses::without_a_name(time).filter(|_| counted)) else {
         if let Some(finding) = on_cpus(window, time, &process, faults_per_s) {
@@ -157,7 +167,13 @@ fn on_cpus(
     );
     let draft = Draft::new(&CAUSE, score, headline)
         .evidence(Evidence::new("the server's CPU time in the kernel", kernel, "ratio", "/proc/PID/stat"))
-        .explains(&[server_stopped::CAUSE.name, cpu_saturated::CAUSE.name, noisy_neighbour::CAUSE.name]);
+        .explains(&[
+            server_stopped::CAUSE.name,
+            cpu_saturated::CAUSE.name,
+            noisy_neighbour::CAUSE.name,
+            // Pages that a dive touches are brought back as all others are.
+            index_dive_waste::CAUSE.name,
+        ]);
     is_worth_a_finding(time, score).then(|| with_memory(draft, window, process, faults_per_s))
 }
 
