@@ -295,7 +295,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn who_has_less_than_half_of_its_disk_is_told_so_with_how_to_find_the_others() {
+    fn who_has_less_than_half_of_its_disk_reads_so_with_how_to_find_the_others() {
         let disk = found((2.8, 0.0), &[("sdb", 6.5, 0.0), ("sdb1", 6.5, 0.0)]).unwrap();
         assert_eq!(disk.in_headline(), ", and most likely others have 57 % of what disk sdb does");
         let words = disk.in_words();
@@ -337,7 +337,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn parts_of_disks_are_told_from_disks_with_numbers() {
+    fn parts_of_disks_are_distinguished_from_disks_with_numbers() {
         for (name, disk, is_part) in [
             ("sda1", "sda", true),
             ("nvme0n1p2", "nvme0n1", true),

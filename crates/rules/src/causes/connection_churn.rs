@@ -193,7 +193,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             undo: "Switch the pool off.".into(),
         })
         .remedy_if(has_tls.then(|| Remedy {
-            statement: "Where clients have to connect anew: let them resume TLS sessions, as their driver calls it (MySQL 8.0.29 and later: \
+            statement: "Where clients have to connect again: let them resume TLS sessions, as their driver calls it (MySQL 8.0.29 and later: \
                         ssl_session_cache_mode = ON, --ssl-session-data)"
                 .into(),
             why: "A session that is resumed needs no key exchange.".into(),

@@ -20,7 +20,7 @@ enum Witness {
 
 impl Witness {
     /// By the line.
-    fn of(line: &str) -> Self {
+    fn from_line(line: &str) -> Self {
         if line.contains("liveness probe") {
             Self::Kubernetes
         } else if line.contains("exited with code 256") {
@@ -105,7 +105,7 @@ fn look(statement: &str, why: &str) -> Remedy {
 
 /// A start that a signal ended: `trouble` says that it ended.
 pub(super) fn at_its_start(trouble: &LoggedTrouble, times: u64, signal: &LoggedTrouble) -> Finding {
-    let witness = Witness::of(&signal.line);
+    let witness = Witness::from_line(&signal.line);
     Draft::new(&CAUSE, CRITICAL_FROM, format!("The server does not start: {}", witness.of_start()))
         .why(witness.why())
         .evidence(Evidence::new("a signal", signal.line.clone(), "", "error log"))
@@ -122,7 +122,7 @@ pub(super) fn alone(window: &Window) -> Option<Finding> {
     if others.iter().any(|kind| logged::at_the_end(window, *kind).is_some()) {
         return None;
     }
-    let witness = Witness::of(&signal.line);
+    let witness = Witness::from_line(&signal.line);
     let often = match times {
         0 | 1 => String::new(),
         _ => format!(", {} in what was given", number::counted(times, "time", "times")),
