@@ -22,6 +22,11 @@ pub(crate) const AWAITS_REPLICA: &str =
 /// Why a second one does nothing.
 pub(crate) const IS_KILLED: &str = "KILL was sent to it already: it ends once its statement looks for that";
 
+/// Why a REPAIR or OPTIMIZE is left alone: of a table without transactions it writes the files themselves (MySQL's manual, KILL
+/// Statement: killing either on a MyISAM table leaves the table corrupted and unusable). The engine is not known.
+pub(crate) const DAMAGES: &str =
+    "a REPAIR or OPTIMIZE that is ended leaves a MyISAM or Aria table damaged: let it end";
+
 /// What the end of a FLUSH TABLES or an ANALYZE TABLE does not undo: the tables are old from its beginning on (sql/sql_base.cc,
 /// close_cached_tables; MySQL bug 44884).
 pub(crate) const FLUSH_STAYS: &str = "KILL of a FLUSH or ANALYZE frees nobody else who waits for a table's flush: the copy of the table \
@@ -70,8 +75,28 @@ pub(crate) fn why_kill_does_nothing(state: &str, statement: &str, frames: &[Stri
         ("COMMIT", _) | ("XA", Some("COMMIT" | "PREPARE")) => Some(COMMITS),
         // To a savepoint it is short, and its locks stay.
         ("ROLLBACK", _) | ("XA", Some("ROLLBACK")) => Some(ROLLS_BACK),
+        // Who still waits for the table has not touched it.
+        _ if rewrites_a_table(statement) && !waits_for_a_lock(state) => Some(DAMAGES),
         _ => None,
     }
+}
+
+/// True for a REPAIR or OPTIMIZE of a table, or by ALTER TABLE of its partitions.
+fn rewrites_a_table(statement: &str) -> bool {
+    const KINDS: [&str; 2] = ["REPAIR", "OPTIMIZE"];
+    let kind = spindoctor_sql::kind(statement);
+    if kind != "ALTER" {
+        return KINDS.contains(&kind.as_str());
+    }
+    let names: Vec<String> = spindoctor_sql::names(statement).collect();
+    names
+        .windows(2)
+        .any(|pair| matches!((pair[0].as_str(), pair[1].as_str()), ("repair" | "optimize", "partition")))
+}
+
+fn waits_for_a_lock(state: &str) -> bool {
+    let state = state.to_ascii_lowercase();
+    state == "locked" || state.starts_with("waiting for table ")
 }
 
 /// True where a KILL of that connection would end what it does, as the server's own lists show it.
@@ -123,6 +148,9 @@ mod tests {
             ("Rolling back", "INSERT INTO t SELECT * FROM s", ROLLS_BACK),
             ("", "ROLLBACK;", ROLLS_BACK),
             ("starting", "XA ROLLBACK 'a'", ROLLS_BACK),
+            ("Repair by sorting", "REPAIR TABLE hits", DAMAGES),
+            ("", "/* nightly */ optimize local table hits", DAMAGES),
+            ("copy to tmp table", "ALTER TABLE hits REPAIR PARTITION p1", DAMAGES),
         ] {
             assert_eq!(why_kill_does_nothing(state, statement, &[]), Some(why), "{state}, {statement}");
         }
@@ -131,6 +159,10 @@ mod tests {
             ("User sleep", "SELECT SLEEP(9)"),
             ("Waiting for commit lock", "COMMIT"),
             ("Waiting for table metadata lock", "ALTER TABLE t ADD b INT"),
+            ("Waiting for table metadata lock", "OPTIMIZE TABLE t"),
+            ("Waiting for table level lock", "REPAIR TABLE t"),
+            ("Checking table", "CHECK TABLE t"),
+            ("altering table", "ALTER TABLE t ADD COLUMN repair INT"),
             ("", ""),
         ] {
             assert_eq!(why_kill_does_nothing(state, statement, &[]), None, "{state}, {statement}");

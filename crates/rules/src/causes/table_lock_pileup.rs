@@ -113,10 +113,12 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
 /// What such a lock is, and who has which where it is one of a chain.
 fn why(blocker: Option<&Verdict<'_>>) -> String {
     const OF_ENGINE: &str = "An engine without row locks lets one statement at a time change a table.";
-    match blocker.and_then(Verdict::why_of_chain) {
-        Some(chain) => format!("{OF_ENGINE} {chain}"),
-        None => OF_ENGINE.to_owned(),
-    }
+    let chain = blocker.and_then(Verdict::why_of_chain).map_or_else(String::new, |chain| format!(" {chain}"));
+    let unfreed = blocker.filter(|blocker| blocker.root.free_with.is_none());
+    let why_none = unfreed.map_or_else(String::new, |blocker| {
+        format!(" No KILL of connection {}: {}.", blocker.connection_id, blocker.root.free_note)
+    });
+    format!("{OF_ENGINE}{chain}{why_none}")
 }
 
 /// Ending who blocks the others, and of a chain the one between.
@@ -230,7 +232,20 @@ pub(crate) mod examples {
         assert_eq!(finding.cause, CAUSE.name);
         assert!(finding.headline.ends_with("connection 7 most likely holds it"), "{}", finding.headline);
         assert!(finding.remedies[0].statement.starts_with("KILL"), "{:?}", finding.remedies);
-        for other in ["CHECK TABLE visits EXTENDED", "UPDATE hits SET n = n + 1 WHERE id = 3"] {
+        // It copies or rewrites the table's files: nobody is told to end that.
+        for damaged in ["REPAIR TABLE hits", "OPTIMIZE TABLE hits"] {
+            let finding = with(damaged);
+            assert!(finding.headline.ends_with("connection 7 most likely holds it"), "{}", finding.headline);
+            let kills = |remedy: &Remedy| remedy.statement.starts_with("KILL");
+            assert!(!finding.remedies.iter().any(kills), "{:?}", finding.remedies);
+            assert!(finding.why.contains("No KILL of connection 7: a REPAIR or OPTIMIZE"), "{}", finding.why);
+        }
+        assert!(with("ALTER TABLE hits ADD KEY (n)").headline.contains("connection 7"));
+        for other in [
+            "CHECK TABLE visits EXTENDED",
+            "UPDATE hits SET n = n + 1 WHERE id = 3",
+            "ALTER TABLE shop.summary ADD KEY (hits)",
+        ] {
             let finding = with(other);
             assert!(!finding.headline.contains("connection"), "{other}: {}", finding.headline);
         }

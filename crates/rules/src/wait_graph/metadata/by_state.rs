@@ -320,10 +320,15 @@ impl Situation<'_> {
                 && spindoctor_sql::names(statement).any(|name| wanted.contains(&name))
         };
         let holder = self
-            .at_work_on(builder, &wanted, has_lasted)
-            .or_else(|| self.at_work_on(builder, &names(waiter.thread), has_lasted))
+            .at_work_on(builder, &wanted, |thread| has_lasted(thread) && is_about(thread, &wanted))
+            .or_else(|| {
+                let named = names(waiter.thread);
+                self.at_work_on(builder, &named, |thread| has_lasted(thread) && is_about(thread, &named))
+            })
             .or_else(|| self.rests_after(builder, waiter, locks_it))
-            .or_else(|| self.at_work_on(builder, &wanted, maintains));
+            .or_else(|| {
+                self.at_work_on(builder, &wanted, |thread| maintains(thread) && is_about(thread, &wanted))
+            });
         holder.map(|holder| (holder, None)).into_iter().collect()
     }
 
@@ -526,6 +531,14 @@ pub(in crate::wait_graph) fn is_ddl(thread: &ServerThread) -> bool {
 fn maintains(thread: &ServerThread) -> bool {
     const KINDS: [&str; 7] = ["CHECK", "REPAIR", "OPTIMIZE", "ANALYZE", "CHECKSUM", "ALTER", "LOAD"];
     KINDS.contains(&spindoctor_sql::kind(statement(thread)).as_str())
+}
+
+/// True for a statement that may be about one of these tables: what ALTER and LOAD name beside their own table are columns and keys.
+fn is_about(thread: &ServerThread, tables: &HashSet<String>) -> bool {
+    match spindoctor_sql::kind(statement(thread)).as_str() {
+        "ALTER" | "LOAD" => !tables.is_disjoint(&wanted(thread)),
+        _ => true,
+    }
 }
 
 /// True for a statement that locks the whole server.
