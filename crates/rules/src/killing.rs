@@ -124,6 +124,12 @@ pub(crate) fn frees_at_the_end(window: &Window, connection_id: u64) -> bool {
     listed.is_none_or(|sample| frees(&sample.server, connection_id))
 }
 
+/// True where a list of sessions was read, and does not have that connection: it is gone, or the lists are of different moments.
+pub(crate) fn is_unlisted(server: &ServerSample, connection_id: u64) -> bool {
+    let is_whole = server.threads.value().is_some_and(|list| !list.is_empty()) && server.cut.is_empty();
+    is_whole && sessions::session(server, connection_id).is_none()
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;

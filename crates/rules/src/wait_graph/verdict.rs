@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use spindoctor_model::mysql::{MetadataLock, ServerSample, ServerThread};
+use spindoctor_model::mysql::{MetadataLock, RowLockWait, ServerSample, ServerThread};
 use spindoctor_model::wait_graph::{LockKind, WaitRoot, WaitingThread};
 use spindoctor_model::{Remedy, Root, Sample, WaitGraph, Window};
 
@@ -11,7 +11,7 @@ use super::doing::ROLLING_BACK;
 use super::metadata::lock_name;
 use super::roots::{root_behind, roots_before, roots_behind, waiters};
 use super::{Readings, build};
-use crate::sessions;
+use crate::{killing, sessions};
 
 /// Samples of which one connection is the root before that is no chance. Chosen.
 const AGAIN: usize = 3;
@@ -175,8 +175,17 @@ impl<'a> Verdict<'a> {
         is_by_state && self.root.is_inferred && server.metadata_locks.value().is_none()
     }
 
-    /// Ending what it does, with what that costs; none where no statement would.
+    /// True for one that was concluded, and that the list of sessions does not have.
+    pub(crate) fn is_unlisted(&self) -> bool {
+        self.held_is_inferred && killing::is_unlisted(&self.sample.server, self.connection_id)
+    }
+
+    /// Ending what it does, with what that costs; none where no statement would, or where nothing but a list of another moment has who
+    /// was concluded.
     pub(crate) fn remedy(&self, why: &str) -> Option<Remedy> {
+        if self.is_unlisted() {
+            return None;
+        }
         let statement = self.root.free_with.clone()?;
         let ending = sessions::ending(&self.sample.server, self.connection_id, why);
         let risk = if statement.starts_with("KILL QUERY") {
@@ -256,7 +265,30 @@ pub(crate) fn owner_by_number(window: &Window, sample: &Sample, kinds: &[LockKin
 pub(crate) fn graph(window: &Window, sample: &Sample) -> WaitGraph {
     let is_last = window.samples.last().is_some_and(|last| std::ptr::eq(last, sample));
     let profile = window.profile.value().filter(|_| is_last);
-    build(&Readings { profile, ..Readings::of_server(window.server.version, &sample.server) })
+    let mut graph =
+        build(&Readings { profile, ..Readings::of_server(window.server.version, &sample.server) });
+    if window.is_given() && is_concluded(&sample.server) {
+        for edge in graph.edges.iter_mut().filter(|edge| edge.kind == LockKind::Row) {
+            edge.is_inferred = true;
+        }
+    }
+    graph
+}
+
+/// True where what somebody captured does not name the holder of the rows, and it was concluded from the transactions (`captures`): of
+/// such a wait neither an index nor a record is known, and its table is that of the waiter's statement.
+fn is_concluded(server: &ServerSample) -> bool {
+    let waits = server.row_lock_waits.value().map(Vec::as_slice).unwrap_or_default();
+    let Some(transactions) = server.transactions.value().filter(|_| !waits.is_empty()) else { return false };
+    let is_bare = |wait: &RowLockWait| wait.index.is_empty() && wait.record.is_empty();
+    if server.innodb_status.value().is_some() {
+        return waits.iter().all(is_bare);
+    }
+    let table = |wait: &RowLockWait| {
+        let waiter = transactions.iter().find(|one| one.id == wait.waiting_transaction);
+        waiter.and_then(|one| spindoctor_sql::first_table(one.statement.as_deref()?)).unwrap_or_default()
+    };
+    waits.iter().all(|wait| is_bare(wait) && wait.mode.is_empty() && wait.table == table(wait))
 }
 
 #[cfg(test)]

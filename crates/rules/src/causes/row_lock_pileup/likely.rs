@@ -4,6 +4,7 @@ use spindoctor_model::mysql::Transaction;
 use spindoctor_model::{Remedy, Sample, number};
 
 use super::queue::LONG_WAIT_S;
+use super::remedies::LOOK_FIRST;
 use crate::{killing, sessions};
 
 /// Ages are printed in whole seconds.
@@ -95,7 +96,9 @@ impl<'w> Likely<'w> {
             _ => "It is the likeliest of several: look at sys.innodb_lock_waits first, where there is time.",
         };
         let server = &self.sample.server;
-        killing::frees(server, self.connection_id).then(|| sessions::ending(server, self.connection_id, why))
+        let is_there = !killing::is_unlisted(server, self.connection_id);
+        (is_there && killing::frees(server, self.connection_id))
+            .then(|| sessions::ending(server, self.connection_id, &format!("{LOOK_FIRST}{why}")))
     }
 }
 

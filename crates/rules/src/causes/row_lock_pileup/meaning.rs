@@ -154,12 +154,17 @@ impl Pileup<'_> {
     }
 
     fn why_behind_one(&self) -> &'static str {
+        let one = self.holders.one();
         match () {
             () if !self.holders.others().is_empty() => {
                 "Each of these transactions holds rows of its own, and all others queue behind one of them: ending one frees those \
                  behind it alone."
             }
-            () if self.is_one_sample() && self.is_inferred() => {
+            () if one.is_some_and(Verdict::is_unlisted) => {
+                "Who has the lock is inferred: of the open transactions this one alone has locked rows, waits for none, and is as old as \
+                 the longest wait. The list of sessions does not have its connection: it is gone, or the lists are of different moments."
+            }
+            () if self.is_one_sample() && one.is_some_and(|root| !root.likely().is_empty()) => {
                 "Who has the lock is inferred: of the open transactions this one alone has locked rows, waits for none, and is as old as \
                  the longest wait."
             }
@@ -196,14 +201,6 @@ impl Pileup<'_> {
     fn has_transactions(&self) -> bool {
         self.queue.last().is_some_and(|sample| sample.server.transactions.value().is_some())
     }
-
-    /// What was not read in a list of lock waits has no index.
-    fn is_inferred(&self) -> bool {
-        let waits = self.queue.last().and_then(|sample| sample.server.row_lock_waits.value());
-        self.window.is_given()
-            && waits
-                .is_some_and(|waits| waits.iter().all(|wait| wait.index.is_empty() && wait.record.is_empty()))
-    }
 }
 
 /// What a transaction without a connection is, as far as the readings show it.
@@ -235,25 +232,23 @@ pub(super) fn transactions(count: usize) -> String {
 /// Who blocks so many, and of a chain who has the rows that they want.
 fn behind(root: &Verdict<'_>, held_up: usize, on: &str) -> String {
     let (id, held_up) = (root.connection_id, transactions(held_up));
-    let does = sessions::doing(&root.described());
+    let (does, likely) = (sessions::doing(&root.described()), root.likely());
     match (&root.chain, root.chained(true)) {
         (Some(chain), _) if root.held.kind == LockKind::Row && chain.next.is_none() => format!(
-            "Connection {id} blocks {held_up}: it {does}; {} of them wait{on} behind {}, which waits for it",
+            "Connection {id} {likely}blocks {held_up}: it {does}; {} of them wait{on} behind {}, which waits for it",
             chain.behind, chain.holder
         ),
-        (Some(chain), Some(chained)) => format!(
-            "Connection {id} {}blocks {held_up} that want {}: {chained}",
-            root.likely(),
-            chain.wanted.words()
-        ),
-        _ => format!("Connection {id} blocks {held_up}{on}: it {does}"),
+        (Some(chain), Some(chained)) => {
+            format!("Connection {id} {likely}blocks {held_up} that want {}: {chained}", chain.wanted.words())
+        }
+        _ => format!("Connection {id} {likely}blocks {held_up}{on}: it {does}"),
     }
 }
 
 /// `; connection 8 blocks 28 more`
 fn beside(others: &[&(usize, Verdict<'_>)]) -> String {
-    let each = others
-        .iter()
-        .map(|(behind, root)| format!("; connection {} blocks {behind} more", root.connection_id));
+    let each = others.iter().map(|(behind, root)| {
+        format!("; connection {} {}blocks {behind} more", root.connection_id, root.likely())
+    });
     each.collect()
 }

@@ -16,12 +16,12 @@ impl Pileup<'_> {
         let may_end = is_one || !self.queue.is_queue && !self.holders.change();
         let end = self.holders.latest().filter(|_| may_end).and_then(|verdict| {
             let others = self.holders.held_up(verdict);
-            verdict.remedy(&format!("It is not waiting, and blocks {}.", transactions(others)))
+            verdict.remedy(&why_to_end(verdict, "It is not waiting", others))
         });
         let end_between = self.holders.one().and_then(Verdict::remedy_between);
         let others = self.holders.others();
         let end_others = others.iter().filter_map(|(behind, verdict)| {
-            verdict.remedy(&format!("It is not waiting either, and blocks {}.", transactions(*behind)))
+            verdict.remedy(&why_to_end(verdict, "It is not waiting either", *behind))
         });
         let ring = self.ring.as_ref();
         let end_ring = ring.and_then(|ring| ring.remedy(&self.queue.last()?.server));
@@ -87,6 +87,16 @@ impl Pileup<'_> {
         }
     }
 }
+
+/// Why somebody is ended who blocks so many; of whom it is inferred, that it has to be looked at first.
+fn why_to_end(root: &Verdict<'_>, rests: &str, behind: usize) -> String {
+    let (likely, blocked) = (root.likely(), transactions(behind));
+    let first = if likely.is_empty() { "" } else { LOOK_FIRST };
+    format!("{first}{rests}, and {likely}blocks {blocked}.")
+}
+
+/// Before somebody is ended of whom it is inferred that it has the lock.
+pub(super) const LOOK_FIRST: &str = "Look first whose it is, and what it is for. ";
 
 /// For a table that is a queue, as this server takes it: SKIP LOCKED is there from MySQL 8.0.1 and MariaDB 10.6 on.
 fn skip_locked(window: &Window, queue: &str) -> Remedy {

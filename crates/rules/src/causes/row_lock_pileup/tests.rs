@@ -490,3 +490,53 @@ fn of_one_list_the_root_stands_in_the_headline_and_counters_are_named_where_they
     let unnamed = single(None);
     assert!(!unnamed.why.contains("counters"), "{}", unnamed.why);
 }
+
+/// Of a list of transactions alone the only one that may have the row: connection 7, beside a list of these sessions.
+fn concluded(sessions: Option<&[u64]>) -> Finding {
+    let listed = sessions.map(<[u64]>::to_vec);
+    let build = Build::busy("8.0.36").without_profile().captured().each(move |at_s, server, _| {
+        let statement = "UPDATE orders SET state = 2 WHERE id = 5";
+        let mut waiter = transaction(31, "LOCK WAIT", 40.0);
+        waiter.statement = Some(statement.to_owned());
+        waiter.waited_s = Some(40.0);
+        let holder = transaction(7, "RUNNING", 80.0);
+        let wait = RowLockWait {
+            waiting_connection_id: Some(31),
+            blocking_connection_id: Some(7),
+            waiting_transaction: waiter.id.clone(),
+            blocking_transaction: holder.id.clone(),
+            table: "orders".into(),
+            waited_s: 40.0,
+            ..RowLockWait::default()
+        };
+        server.row_lock_waits = answer(at_s, vec![wait]);
+        server.transactions = answer(at_s, vec![waiter, holder]);
+        server.threads = match &listed {
+            None => spindoctor_model::Reading::NotAsked,
+            Some(ids) => {
+                let resting = ids.iter().map(|&id| session(id, "Sleep", "", ""));
+                let waiting = session(31, "Query", "updating", statement);
+                answer(at_s, resting.chain([waiting]).collect())
+            }
+        };
+    });
+    let mut window = build.window();
+    window.samples.truncate(1);
+    found(&window)
+}
+
+#[test]
+fn a_holder_that_was_concluded_is_most_likely_one_and_is_looked_at_first() {
+    for sessions in [None, Some(&[7, 9][..])] {
+        let finding = concluded(sessions);
+        let headline = "Connection 7 most likely blocks 1 transaction on orders";
+        assert!(finding.headline.starts_with(headline), "{}", finding.headline);
+        assert_eq!(finding.remedies[0].statement, "KILL 7");
+        let why = &finding.remedies[0].why;
+        assert!(why.starts_with("Look first whose it is") && why.contains("most likely blocks"), "{why}");
+        assert!(finding.why.starts_with("Who has the lock is inferred"), "{}", finding.why);
+    }
+    let gone = concluded(Some(&[9][..]));
+    assert!(gone.remedies.iter().all(|remedy| !remedy.statement.starts_with("KILL")), "{:?}", gone.remedies);
+    assert!(gone.why.contains("does not have its connection"), "{}", gone.why);
+}
