@@ -3,7 +3,7 @@
 //! The server looks for a KILL where a statement works or waits for a lock. A commit that is under way, the acknowledgement of a
 //! replica and a rollback end by themselves, and what XA has prepared outlives its connection.
 
-use spindoctor_model::mysql::ServerSample;
+use spindoctor_model::mysql::{ServerSample, ServerThread};
 use spindoctor_model::{TimeClass, Window};
 
 use crate::sessions;
@@ -33,7 +33,7 @@ pub(crate) const FLUSH_STAYS: &str = "KILL of a FLUSH or ANALYZE frees nobody el
     that a statement uses stays old, and a session that opens the table waits until that statement ends (MySQL bug 44884).";
 
 /// The user that the process list gives to threads of the server itself.
-const OF_THE_SERVER: &str = "system user";
+pub(crate) const OF_THE_SERVER: &str = "system user";
 
 /// The user of the event scheduler's thread (sql/event_scheduler.cc), and on MySQL of the jobs that it starts, which a KILL ends as
 /// any connection's statement.
@@ -42,6 +42,37 @@ const SCHEDULER: &str = "event_scheduler";
 /// True for a thread of the server itself. A job of the event scheduler runs a statement; the scheduler never does.
 pub(crate) fn is_of_the_server(user: &str, statement: Option<&str>) -> bool {
     user == OF_THE_SERVER || is_scheduler(user, statement)
+}
+
+/// States of an applier that no client's statement has (sql/log_event.cc, sql/rpl_replica.cc, sql/rpl_mta_submode.cc), in lower case.
+const OF_APPLIERS: [&str; 4] = [
+    "event from the relay log",
+    "applying batch of row changes",
+    "_rows_log_event::",
+    "waiting for dependent transaction",
+];
+
+/// The state of an applier. A status that was captured prints no user of it, and the first words of its state may stand where others
+/// have their host and user.
+pub(crate) fn state_of_applier(thread: &ServerThread) -> Option<String> {
+    let says_so = |state: &str| {
+        let state = state.to_ascii_lowercase();
+        OF_APPLIERS.iter().any(|of_applier| state.contains(of_applier))
+    };
+    // A client that replays a binary log has such states, too.
+    if thread.statement.as_deref().is_some_and(|statement| spindoctor_sql::kind(statement) == "BINLOG") {
+        return None;
+    }
+    let printed = format!("{} {} {}", thread.host, thread.user, thread.state);
+    let is_no_client = thread.connection_id.is_some()
+        && !thread.is_connection
+        && thread.command != "Daemon"
+        && !is_scheduled(&thread.user);
+    match () {
+        () if says_so(&thread.state) => Some(thread.state.clone()),
+        () if says_so(&printed) => Some(printed.trim().to_owned()),
+        () => is_no_client.then(|| thread.state.clone()),
+    }
 }
 
 fn is_scheduler(user: &str, statement: Option<&str>) -> bool {
@@ -108,6 +139,7 @@ pub(crate) fn frees(server: &ServerSample, connection_id: u64) -> bool {
     let is_kept = thread.is_some_and(|thread| {
         thread.command == "Killed"
             || is_of_the_server(&thread.user, thread.statement.as_deref())
+            || state_of_applier(thread).is_some()
             || (thread.is_at_work()
                 && why_kill_does_nothing(&thread.state, thread.statement.as_deref().unwrap_or_default(), &[])
                     .is_some())
@@ -134,7 +166,6 @@ pub(crate) fn is_unlisted(server: &ServerSample, connection_id: u64) -> bool {
 mod tests {
     use std::collections::BTreeSet;
 
-    use spindoctor_model::mysql::ServerThread;
     use spindoctor_model::{InnodbStatus, Reading};
 
     use super::*;
@@ -223,10 +254,15 @@ mod tests {
         ));
         assert!(!of(session(7, "Killed", "updating", "UPDATE t SET a = 1"), "RUNNING", false));
         assert!(!of(ServerThread { user: "system user".into(), ..works() }, "RUNNING", false));
+        assert!(!of(ServerThread { is_connection: false, ..works() }, "RUNNING", false), "an applier");
+        let applies = "Applying batch of row changes (update)";
+        assert!(!of(session(7, "Query", applies, ""), "RUNNING", false));
+        assert!(of(session(7, "Query", applies, "BINLOG 'x'"), "RUNNING", false), "a client replays a log");
         // The event scheduler waits for the next job; a job of it that sleeps with its rows locked is a statement like any other.
         let scheduler = |thread| ServerThread { user: "event_scheduler".into(), ..thread };
         assert!(!of(scheduler(session(7, "Daemon", "Waiting on empty queue", "")), "RUNNING", false));
-        assert!(of(scheduler(session(7, "Connect", "User sleep", "DO SLEEP(60)")), "RUNNING", false));
+        let job = scheduler(session(7, "Connect", "User sleep", "DO SLEEP(60)"));
+        assert!(of(ServerThread { is_connection: false, ..job }, "RUNNING", false));
         // A connection that no list has may be what a KILL frees.
         assert!(frees(&ServerSample::default(), 7));
     }

@@ -12,6 +12,7 @@ use spindoctor_sql::digest;
 
 use super::stacks::Stacks;
 use super::{Readings, doing};
+use crate::killing;
 
 /// The wait graph in the making.
 pub(super) struct Builder<'a> {
@@ -205,6 +206,9 @@ impl<'a> Builder<'a> {
     fn describe_listed(&self, thread: &ServerThread) -> WaitingThread {
         let transaction = self.transaction(thread);
         let rests = doing::rests(thread);
+        let applies = killing::state_of_applier(thread);
+        let of_client = |text: &str| if applies.is_some() { String::new() } else { text.to_owned() };
+        let user = if applies.is_some() { killing::OF_THE_SERVER } else { thread.user.as_str() };
         self.with_stack(WaitingThread {
             thread_os_id: thread.thread_os_id,
             connection_id: thread.connection_id,
@@ -213,8 +217,8 @@ impl<'a> Builder<'a> {
                 Some("one_connection" | "") | None if thread.connection_id.is_some() => "connection".into(),
                 name => name.unwrap_or_default().to_owned(),
             },
-            user: thread.user.clone(),
-            host: thread.host.clone(),
+            user: user.to_owned(),
+            host: of_client(&thread.host),
             statement: thread
                 .statement
                 .as_deref()
@@ -222,7 +226,11 @@ impl<'a> Builder<'a> {
                 .map(digest),
             is_idle_in_transaction: rests && transaction.is_some(),
             is_killed: thread.command == "Killed",
-            server_state: if rests { String::new() } else { thread.state.clone() },
+            server_state: if rests {
+                String::new()
+            } else {
+                applies.clone().unwrap_or_else(|| thread.state.clone())
+            },
             since_s: Some(thread.time_s),
             transaction,
             ..WaitingThread::default()

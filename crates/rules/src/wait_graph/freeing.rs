@@ -5,7 +5,9 @@ use spindoctor_model::stack::ThreadState;
 use spindoctor_model::wait_graph::{LockKind, WaitingThread};
 
 use super::doing::ROLLING_BACK;
-use crate::killing::{COMMITS, IS_KILLED, ROLLS_BACK, is_of_the_server, why_kill_does_nothing};
+use crate::killing::{
+    COMMITS, IS_KILLED, OF_THE_SERVER, ROLLS_BACK, is_of_the_server, why_kill_does_nothing,
+};
 
 /// A statement that frees the waiters, or why there is none.
 pub(super) struct Freeing {
@@ -38,8 +40,10 @@ pub(super) fn freeing(thread: &WaitingThread, holds: LockKind, doing: &str, is_b
             "a thread of the server itself: it cannot be killed"
         });
     };
-    if thread.user == "system user" {
-        return nothing("an applier of replication: STOP REPLICA would end it");
+    if thread.user == OF_THE_SERVER {
+        return nothing(
+            "an applier of replication ends its transaction itself, and has to apply again what KILL or STOP REPLICA ends",
+        );
     }
     if is_of_the_server(&thread.user, thread.statement.as_deref()) {
         return nothing("a thread of the server itself: it cannot be killed");
@@ -130,7 +134,51 @@ fn is_idle(doing: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{answer, session};
+    use crate::wait_graph::{Readings, build, roots};
+    use spindoctor_model::ServerSample;
+    use spindoctor_model::mysql::{RowLockWait, ServerThread};
     use spindoctor_model::wait_graph::WaitTransaction;
+
+    #[test]
+    fn an_applier_is_known_by_its_state_where_no_user_of_it_is_printed() {
+        let freed = |holder: ServerThread| {
+            let wait = RowLockWait {
+                waiting_connection_id: Some(31),
+                blocking_connection_id: Some(7),
+                waiting_transaction: "9031".into(),
+                blocking_transaction: "9007".into(),
+                table: "shop.orders".into(),
+                ..RowLockWait::default()
+            };
+            let waiter = session(31, "Query", "updating", "UPDATE orders SET n = 1");
+            let server = ServerSample {
+                threads: answer(0.0, vec![holder, waiter]),
+                row_lock_waits: answer(0.0, vec![wait]),
+                ..ServerSample::default()
+            };
+            let graph = build(&Readings::of_server(None, &server));
+            let root = roots(&graph).remove(0);
+            let holder = graph.threads[root.thread.unwrap() as usize].clone();
+            (holder.user, holder.server_state, root.free_with.is_some())
+        };
+        // The first words of the state as host and user, as a status that was captured gives them.
+        for (host, user, state) in [
+            ("Reading", "event", "from the relay log"),
+            ("Applying", "batch", "of row changes (update)"),
+            ("Waiting", "for", "dependent transaction to commit"),
+        ] {
+            let holder =
+                ServerThread { host: host.into(), user: user.into(), ..session(7, "Query", state, "") };
+            let whole = format!("{host} {user} {state}");
+            assert_eq!(freed(holder), ("system user".to_owned(), whole, false));
+        }
+        let of_7 = || session(7, "Query", "updating", "UPDATE orders SET n = 2");
+        assert!(freed(of_7()).2, "a client");
+        assert!(!freed(ServerThread { is_connection: false, ..of_7() }).2, "no client");
+        let job = ServerThread { is_connection: false, user: "event_scheduler".into(), ..of_7() };
+        assert!(freed(job).2, "a job of the event scheduler");
+    }
 
     #[test]
     fn what_outlives_its_statement_is_freed_by_the_end_of_the_session() {

@@ -91,6 +91,10 @@ impl Pileup<'_> {
             return chain;
         }
         let why = match (one, self.holders.again(), self.holders.latest()) {
+            (Some(root), ..) if root.root.free_with.is_none() => {
+                let (why, note) = (self.why_behind_one(), &root.root.free_note);
+                format!("{why} No KILL of connection {}: {note}.", root.connection_id)
+            }
             (Some(_), ..) => self.why_behind_one().to_owned(),
             (None, Some(root), _) => self.why_again(root),
             (None, None, Some(_)) if self.is_one_sample() || !self.queue.is_queue && !self.holders.change() => {
