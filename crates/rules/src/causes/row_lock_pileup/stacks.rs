@@ -7,10 +7,10 @@ use spindoctor_model::stack::{Observation, Profile, StackSource, ThreadState};
 use spindoctor_model::{Evidence, Remedy, Window, number};
 
 use super::ROW_LOCK_FUNCTIONS;
-use crate::spin_samples;
 use crate::time_model::tables::STATEMENT;
+use crate::{sessions, spin_samples};
 
-/// Snapshots in which sessions wait, below which who else is in them is chance. Chosen.
+/// Snapshots in which sessions wait, and others in which none does, below which who else is in them is chance. Chosen.
 const SNAPSHOTS: usize = 8;
 
 /// Part of them in which somebody must sleep to be why they wait. Chosen: the first instants of a wait may be seen without it.
@@ -81,8 +81,10 @@ impl ByStacks {
         }
         let together = sleeping.intersection(&waiting).count();
         let apart = sleeping.len() - together;
-        let goes_with_them = together as f64 >= TOGETHER * waits as f64
-            && apart as f64 <= APART * all.saturating_sub(waits) as f64;
+        let without = all.saturating_sub(waits);
+        let goes_with_them = without >= SNAPSHOTS
+            && together as f64 >= TOGETHER * waits as f64
+            && apart as f64 <= APART * without as f64;
         let session = |thread: u32| listed(window, profile, thread);
         let mut users: BTreeMap<String, usize> = BTreeMap::new();
         for thread in waiters.into_iter().filter_map(session) {
@@ -93,7 +95,10 @@ impl ByStacks {
         let alone = sleepers.keys().next().copied().filter(|_| sleepers.len() == 1).and_then(session);
         let sleeper = match are_events {
             true => Some(Sleeper::Event),
-            false => alone.and_then(|one| Some(Sleeper::Session(one.connection_id?, one.user.clone()))),
+            false => alone
+                .and_then(|one| Some((one.connection_id?, one.user.clone())))
+                .filter(|(id, _)| may_have_locks(window, *id))
+                .map(|(id, user)| Sleeper::Session(id, user)),
         };
         Some(Self { waits, all, users, sleeper: sleeper.filter(|_| goes_with_them) })
     }
@@ -173,6 +178,13 @@ fn does(profile: &Profile, seen: &Observation, names_innodb: bool) -> Option<Doe
     }
 }
 
+/// False where transactions were listed, and that connection had none open in any of the lists.
+fn may_have_locks(window: &Window, connection_id: u64) -> bool {
+    let listed = || window.samples.iter().filter(|sample| sample.server.transactions.value().is_some());
+    listed().next().is_none()
+        || listed().any(|sample| sessions::transaction(&sample.server, connection_id).is_some())
+}
+
 /// The session of a thread of the profile, by the kernel's id of it.
 fn listed<'w>(window: &'w Window, profile: &Profile, thread: u32) -> Option<&'w ServerThread> {
     let tid = u64::from(profile.threads.get(thread as usize)?.tid);
@@ -186,7 +198,7 @@ mod tests {
 
     use super::super::CAUSE;
     use super::*;
-    use crate::testing::{Build, session};
+    use crate::testing::{Build, answer, session, transaction};
 
     const IN_STATEMENT: &[&str] = &["pthread_cond_wait", "handler::ha_index_read_map", "dispatch_command"];
     const ASLEEP: &[&str] =
@@ -194,6 +206,16 @@ mod tests {
 
     /// In twelve of twenty snapshots two sessions wait in the engine, and one sleeps in these of them.
     fn found(sleeps: impl Fn(u32) -> bool, frames: &[&str]) -> Finding {
+        found_among(sleeps, frames, |snapshot| snapshot < 12, &[9])
+    }
+
+    /// The same where they wait in these snapshots, and these connections have transactions open.
+    fn found_among(
+        sleeps: impl Fn(u32) -> bool,
+        frames: &[&str],
+        waits: impl Fn(u32) -> bool,
+        open: &[u64],
+    ) -> Finding {
         let threads = [(2, ThreadState::Condition, IN_STATEMENT), (1, ThreadState::Sleep, frames)];
         let mut window = Build::busy("10.5.23-MariaDB")
             .counter("Innodb_row_lock_waits", 5.0)
@@ -206,12 +228,16 @@ mod tests {
                 };
                 vec![of(4400, 7), of(4401, 8), of(4402, 9)]
             })
+            .each(|at_s, server, _| {
+                let open = open.iter().map(|&id| transaction(id, "RUNNING", 1.0)).collect();
+                server.transactions = answer(at_s, open);
+            })
             .only_snapshots(&threads)
             .window();
         let Reading::Available { value: profile, .. } = &mut window.profile else { panic!("it has stacks") };
         profile.observations.retain(|seen| match seen.thread {
             2 => sleeps(seen.snapshot),
-            _ => seen.snapshot < 12,
+            _ => waits(seen.snapshot),
         });
         crate::diagnose(&window).findings.into_iter().find(|finding| finding.cause == CAUSE.name).unwrap()
     }
@@ -250,6 +276,21 @@ mod tests {
         for sleeps in times {
             let finding = found(sleeps, ASLEEP);
             assert!(!finding.headline.contains("likely"), "{}", finding.headline);
+        }
+    }
+
+    #[test]
+    fn who_sleeps_is_not_named_where_sessions_always_wait_or_it_has_no_transaction() {
+        let client = &["Item_func_sleep::val_int", "dispatch_command"];
+        let headline = |least: u32, open: u64| {
+            let waits = move |snapshot: u32| snapshot >= least;
+            found_among(waits, client, waits, &[open]).headline
+        };
+        assert!(headline(8, 9).contains("; most likely connection 9 (app) has the lock"));
+        // In all snapshots, in all but seven, and where another connection has a transaction.
+        for (least, open) in [(0, 9), (7, 9), (8, 8)] {
+            let headline = headline(least, open);
+            assert!(!headline.contains("likely"), "{least}, {open}: {headline}");
         }
     }
 }
