@@ -27,6 +27,9 @@ pub(crate) const IS_KILLED: &str = "KILL was sent to it already: it ends once it
 pub(crate) const DAMAGES: &str =
     "a REPAIR or OPTIMIZE that is ended leaves a MyISAM or Aria table damaged: let it end";
 
+/// Before somebody is ended of whom it is inferred that it has what others wait for.
+pub(crate) const LOOK_FIRST: &str = "Look first whose it is, and what it is for. ";
+
 /// What the end of a FLUSH TABLES or an ANALYZE TABLE does not undo: the tables are old from its beginning on (sql/sql_base.cc,
 /// close_cached_tables; MySQL bug 44884).
 pub(crate) const FLUSH_STAYS: &str = "KILL of a FLUSH or ANALYZE frees nobody else who waits for a table's flush: the copy of the table \

@@ -2,6 +2,7 @@
 
 use spindoctor_model::{Evidence, Finding, Remedy, SessionTime, TimeClass, Window};
 
+use crate::killing::LOOK_FIRST;
 use crate::since_start::{self, SinceStart};
 use crate::statement_log::StatementLog;
 use crate::time_model::InClasses;
@@ -125,7 +126,9 @@ fn why(blocker: Option<&Verdict<'_>>) -> String {
 fn end(blocker: &Verdict<'_>) -> Vec<Remedy> {
     const STAYS: &str =
         "Rows of a table without transactions that its statement changed stay changed; nothing rolls back.";
-    let kill = blocker.remedy(&blocker.why_to_end("The table is free when it ends."));
+    let first = if blocker.is_likely() { LOOK_FIRST } else { "" };
+    let why = format!("{first}{}", blocker.why_to_end("The table is free when it ends."));
+    let kill = blocker.remedy(&why);
     let with_stays = |kill: Remedy| Remedy { risk: format!("{} {STAYS}", kill.risk), ..kill };
     let (root, between) = match blocker.chain {
         None => (kill.map(|kill| Remedy { risk: STAYS.to_owned(), ..kill }), None),
@@ -232,6 +235,7 @@ pub(crate) mod examples {
         assert_eq!(finding.cause, CAUSE.name);
         assert!(finding.headline.ends_with("connection 7 most likely holds it"), "{}", finding.headline);
         assert!(finding.remedies[0].statement.starts_with("KILL"), "{:?}", finding.remedies);
+        assert!(finding.remedies[0].why.starts_with("Look first whose it is"), "{:?}", finding.remedies);
         // It copies or rewrites the table's files: nobody is told to end that.
         for damaged in ["REPAIR TABLE hits", "OPTIMIZE TABLE hits"] {
             let finding = with(damaged);

@@ -216,6 +216,11 @@ impl Verdict<'_> {
         if self.is_a_guess() || self.held_is_inferred { "most likely " } else { "" }
     }
 
+    /// True where that is likely of it, or of a chain of the one between: somebody has to look before it is ended.
+    pub(crate) fn is_likely(&self) -> bool {
+        !self.likely().is_empty() || self.chain.as_ref().is_some_and(|chain| chain.is_inferred)
+    }
+
     /// `connection 8 holds it and waits for a row lock on shop.orders that connection 7 holds; connection 7 is idle in transaction`,
     /// of what the others want. None where the root itself has that.
     pub(crate) fn chained(&self, is_certain: bool) -> Option<String> {

@@ -101,7 +101,7 @@ impl<'w> Blocked<'w> {
             remedy.why =
                 "The locks go with the session (UNLOCK TABLES in it gives them back, too), and the applier goes on.".into();
         }
-        if !verdict.likely().is_empty() {
+        if verdict.is_likely() {
             remedy.why = format!(
                 "Most likely it is this session that the applier waits for: look first whose it is, and what it is for. {}",
                 remedy.why

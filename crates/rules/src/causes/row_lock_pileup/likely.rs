@@ -4,8 +4,8 @@ use spindoctor_model::mysql::Transaction;
 use spindoctor_model::{Remedy, Sample, number};
 
 use super::queue::LONG_WAIT_S;
-use super::remedies::LOOK_FIRST;
-use crate::{killing, sessions};
+use crate::killing::{self, LOOK_FIRST};
+use crate::sessions;
 
 /// Ages are printed in whole seconds.
 const ROUNDED_S: f64 = 1.0;

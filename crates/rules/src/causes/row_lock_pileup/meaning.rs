@@ -237,7 +237,8 @@ pub(super) fn transactions(count: usize) -> String {
 fn behind(root: &Verdict<'_>, held_up: usize, on: &str) -> String {
     let (id, held_up) = (root.connection_id, transactions(held_up));
     let (does, likely) = (sessions::doing(&root.described()), root.likely());
-    match (&root.chain, root.chained(true)) {
+    let is_certain = root.chain.as_ref().is_none_or(|chain| !chain.is_inferred);
+    match (&root.chain, root.chained(is_certain)) {
         (Some(chain), _) if root.held.kind == LockKind::Row && chain.next.is_none() => format!(
             "Connection {id} {likely}blocks {held_up}: it {does}; {} of them wait{on} behind {}, which waits for it",
             chain.behind, chain.holder

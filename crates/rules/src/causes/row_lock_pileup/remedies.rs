@@ -7,6 +7,7 @@ use super::meaning::{transactions, with_user};
 use super::pileup::Pileup;
 use super::stacks::ByStacks;
 use super::statements::{Table, Wanted};
+use crate::killing::LOOK_FIRST;
 use crate::wait_graph::Verdict;
 
 impl Pileup<'_> {
@@ -91,12 +92,9 @@ impl Pileup<'_> {
 /// Why somebody is ended who blocks so many; of whom it is inferred, that it has to be looked at first.
 fn why_to_end(root: &Verdict<'_>, rests: &str, behind: usize) -> String {
     let (likely, blocked) = (root.likely(), transactions(behind));
-    let first = if likely.is_empty() { "" } else { LOOK_FIRST };
+    let first = if root.is_likely() { LOOK_FIRST } else { "" };
     format!("{first}{rests}, and {likely}blocks {blocked}.")
 }
-
-/// Before somebody is ended of whom it is inferred that it has the lock.
-pub(super) const LOOK_FIRST: &str = "Look first whose it is, and what it is for. ";
 
 /// For a table that is a queue, as this server takes it: SKIP LOCKED is there from MySQL 8.0.1 and MariaDB 10.6 on.
 fn skip_locked(window: &Window, queue: &str) -> Remedy {
