@@ -1,8 +1,8 @@
 //! The wait graph for a rule: the root behind the threads that wait for locks of some kinds, as a finding needs it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use spindoctor_model::mysql::{MetadataLock, RowLockWait, ServerSample, ServerThread};
+use spindoctor_model::mysql::{MetadataLock, RowLockWait, ServerSample, ServerThread, Transaction};
 use spindoctor_model::wait_graph::{LockKind, WaitRoot, WaitingThread};
 use spindoctor_model::{Remedy, Root, Sample, WaitGraph, Window};
 
@@ -284,8 +284,9 @@ fn is_concluded(server: &ServerSample) -> bool {
     if server.innodb_status.value().is_some() {
         return waits.iter().all(is_bare);
     }
+    let by_id: HashMap<&str, &Transaction> = transactions.iter().map(|one| (one.id.as_str(), one)).collect();
     let table = |wait: &RowLockWait| {
-        let waiter = transactions.iter().find(|one| one.id == wait.waiting_transaction);
+        let waiter = by_id.get(wait.waiting_transaction.as_str());
         waiter.and_then(|one| spindoctor_sql::first_table(one.statement.as_deref()?)).unwrap_or_default()
     };
     waits.iter().all(|wait| is_bare(wait) && wait.mode.is_empty() && wait.table == table(wait))
