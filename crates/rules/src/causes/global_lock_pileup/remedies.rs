@@ -105,7 +105,7 @@ impl Pileup<'_> {
             why: "It gives the lock back at once, and ends nobody. Only the session that has the lock can do so."
                 .into(),
             dynamic: true,
-            risk: "The backup that it was taking is spoilt.".into(),
+            risk: "A backup that it takes is spoilt.".into(),
             undo: String::new(),
         })
     }
@@ -186,7 +186,7 @@ fn unlock(is_locked: bool) -> Remedy {
         (
             "UNLOCK TABLES (or UNLOCK INSTANCE, BACKUP STAGE END) in the session that locked",
             "It gives the locks back at once.".to_owned(),
-            "The backup that it was taking is spoilt.",
+            "A backup that it takes is spoilt.",
         )
     } else {
         (

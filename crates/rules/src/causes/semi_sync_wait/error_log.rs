@@ -33,7 +33,7 @@ pub(super) fn of_log(window: &Window) -> Option<Finding> {
             .evidence_all(logged::evidence(trouble, times).into_iter())
             .remedy(Remedy {
                 statement: "On each replica SHOW REPLICA STATUS (before MySQL 8.0.22 and MariaDB 10.5: SHOW SLAVE STATUS): does its \
-                            receiver run (Replica_IO_Running, Last_IO_Error)? Then its disk, and the network between; here SHOW GLOBAL \
+                            receiver run (Replica_IO_Running or Slave_IO_Running, Last_IO_Error)? Then its disk, and the network between; here SHOW GLOBAL \
                             STATUS LIKE 'Rpl_semi_sync%'"
                     .into(),
                 why: "The receiver acknowledges once it has written the events to its relay log: how far the applier is does not matter. \
@@ -89,6 +89,8 @@ mod tests {
         assert_eq!((all[0].cause.as_str(), all[0].severity), (CAUSE.name, Severity::Warning));
         assert!(all[0].headline.contains("until its timeout"), "{}", all[0].headline);
         assert!(all[0].remedies[0].statement.starts_with("On each replica SHOW REPLICA STATUS"));
+        // What MariaDB calls it.
+        assert!(all[0].remedies[0].statement.contains("or Slave_IO_Running"), "{:?}", all[0].remedies);
         assert!(
             all[0].remedies[1].statement.contains("rpl_semi_sync_master_timeout"),
             "{:?}",

@@ -147,7 +147,7 @@ pub(super) fn finding(window: &Window, measured: &Measured) -> Option<Finding> {
     let lengths = || hangs.iter().map(|&(since_s, until_s)| until_s - since_s);
     let longest_s = lengths().fold(0.0, f64::max);
     let all_s: f64 = lengths().sum();
-    let blocked = format!("and {held_up:.1} sessions on average stood still meanwhile");
+    let blocked = format!("and {held_up:.1} sessions on average were blocked meanwhile");
     let headline = match hangs.len() {
         1 => format!("Storage hangs: once in {seconds:.0} s an I/O stood for {longest_s:.1} s, {blocked}"),
         times => format!(
