@@ -69,7 +69,7 @@ const CANDIDATES: usize = 3;
 const USERS: usize = 4;
 
 /// The sessions that were there before the first began to wait, in a sentence: the holder is most likely one of them. Of a table's
-/// lock they are in the same schema.
+/// lock they are in the same schema; a waiter without a schema may want a table of any.
 pub(crate) fn there_before(
     server: &ServerSample,
     waits: impl Fn(&ServerThread) -> bool,
@@ -78,11 +78,14 @@ pub(crate) fn there_before(
     let Some(threads) = server.threads.value() else { return String::new() };
     let waiters = || at_work(threads).filter(|thread| waits(thread));
     let longest_s = waiters().map(|thread| thread.time_s).fold(0.0, f64::max);
+    let may_use = |waiter: &ServerThread, thread: &ServerThread| {
+        waiter.schema.is_empty() || waiter.schema == thread.schema
+    };
     let is_there = |thread: &&ServerThread| {
         thread.is_connection
             && !waits(thread)
             && thread.time_s >= longest_s
-            && (!in_same_schema || waiters().any(|waiter| waiter.schema == thread.schema))
+            && (!in_same_schema || waiters().any(|waiter| may_use(waiter, thread)))
     };
     let all: Vec<&ServerThread> = threads.iter().filter(is_there).collect();
     let named = |thread: &&ServerThread| Some(format!("{} ({})", thread.connection_id?, described(thread)));
@@ -338,6 +341,26 @@ mod tests {
         assert!(many.ends_with("1 of a, 1 of b, 1 of c, 1 of d, 2 of others."), "{many}");
         assert!(of(&["app", "backup"]).starts_with(" One of these was there before"));
         assert_eq!(of(&[]), "");
+    }
+
+    #[test]
+    fn a_waiter_without_a_schema_may_want_a_table_of_any() {
+        let of = |wants_of: &str| {
+            let rests = ServerThread { schema: "shop".into(), time_s: 60.0, ..session(7, "Sleep", "", "") };
+            let state = "Waiting for table metadata lock";
+            let waiter = ServerThread {
+                schema: wants_of.into(),
+                time_s: 9.0,
+                ..session(20, "Query", state, "SELECT n FROM shop.orders")
+            };
+            let server =
+                ServerSample { threads: answer(0.0, vec![rests, waiter]), ..ServerSample::default() };
+            there_before(&server, |thread| thread.state == state, true)
+        };
+        for schema in ["", "shop"] {
+            assert!(of(schema).starts_with(" Connection 7 "), "{schema}: {}", of(schema));
+        }
+        assert_eq!(of("stock"), "");
     }
 
     #[test]

@@ -23,7 +23,8 @@ pub(super) enum Ground {
     OlderTransaction,
     /// Of those it is the only one whose last statement names the table.
     NamingTransaction,
-    /// Of the sessions in the schemas of those that wait it alone was there before the first began to wait, and rests.
+    /// Of the sessions in the schemas of those that wait (of all, where one of these has none)
+    /// it alone was there before the first began to wait, and rests.
     Rests,
 }
 
@@ -100,8 +101,9 @@ impl Ground {
                  names the table, by its last statement."
             }
             Self::Rests => {
-                "Who holds the table could not be read: of the sessions in the same schema this one alone was there before the first \
-                 began to wait, and rests, as one does that holds it by LOCK TABLES or HANDLER."
+                "Who holds the table could not be read: of the sessions in the schema of those that wait (of all, where one of \
+                 these has no schema) this one alone was there before the first began to wait, and rests, as one does that holds it by \
+                 LOCK TABLES or HANDLER."
             }
         }
     }
@@ -120,7 +122,7 @@ impl Ground {
                 "It is most likely the holder: the last statement of no other open transaction that is older than the wait names the table."
             }
             Self::Rests => {
-                "It is most likely the holder: no other session in the same schema was there before the others began to wait."
+                "It is most likely the holder: no other session that may use their tables was there before the others began to wait."
             }
         }
     }

@@ -75,7 +75,7 @@ impl Pileup<'_> {
                 && thread.command == "Sleep"
                 && thread.time_s >= longest_s
                 && thread.connection_id != holder
-                && waiters().all(|waiter| waiter.schema != thread.schema)
+                && waiters().all(|waiter| !waiter.schema.is_empty() && waiter.schema != thread.schema)
         });
         let others = elsewhere.filter(|_| self.ground == Some(Ground::Rests)).count();
         if others == 0 {
