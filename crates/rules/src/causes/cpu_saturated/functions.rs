@@ -42,8 +42,11 @@ impl Functions {
             return format!("; stored functions take {part} of the CPU");
         };
         let name = self.name.as_ref().map_or_else(String::new, |name| format!("{name}, "));
+        // Without a table there are no rows.
+        let has_rows = spindoctor_sql::first_table(statement).is_some_and(|table| !table.eq_ignore_ascii_case("dual"));
+        let how = if has_rows { "for each row of" } else { "called by" };
         let statement = sessions::shortened(statement);
-        format!("; a stored function takes {part} of the CPU: most likely {name}for each row of {statement}")
+        format!("; a stored function takes {part} of the CPU: most likely {name}{how} {statement}")
     }
 
     /// The end of why.
@@ -139,6 +142,12 @@ mod tests {
             unnamed.headline.contains("most likely for each row of SELECT SUM(rating"),
             "{}",
             unnamed.headline
+        );
+        let alone = of(0.97, "SELECT shop.recalc(7)");
+        assert!(
+            alone.headline.ends_with("most likely shop.recalc, called by SELECT shop.recalc(?)"),
+            "{}",
+            alone.headline
         );
         let little = of(0.2, SUM);
         assert!(!little.headline.contains("stored function"), "{}", little.headline);
