@@ -134,7 +134,8 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
         whole(faults_per_s)
     );
     let draft = waits.draft(&CAUSE, headline).explains(&[server_stopped::CAUSE.name]);
-    Outcome::Fired(with_memory(draft, window, &process, faults_per_s))
+    let short = Short::from_memory(window.latest(|sample| &sample.host.memory));
+    Outcome::Fired(with_memory(draft, window, &process, faults_per_s, short).remedy(short.remedy()).finding())
 }
 
 /// Major page faults a second that cost CPU time worth naming where no disk is waited for: to bring a page back from compressed memory
@@ -160,8 +161,10 @@ fn on_cpus(
     }
     let on_cpus: f64 = ON_CPUS.iter().map(|class| share_of(time, *class)).sum();
     let score = kernel * on_cpus;
+    let short = Short::from_memory(window.latest(|sample| &sample.host.memory));
     let headline = format!(
-        "The server's memory does not fit: {} pages a second come back from swap, and the kernel has {:.0} % of the server's CPU time",
+        "{}{} major page faults a second, and the kernel has {:.0} % of the server's CPU time",
+        if short == Short::Nothing { "" } else { "The server's memory does not fit: " },
         whole(faults_per_s),
         kernel * 100.0
     );
@@ -174,8 +177,20 @@ fn on_cpus(
             // Pages that a dive touches are brought back as all others are.
             index_dive_waste::CAUSE.name,
         ]);
-    is_worth_a_finding(time, score).then(|| with_memory(draft, window, process, faults_per_s))
+    is_worth_a_finding(time, score).then(|| {
+        let draft = with_memory(draft, window, process, faults_per_s, short);
+        match short {
+            // It may be that next to none of these pages were in swap: to bring all back costs, and may help nobody.
+            Short::Nothing => draft.why(OF_SWAP_OR_FILES),
+            _ => draft.remedy(short.remedy()),
+        }
+        .finding()
+    })
 }
+
+/// What the faults are of where no memory is short: majflt counts both.
+const OF_SWAP_OR_FILES: &str = "Memory is not short now. Each of these faults brings back a page that was swapped \
+     out, or reads one of a file that is mapped: VmSwap and the host's pswpin (/proc/vmstat) say how many are of swap.";
 
 /// Classes of sessions that are on a CPU, or wait for one.
 const ON_CPUS: [TimeClass; 6] = [
@@ -187,15 +202,15 @@ const ON_CPUS: [TimeClass; 6] = [
     TimeClass::PageFault,
 ];
 
-/// The finding with what is known of the memory, and what gives the server more of it.
+/// The finding with what is known of the memory, and a pool that leaves more of it.
 fn with_memory(
     draft: Draft,
     window: &Window,
     process: &Change<'_, ProcessStat>,
     faults_per_s: f64,
-) -> Finding {
+    short: Short,
+) -> Draft {
     let memory = window.latest(|sample| &sample.host.memory);
-    let short = Short::from_memory(memory);
     draft
         .why(short.why(memory))
         .evidence(
@@ -220,8 +235,6 @@ fn with_memory(
             process.last.swapped_bytes,
             "What is in swap now then fits into memory. A page that is not in the pool is read once, by a thread that holds nothing.",
         ))
-        .remedy(short.remedy())
-        .finding()
 }
 
 /// What is short of memory.
@@ -333,6 +346,9 @@ pub(crate) mod examples {
         &["pread64", "buf_read_page_low", "row_search_mvcc", "dispatch_command", "do_command"];
     const LOCK: &[&str] = &["lock_wait", "row_search_mvcc", "dispatch_command", "do_command"];
 
+    /// What the control group may use.
+    const LIMIT: u64 = 3 << 30;
+
     fn swaps(build: Build, swapped_bytes: u64) -> Build {
         build.each(|at_s, _, host| {
             if let Reading::Available { value: process, .. } = &mut host.process {
@@ -341,8 +357,8 @@ pub(crate) mod examples {
                 process.major_faults = (at_s * 200.0) as u64;
             }
             if let Reading::Available { value: memory, .. } = &mut host.memory {
-                memory.cgroup_limit_bytes = Some(3 << 30);
-                memory.cgroup_used_bytes = Some((3 << 30) - 4096);
+                memory.cgroup_limit_bytes = Some(LIMIT);
+                memory.cgroup_used_bytes = Some(LIMIT - 4096);
             }
         })
     }
@@ -380,8 +396,9 @@ pub(crate) mod examples {
         assert_eq!(finding.remedies[0].statement, "SET GLOBAL innodb_buffer_pool_size = 3221225472");
     }
 
-    /// Sessions that work, with so many pages a second from swap and so much of the CPU time in the kernel.
-    fn compressed(faults_per_s: f64, kernel: f64) -> Option<Finding> {
+    /// Sessions that work, with so many page faults a second and so much of the CPU time in the kernel, and the group that uses so
+    /// many bytes.
+    fn compressed(faults_per_s: f64, kernel: f64, used_bytes: u64) -> Option<Finding> {
         use spindoctor_model::stack::ThreadState::Running;
         const WORK: &[&str] = &["row_search_mvcc", "dispatch_command", "do_command"];
         let build = swaps(Build::busy("8.0.36").only_snapshots(&[(6, Running, WORK)]), 180 << 20);
@@ -390,6 +407,9 @@ pub(crate) mod examples {
             process.major_faults = (at_s * faults_per_s) as u64;
             process.user_us = (at_s * 1e6 * (1.0 - kernel)) as u64;
             process.system_us = (at_s * 1e6 * kernel) as u64;
+            let Reading::Available { value: memory, .. } = &mut host.memory else { panic!() };
+            memory.cgroup_used_bytes = Some(used_bytes);
+            (memory.total_bytes, memory.available_bytes) = (64 << 30, 32 << 30);
         });
         let window = window.window();
         match CAUSE.evaluate(&window, crate::session_time(&window).as_ref()) {
@@ -400,12 +420,24 @@ pub(crate) mod examples {
 
     #[test]
     fn swap_in_compressed_memory_is_found_by_what_it_takes_of_the_cpus() {
-        let finding = compressed(43_000.0, 0.6).unwrap();
-        let begins = "The server's memory does not fit: 43,000 pages a second come back from swap";
+        let finding = compressed(43_000.0, 0.6, LIMIT).unwrap();
+        let begins = "The server's memory does not fit: 43,000 major page faults a second";
         assert!(finding.headline.starts_with(begins), "{}", finding.headline);
         assert!(finding.why.contains("control group"), "{}", finding.why);
         assert!(finding.score > 0.3, "{}", finding.score);
-        assert!(compressed(43_000.0, 0.2).is_none() && compressed(500.0, 0.6).is_none());
+        assert!(compressed(43_000.0, 0.2, LIMIT).is_none() && compressed(500.0, 0.6, LIMIT).is_none());
+    }
+
+    #[test]
+    fn faults_while_memory_is_free_may_be_of_files_and_nobody_is_told_to_empty_swap() {
+        let finding = compressed(43_000.0, 0.6, LIMIT / 2).unwrap();
+        assert!(finding.headline.starts_with("43,000 major page faults a second"), "{}", finding.headline);
+        assert!(finding.why.contains("of a file"), "{}", finding.why);
+        assert!(
+            finding.remedies.iter().all(|one| !one.statement.contains("swapoff")),
+            "{:?}",
+            finding.remedies
+        );
     }
 
     #[test]

@@ -43,7 +43,8 @@ impl Functions {
         };
         let name = self.name.as_ref().map_or_else(String::new, |name| format!("{name}, "));
         // Without a table there are no rows.
-        let has_rows = spindoctor_sql::first_table(statement).is_some_and(|table| !table.eq_ignore_ascii_case("dual"));
+        let has_rows =
+            spindoctor_sql::first_table(statement).is_some_and(|table| !table.eq_ignore_ascii_case("dual"));
         let how = if has_rows { "for each row of" } else { "called by" };
         let statement = sessions::shortened(statement);
         format!("; a stored function takes {part} of the CPU: most likely {name}{how} {statement}")

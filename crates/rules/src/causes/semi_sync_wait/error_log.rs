@@ -33,8 +33,8 @@ pub(super) fn of_log(window: &Window) -> Option<Finding> {
             .evidence_all(logged::evidence(trouble, times).into_iter())
             .remedy(Remedy {
                 statement: "On each replica SHOW REPLICA STATUS (before MySQL 8.0.22 and MariaDB 10.5: SHOW SLAVE STATUS): does its \
-                            receiver run (Replica_IO_Running or Slave_IO_Running, Last_IO_Error)? Then its disk, and the network between; here SHOW GLOBAL \
-                            STATUS LIKE 'Rpl_semi_sync%'"
+                            receiver run (Replica_IO_Running or Slave_IO_Running, Last_IO_Error)? Then its disk, and the network \
+                            between; here SHOW GLOBAL STATUS LIKE 'Rpl_semi_sync%'"
                     .into(),
                 why: "The receiver acknowledges once it has written the events to its relay log: how far the applier is does not matter. \
                       ..._clients counts the replicas that are connected with semi-sync, and ..._status says whether commits wait for them \
