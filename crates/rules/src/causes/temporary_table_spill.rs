@@ -4,12 +4,13 @@ use std::collections::HashMap;
 
 use spindoctor_model::mysql::StatementDigest;
 use spindoctor_model::{Evidence, Finding, Remedy, SessionTime, TimeClass, Unavailable, Window};
+use spindoctor_sql::{Mode, Token, lex};
 
 use super::rows_read_waste;
 use crate::below::threads_below;
 use crate::draft::Draft;
 use crate::seen_most::SeenMost;
-use crate::sessions::shortened;
+use crate::sessions::{at_work, shortened};
 use crate::since_start::{self, SinceStart};
 use crate::time_model::is_worth_a_finding;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
@@ -150,8 +151,9 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
     let sessions = share * time.session_seconds_per_second;
     let worst = worst(window);
     let sorts = passes_per_s > tables_per_s;
-    // No summary counts the merge passes of a statement: the list says which one is at work.
-    let sorted = SeenMost::from_window(window, SeenMost::NAMED_RATIO).filter(|_| sorts);
+    // No summary counts the merge passes of a statement: the list says which one is at work, and may well be one that sorts.
+    let sorted = SeenMost::from_window(window, SeenMost::NAMED_RATIO)
+        .filter(|seen| sorts && may_sort(window, &seen.statement));
     let statement = match (&sorted, worst) {
         (Some(seen), _) => Some(seen.statement.as_str()),
         (None, Some((statement, _))) if !sorts => Some(spindoctor_sql::server_digest(&statement.text)),
@@ -227,6 +229,25 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
             .explains(&[rows_read_waste::CAUSE.name])
             .finding(),
     ))
+}
+
+/// States of a session that sorts rows (sql/filesort.cc, sql/sql_executor.cc).
+const SORTING: [&str; 2] = ["Creating sort index", "Sorting result"];
+
+/// True where a statement's text asks for a sort, or its state in a list of threads is one of a sort.
+fn may_sort(window: &Window, statement: &str) -> bool {
+    let lexed = lex(statement, Mode::UNKNOWN);
+    let code: Vec<&Token<'_>> = lexed.code().collect();
+    let asks_for_it = code.iter().any(|token| token.is_one_of(&["distinct", "union"]))
+        || code.windows(2).any(|two| two[0].is_one_of(&["order", "group"]) && two[1].is("by"));
+    let is_it = |text: &str| spindoctor_sql::digest(text) == statement;
+    let mut lists = window.samples.iter().filter_map(|sample| sample.server.threads.value());
+    asks_for_it
+        || lists.any(|threads| {
+            at_work(threads).any(|thread| {
+                SORTING.contains(&thread.state.as_str()) && thread.statement.as_deref().is_some_and(is_it)
+            })
+        })
 }
 
 /// The statement that made most temporary tables on disk within the window, and how many.
@@ -314,6 +335,30 @@ pub(crate) mod examples {
         assert!(finding.headline.ends_with("ORDER BY c, pad"), "{}", finding.headline);
         let statement = &finding.remedies[1].statement;
         assert!(statement.starts_with("SET SESSION sort_buffer_size = 8388608 "), "{statement}");
+    }
+
+    #[test]
+    fn of_sorts_a_statement_that_sorts_nothing_is_not_named() {
+        let of = |statement: &'static str, state: &'static str| {
+            let merges = &["pwrite64", "merge_many_buff", "filesort", "dispatch_command", "do_command"];
+            let window = Build::busy("8.0.31")
+                .counter("Created_tmp_disk_tables", 0.0)
+                .counter("Sort_merge_passes", 8.0)
+                .sessions(move |_| vec![crate::testing::session(20, "Query", state, statement)])
+                .only_snapshots(&[(4, DiskWrite, merges), (2, Running, READS)]);
+            let findings = crate::diagnose(&window.window()).findings;
+            findings.into_iter().find(|finding| finding.cause == CAUSE.name).unwrap().headline
+        };
+        let changes = "UPDATE orders SET n = n + 1 WHERE id = 7";
+        assert!(of(changes, "updating").ends_with("merge sorts on disk"), "{}", of(changes, "updating"));
+        for (statement, state) in [
+            ("SELECT a FROM t UNION SELECT b FROM u", "executing"),
+            ("SELECT c, COUNT(*) FROM t GROUP BY c", "executing"),
+            ("SELECT c FROM sorted_view", "Creating sort index"),
+        ] {
+            let headline = of(statement, state);
+            assert!(headline.contains("merge sorts on disk: SELECT"), "{headline}");
+        }
     }
 
     #[test]
