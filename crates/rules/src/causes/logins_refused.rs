@@ -95,7 +95,7 @@ enum Reason {
     Named(Named),
     /// This account has so many connections open, and gets no more.
     AtLimit(String, u64),
-    /// The numbers say that an account has as many as it may have; this one most likely, with so many.
+    /// The numbers say that an account has as many as it may have; this one most likely, with so many: it is inferred.
     Limit(Option<(String, u64)>),
     /// The server denied access.
     Denied,
@@ -141,7 +141,8 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         Reason::Limit(likely) => {
             let who = likely.as_ref().map_or_else(String::new, |(account, open)| {
                 format!(
-                    " {account} has {} open, more than any other of whose logins none was let in: it is most likely the one.",
+                    " {account} has {} open, and is the only one with more than one of which no login was let in meanwhile: it is most \
+                     likely the one.",
                     counted(*open, "connection", "connections")
                 )
             });
@@ -257,15 +258,17 @@ fn reason(window: &Window, per_s: f64, refused: f64) -> Reason {
     Reason::Unknown
 }
 
-/// Of the accounts of which no login was let in, the one with the most connections, and how many: one that has several, as pools have.
+/// The account of which no login was let in, and how many connections it has, where it alone of those that have several, as pools
+/// have, got no more: a pool that is well stays as it is, too.
 fn kept_out(window: &Window) -> Option<(String, u64)> {
     let change = window.change(|s| &s.server.accounts)?;
     let is_kept_out = |now: &&AccountSummary| {
         let before = change.first.iter().find(|one| (&one.user, &one.host) == (&now.user, &now.host));
         now.current > 1 && before.is_some_and(|before| before.total == now.total)
     };
-    let most = change.last.iter().filter(is_kept_out).max_by_key(|one| one.current)?;
-    Some((name(&most.user, &most.host), most.current))
+    let mut all = change.last.iter().filter(is_kept_out);
+    let one = all.next().filter(|_| all.next().is_none())?;
+    Some((name(&one.user, &one.host), one.current))
 }
 
 /// The user with the most connections, and how many it has on average.
@@ -322,14 +325,33 @@ fn remedies(window: &Window, reason: &Reason, is_mariadb: bool) -> Vec<Remedy> {
         }
     };
     match reason {
-        Reason::AtLimit(account, open) | Reason::Limit(Some((account, open))) => {
-            vec![limit(account, *open), shrink()]
+        Reason::AtLimit(account, open) => vec![limit(account, *open), shrink()],
+        Reason::Limit(Some((account, open))) => {
+            let raise = limit(account, *open);
+            let statement = format!("If it is that one: {}", raise.statement);
+            let risk = format!("A limit by the hour needs another statement. {}", raise.risk);
+            vec![look_at_limits(), Remedy { statement, risk, ..raise }, shrink()]
         }
         Reason::Limit(None) => vec![look, shrink()],
         Reason::Named(Named::HostBlocked) => vec![forget_hosts(window)],
         Reason::Named(named) => named.remedies(is_mariadb).into_iter().chain([look]).collect(),
         Reason::Denied => vec![look],
         Reason::Login | Reason::Unknown => vec![look, forget_hosts(window)],
+    }
+}
+
+/// What shows which accounts have a limit: error 1226 is raised for those by the hour, too.
+fn look_at_limits() -> Remedy {
+    Remedy {
+        statement: "SELECT user, host, max_user_connections, max_connections FROM mysql.user WHERE max_user_connections + \
+                    max_connections > 0"
+            .into(),
+        why: "It lists the accounts that have a limit of their own: of connections at once, and of those made in an hour \
+              (max_connections)."
+            .into(),
+        dynamic: true,
+        risk: "It only reads.".into(),
+        undo: String::new(),
     }
 }
 
