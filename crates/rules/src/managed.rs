@@ -54,11 +54,16 @@ pub fn ending_for(window: &Window, statement: &str) -> String {
 }
 
 fn adapted(remedy: &mut Remedy) {
-    remedy.statement = with_calls(&remedy.statement);
+    remedy.statement = with_replication(&with_calls(&remedy.statement));
     match in_group(&remedy.statement) {
         Some(statement) => {
             remedy.statement = statement;
             remedy.risk = beside(&remedy.risk, "The group may be that of other servers, too.");
+        }
+        None if COUNTERS.iter().any(|counter| remedy.statement.contains(counter)) => {
+            let note = "Amazon RDS refuses SET GLOBAL: of a channel with a name, procedures of the schema mysql skip an error, stop and \
+                        start, and no parameter does.";
+            remedy.risk = beside(&remedy.risk, note);
         }
         None if remedy.statement.contains(SET_GLOBAL) => {
             let note = "Amazon RDS refuses SET GLOBAL: set the variable in the DB parameter group instead.";
@@ -78,6 +83,34 @@ fn adapted(remedy: &mut Remedy) {
             *text = adapted;
         }
     }
+}
+
+/// The variables that leave out what an applier has next: no parameter group has them.
+const COUNTERS: [&str; 2] = ["sql_replica_skip_counter", "sql_slave_skip_counter"];
+
+/// What starts and stops replication, and leaves out one error, as calls of Amazon's procedures (Amazon RDS User Guide,
+/// `mysql-stored-proc-replicating`). A text with a channel's name is left as it is: these are of the one without.
+fn with_replication(text: &str) -> String {
+    const START: &str = "CALL mysql.rds_start_replication";
+    const STOP: &str = "CALL mysql.rds_stop_replication";
+    /// What stands behind a START where the version is not known.
+    const OLDER: &str = " (START SLAVE before MySQL 8.0.22 and on MariaDB)";
+    if text.contains(" FOR CHANNEL ") || text.contains("SLAVE '") {
+        return text.to_owned();
+    }
+    let mut written = text.replace(OLDER, "");
+    for noun in ["REPLICA", "SLAVE"] {
+        // The procedures know no threads apart.
+        for thread in [" SQL_THREAD", " IO_THREAD", ""] {
+            written = written.replace(&format!("START {noun}{thread}"), START);
+            written = written.replace(&format!("STOP {noun}{thread}"), STOP);
+        }
+    }
+    for counter in COUNTERS {
+        let skips = format!("{SET_GLOBAL}{counter} = 1; {START}");
+        written = written.replace(&skips, "CALL mysql.rds_skip_repl_error");
+    }
+    written
 }
 
 /// The parameter group takes the place of the option file, which nobody but Amazon reaches. None where a text names no option file.
@@ -173,6 +206,35 @@ mod tests {
         ] {
             assert_eq!(in_group(text), wanted, "{text}");
         }
+    }
+
+    #[test]
+    fn replication_is_started_stopped_and_told_to_skip_by_calls() {
+        let adapted = |statement: &str| {
+            let mut remedy = Remedy { statement: statement.into(), ..Remedy::default() };
+            super::adapted(&mut remedy);
+            (remedy.statement, remedy.risk)
+        };
+        for (text, wanted) in [
+            (
+                "Only where it is so: SET GLOBAL sql_slave_skip_counter = 1; START REPLICA SQL_THREAD",
+                "Only where it is so: CALL mysql.rds_skip_repl_error",
+            ),
+            (
+                "SET GLOBAL sql_slave_skip_counter = 1; START SLAVE SQL_THREAD (START SLAVE before MySQL 8.0.22 and on MariaDB)",
+                "CALL mysql.rds_skip_repl_error",
+            ),
+            ("Mend it, then START REPLICA SQL_THREAD", "Mend it, then CALL mysql.rds_start_replication"),
+            ("STOP SLAVE; START SLAVE", "CALL mysql.rds_stop_replication; CALL mysql.rds_start_replication"),
+            ("SHOW REPLICA STATUS", "SHOW REPLICA STATUS"),
+        ] {
+            assert_eq!(adapted(text), (wanted.to_owned(), String::new()), "{text}");
+        }
+        let of_channel =
+            "SET GLOBAL sql_replica_skip_counter = 1; START REPLICA SQL_THREAD FOR CHANNEL 'sales'";
+        let (statement, risk) = adapted(of_channel);
+        assert_eq!(statement, of_channel);
+        assert!(risk.contains("no parameter does"), "{risk}");
     }
 
     #[test]
