@@ -1,7 +1,7 @@
 //! The disk that the server most likely waits for, how busy it is, and how much of what it does is the server's.
 //!
 //! In: the counters of the host's disks and of the server's process. No reading says on which disk the server's files are: it is the
-//! one that is busy and does as much as the server asks for, where there is but one.
+//! one that does as much as the server asks for and is busy, where but one does as much.
 
 use spindoctor_model::host::{DiskStat, ProcessStat};
 use spindoctor_model::window::Change;
@@ -10,9 +10,6 @@ use spindoctor_model::{Evidence, Remedy, Window, number};
 /// A disk with an I/O under way for such a share of the time has hardly any left. Chosen: `iostat` of disks that their users called
 /// full shows 90 to 100 %.
 const BUSY: f64 = 0.8;
-
-/// From here on a disk may be what somebody waits for, too. Chosen.
-const RATHER_BUSY: f64 = 0.5;
 
 /// The part of what the server read and wrote that its disk has done at least. Some of what is written to the page cache reaches the
 /// disk after the window. Chosen.
@@ -28,6 +25,9 @@ const HALF: f64 = 0.5;
 /// block to the block itself (Documentation/filesystems/ext4/journal.rst), and one more for luck. They are not counted as the
 /// server's.
 const JOURNAL: f64 = 6.0;
+
+/// A program that is no client and has so many CPUs may be who writes: what watches a host has less. Chosen.
+const WRITER_CPUS: f64 = 0.05;
 
 /// Part of a disk's I/Os, from which on a kind of them is shown. Chosen.
 const SHOWN: f64 = 0.05;
@@ -73,6 +73,8 @@ pub(crate) struct BusyDisk {
     of_server: Bytes,
     /// The folder of the server's that is there.
     folder: Option<String>,
+    /// A program beside the server is at work that is none of its clients.
+    beside_another: bool,
 }
 
 impl BusyDisk {
@@ -85,10 +87,11 @@ impl BusyDisk {
             let first = disks.first.iter().find(|first| first.name == last.name)?;
             Self::between(first, last, disks.seconds, of_server)
         };
+        // One that is quick may be the server's, beside a busy one that is not.
         let can_be_it = |disk: &Self| {
-            disk.bytes.read >= DONE * of_server.read
+            disk.bytes.sum() > 0.0
+                && disk.bytes.read >= DONE * of_server.read
                 && disk.bytes.written >= DONE * of_server.written
-                && disk.busy_ratio >= RATHER_BUSY
         };
         let candidates: Vec<Self> = disks
             .last
@@ -105,7 +108,11 @@ impl BusyDisk {
         };
         let is_it =
             most.busy_ratio >= BUSY && most.under_way >= least_under_way && candidates.iter().all(is_same);
-        is_it.then(|| Self { folder: data_folder(window).map(str::to_owned), ..most.clone() })
+        is_it.then(|| Self {
+            folder: data_folder(window).map(str::to_owned),
+            beside_another: is_beside_another(window),
+            ..most.clone()
+        })
     }
 
     /// The same where the server writes to another folder than that of its data.
@@ -135,20 +142,30 @@ impl BusyDisk {
             },
             of_server,
             folder: None,
+            beside_another: false,
         })
     }
 
     /// The share of what it does that is not the server's, 0 to 1, where that is most of it.
     pub(crate) fn of_others(&self) -> Option<f64> {
         let all = self.bytes.sum();
-        let surely = (self.bytes.read - self.of_server.read).max(0.0)
-            + (self.bytes.written - JOURNAL * self.of_server.written).max(0.0);
+        let surely = self.read_by_others() + (self.bytes.written - JOURNAL * self.of_server.written).max(0.0);
         (all > 0.0 && surely >= HALF * all).then(|| (1.0 - self.of_server.sum() / all).clamp(0.0, 1.0))
+    }
+
+    fn read_by_others(&self) -> f64 {
+        (self.bytes.read - self.of_server.read).max(0.0)
+    }
+
+    /// The same where it may stand in a headline: what is written may be the server's own, from before the window,
+    /// unless a program is there that may have written it. Who reads does so now.
+    fn of_known_others(&self) -> Option<f64> {
+        self.of_others().filter(|_| self.beside_another || self.read_by_others() >= HALF * self.bytes.sum())
     }
 
     /// For the end of a headline: that others have most of the disk; else nothing.
     pub(crate) fn in_headline(&self) -> String {
-        self.of_others().map_or_else(String::new, |share| {
+        self.of_known_others().map_or_else(String::new, |share| {
             format!(
                 ", and most likely others have {} of what disk {} does",
                 number::whole_percent(share),
@@ -199,7 +216,7 @@ impl BusyDisk {
 
     /// What finds and bounds those who have most of it.
     pub(crate) fn remedies(&self) -> Vec<Remedy> {
-        let Some(share) = self.of_others() else { return Vec::new() };
+        let Some(share) = self.of_known_others() else { return Vec::new() };
         let name = &self.name;
         let find = Remedy {
             statement: format!(
@@ -238,6 +255,13 @@ pub(crate) fn data_folder(window: &Window) -> Option<&str> {
     (!logs.into_iter().any(is_elsewhere)).then_some(folder)
 }
 
+/// True where the host's list of programs has one that is no client of the server and may be who writes.
+fn is_beside_another(window: &Window) -> bool {
+    window.latest(|sample| &sample.host.other_programs).is_some_and(|found| {
+        found.programs.iter().any(|one| one.is_client == Some(false) && one.cpus >= WRITER_CPUS)
+    })
+}
+
 /// True for `sda1` of `sda`, and `nvme0n1p2` of `nvme0n1`: a part of a disk is no disk beside it.
 fn is_part_of(name: &str, disk: &str) -> bool {
     let Some(rest) = name.strip_prefix(disk) else { return false };
@@ -256,6 +280,7 @@ fn is_in_memory(name: &str) -> bool {
 #[cfg(test)]
 pub(crate) mod tests {
     use spindoctor_model::Reading;
+    use spindoctor_model::host::OtherProgram;
 
     use super::*;
     use crate::testing::{Build, answer};
@@ -290,6 +315,13 @@ pub(crate) mod tests {
         })
     }
 
+    /// What copies files beside the server.
+    pub(crate) fn beside_a_copy(build: Build) -> Build {
+        let copy =
+            OtherProgram { name: "cp".into(), cpus: 0.2, is_client: Some(false), ..OtherProgram::default() };
+        build.other_programs(&[copy])
+    }
+
     fn found(server: (f64, f64), of_disks: &[(&'static str, f64, f64)]) -> Option<BusyDisk> {
         BusyDisk::from_window(&disks(Build::busy("8.0.36"), server, of_disks).window(), 1.0)
     }
@@ -314,6 +346,32 @@ pub(crate) mod tests {
         assert_eq!(journal.of_others(), None);
         let copied = found((0.0, 1.3), &[("sdb", 0.0, 25.0)]).unwrap();
         assert!(copied.of_others().is_some_and(|share| share > 0.9));
+    }
+
+    /// They may be its own, from before the window.
+    #[test]
+    fn writes_are_said_to_be_of_others_in_a_headline_where_a_program_is_seen_that_may_write() {
+        let written = |build: Build| {
+            let window = disks(build, (0.0, 1.3), &[("sdb", 0.0, 25.0)]).window();
+            BusyDisk::from_window(&window, 1.0).unwrap()
+        };
+        let own = written(Build::busy("8.0.36"));
+        assert_eq!((own.in_headline().as_str(), own.remedies().len()), ("", 0));
+        assert!(own.in_words().contains("or was written to the page cache before"), "{}", own.in_words());
+        let copied = written(beside_a_copy(Build::busy("8.0.36")));
+        assert!(copied.in_headline().contains("others have 95 %"), "{}", copied.in_headline());
+        assert_eq!(copied.remedies().len(), 2);
+    }
+
+    #[test]
+    fn a_quick_disk_that_may_be_the_servers_leaves_it_open_whether_a_busy_one_is() {
+        let of_disks: &[(&'static str, f64, f64)] = &[("sda", 0.0, 1.5), ("sdb", 0.0, 25.0)];
+        let build = disks(Build::busy("8.0.36"), (0.0, 1.3), of_disks).each(|_, _, host| {
+            let Reading::Available { value: disks, .. } = &mut host.disks else { panic!() };
+            disks[0].busy_us /= 10;
+            disks[0].write_us /= 10;
+        });
+        assert_eq!(BusyDisk::from_window(&build.window(), 1.0), None);
     }
 
     #[test]

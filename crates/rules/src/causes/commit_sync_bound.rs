@@ -584,7 +584,8 @@ pub(crate) mod examples {
     fn who_else_writes_to_the_disk_stands_before_faster_storage() {
         let log = "wait/io/file/innodb/innodb_log_file";
         let of = |of_disk| {
-            let build = committing("8.0.36").file_wait(log, 360.0, 2400.0);
+            let build =
+                crate::disk_users::tests::beside_a_copy(committing("8.0.36").file_wait(log, 360.0, 2400.0));
             found(&crate::disk_users::tests::disks(build, (0.0, 1.3), &[("sdb", 0.0, of_disk)]).window())
         };
         let shared = of(25.0);

@@ -299,6 +299,7 @@ pub(crate) mod examples {
                 .counter("Sort_merge_passes", 8.0)
                 .counter("Innodb_buffer_pool_pages_flushed", 0.0)
                 .only_snapshots(&[(6, DiskWrite, frames)]);
+            let build = crate::disk_users::tests::beside_a_copy(build);
             let window = crate::disk_users::tests::disks(build, (0.0, 1.0), &[("sdb", 0.0, 25.0)]).window();
             let findings = crate::diagnose(&window).findings;
             findings.into_iter().find(|finding| finding.cause == CAUSE.name).expect("it is found")
