@@ -19,7 +19,7 @@ use spindoctor_model::{TroubleKind, number};
 
 use crate::amounts::amount;
 use crate::container_status;
-use crate::kernel_log::names_server;
+use crate::kernel_log::is_name_of_server;
 use crate::system::{MOST_ROWS, MOST_WORDS, SystemText};
 
 /// So many restarts of a pod that runs are worth a sentence. By judgement: one is what a new version takes, and one a new node.
@@ -100,7 +100,7 @@ fn ended(line: &str) -> Option<Ended<'_>> {
     let end = words.iter().position(|word| *word == "ago")?;
     let name = words[end + 1..].last().copied().or_else(|| line.split_whitespace().next())?;
     let ago = words[..=end].join(" ");
-    names_server(&line.to_ascii_lowercase()).then_some(Ended { name, code, again, ago })
+    is_name_of_server(&line.to_ascii_lowercase()).then_some(Ended { name, code, again, ago })
 }
 
 /// A row of `kubectl get pods`, or of k9s.
@@ -125,9 +125,12 @@ fn pod(line: &str) -> Option<Pod<'_>> {
         return None;
     }
     let words = words(line);
+    // Of its containers so many are ready: no date.
     let is_ready = |word: &&str| {
-        let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-        word.split_once('/').is_some_and(|(some, all)| is_number(some) && is_number(all))
+        let number =
+            |part: &str| part.parse::<u8>().ok().filter(|_| part == "0" || !part.starts_with(['0', '+']));
+        let numbers = word.split_once('/').and_then(|(some, all)| number(some).zip(number(all)));
+        numbers.is_some_and(|(some, all)| some <= all && all > 0)
     };
     let ready = words.iter().position(is_ready)?;
     let status = *words.get(ready + 1)?;
@@ -135,7 +138,7 @@ fn pod(line: &str) -> Option<Pod<'_>> {
     // Beside its name k9s has a mark.
     let name = *words[..ready].iter().rev().find(|word| word.is_ascii())?;
     let is_status = status.starts_with(|c: char| c.is_ascii_uppercase());
-    (is_status && names_server(&name.to_ascii_lowercase())).then_some(Pod { name, status, restarts })
+    (is_status && is_name_of_server(&name.to_ascii_lowercase())).then_some(Pod { name, status, restarts })
 }
 
 fn pods(text: &str, found: &mut SystemText) {
@@ -231,7 +234,8 @@ fn described(text: &str, found: &mut SystemText) {
 }
 
 fn say_of(container: &Described<'_>, restarts: u64, found: &mut SystemText) {
-    let is_server = names_server(&format!("{} {}", container.name, container.image).to_ascii_lowercase());
+    let is_server =
+        is_name_of_server(&format!("{} {}", container.name, container.image).to_ascii_lowercase());
     // A part of the text may not have the name.
     let is_nameless = container.name.is_empty() && container.image.is_empty();
     let Some(code) = container.exit_code.filter(|_| is_server || is_nameless) else { return };
@@ -300,6 +304,28 @@ mod tests {
         let wanted = "The pod mysql-0 runs after 14 restarts: kubectl describe says how it ended last; The pod mysql-0 uses 97 % of the \
                       memory that it may";
         assert_eq!(says(k9s), wanted);
+        // A month and a day.
+        assert_eq!(says("mysql 03/04 Error 1045 denied\n"), "");
+    }
+
+    #[test]
+    fn what_runs_beside_a_server_is_no_server_that_does_not_start() {
+        let head = "NAME   READY   STATUS   RESTARTS   AGE\nmysql-0   1/1   Running   0   31d\n";
+        for name in ["mysqld-exporter-7d", "mysql-backup-283", "mariadb-operator-1", "mysql-router-0"] {
+            for status in ["CrashLoopBackOff", "Error"] {
+                assert_eq!(says(&format!("{head}{name}   0/1   {status}   12   3d\n")), "", "{name}");
+            }
+            let row = format!(
+                "7a1b2c3d4e5f   x/{name}   \"/bin/x\"   5 days ago   Restarting (1) 9 seconds ago   {name}\n"
+            );
+            let list = format!("CONTAINER ID   IMAGE   COMMAND   CREATED   STATUS   PORTS   NAMES\n{row}");
+            assert_eq!((says(&list), headlines(&list)), (String::new(), Vec::new()), "{name}");
+            let described = format!(
+                "Containers:\n  {name}:\n    Container ID:   containerd://f2\n    Image:          {name}:1\n    State:          Waiting\n    \
+                 Last State:     Terminated\n      Exit Code:    1\n    Restart Count:  9\n"
+            );
+            assert_eq!(says(&described), "", "{name}");
+        }
     }
 
     #[test]

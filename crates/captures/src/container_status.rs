@@ -11,14 +11,17 @@
 //! ```
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
-use crate::kernel_log::names_server;
+use crate::kernel_log::is_name_of_server;
 
 /// Lines of Kubernetes' status of a container, around the code, and those of `docker inspect` below it. By judgement.
 const STATUS: usize = 40;
 const INSPECTED: usize = 400;
 /// Lines that a state has above its code and its reason. By judgement.
 const ABOVE: usize = 8;
+/// Codes that are looked at: for each of them hundreds of lines are.
+const MOST: usize = 1_000;
 
 /// How a line begins that stands for the code.
 const ENDED: &str = "Container ended: ";
@@ -36,12 +39,14 @@ pub(crate) struct Ended<'t> {
 
 /// The lines of a text, those of a server's container with the code with which it ended for themselves.
 pub(crate) fn with_names<'t>(lines: Vec<Cow<'t, str>>) -> Vec<Cow<'t, str>> {
-    if !lines.iter().any(|line| line.contains("xitCode")) {
+    let has_code = |at: &usize| lines[*at].contains("xitCode");
+    let places = (0..lines.len()).filter(has_code).take(MOST);
+    let mut codes: BTreeMap<usize, String> = places.filter_map(|at| Some((at, ended(&lines, at)?))).collect();
+    if codes.is_empty() {
         return lines;
     }
-    let ended: Vec<Option<String>> = (0..lines.len()).map(|at| ended(&lines, at)).collect();
-    let all = lines.into_iter().zip(ended);
-    all.map(|(line, ended)| ended.map_or(line, Cow::Owned)).collect()
+    let all = lines.into_iter().enumerate();
+    all.map(|(at, line)| codes.remove(&at).map_or(line, Cow::Owned)).collect()
 }
 
 /// Such a line.
@@ -88,7 +93,7 @@ pub(crate) fn of_server<'t>(lines: &'t [Cow<'_, str>], at: usize) -> Option<(&'t
     let (name, image) = (name.unwrap_or_default().trim_start_matches('/'), image.unwrap_or_default());
     let both = format!("{name} {image}").to_ascii_lowercase();
     let is_name = !name.is_empty() && !name.contains(char::is_whitespace);
-    (is_name && names_server(&both) && !both.contains("exporter")).then_some((name, image))
+    (is_name && is_name_of_server(&both)).then_some((name, image))
 }
 
 /// Where the names of a container stand, as seen from its state: names are in the order of the alphabet.
@@ -197,6 +202,13 @@ mod tests {
             says(&text)
         );
         assert!(headlines(&text)[0].starts_with("The server does not start"), "{:?}", headlines(&text));
+    }
+
+    #[test]
+    fn of_very_many_codes_the_first_are_looked_at() {
+        let states = "exitCode: 1\nname: mysql\n".repeat(super::MOST + 5);
+        let lines = super::with_names(states.lines().map(std::borrow::Cow::Borrowed).collect());
+        assert_eq!(lines.iter().filter(|line| super::read(line).is_some()).count(), super::MOST);
     }
 
     #[test]

@@ -176,6 +176,12 @@ pub(crate) fn names_server(text: &str) -> bool {
     ["mysql", "mariadb", "percona", "pxc"].iter().any(|name| text.contains(name))
 }
 
+/// True for such a name that is not of a program beside a server: `mysqld-exporter`, `mysql-backup-283`.
+pub(crate) fn is_name_of_server(text: &str) -> bool {
+    const BESIDE: [&str; 7] = ["exporter", "router", "proxy", "backup", "operator", "agent", "client"];
+    names_server(text) && !BESIDE.iter().any(|program| text.contains(program))
+}
+
 /// systemd's lines about a unit of which the kernel killed a process (src/core/unit.c, service.c), in lower case:
 /// `mysql.service: A process of this unit has been killed by the OOM killer.`, `mariadb.service: Failed with result 'oom-kill'.`
 fn is_unit_killed(line: &str) -> bool {

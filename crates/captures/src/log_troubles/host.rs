@@ -1,6 +1,6 @@
 //! The kernel, systemd and Kubernetes about a server: what their lines mean, and how they are recognised.
 
-use crate::kernel_log;
+use crate::kernel_log::is_name_of_server;
 
 /// What lines of the kernel, systemd and Kubernetes about a server that was killed mean.
 pub(super) const KILLED: &str = "the kernel killed a server because no memory was left";
@@ -89,13 +89,7 @@ pub(crate) fn is_event_of_probe(line: &str) -> bool {
 /// True for that event of a server's container.
 pub(crate) fn is_probe_failed(line: &str) -> bool {
     let before = line.split_once(PROBE_FAILED).map(|(before, _)| before);
-    before.and_then(|before| before.rsplit(' ').next()).is_some_and(is_of_server)
-}
-
-/// True for the name of a container or of a service that is a server's, and not of a program beside one: `mysqld-exporter`.
-fn is_of_server(name: &str) -> bool {
-    const BESIDE: [&str; 7] = ["exporter", "router", "proxy", "backup", "operator", "agent", "client"];
-    kernel_log::names_server(name) && !BESIDE.iter().any(|program| name.contains(program))
+    before.and_then(|before| before.rsplit(' ').next()).is_some_and(is_name_of_server)
 }
 
 /// True for the line of XAMPP's panel.
@@ -108,7 +102,7 @@ pub(super) fn is_killed_by_supervisor_s_word(lower: &str) -> bool {
     let service = lower.split_once("service ").map(|(_, rest)| rest);
     let name =
         service.and_then(|rest| rest.split_once(" exited with code 256 (by signal 9)")).map(|(name, _)| name);
-    name.is_some_and(|name| !name.contains(' ') && is_of_server(name))
+    name.is_some_and(|name| !name.contains(' ') && is_name_of_server(name))
 }
 
 /// True for a line of mysql.server that saw the server end.
