@@ -223,12 +223,20 @@ const ERRORS: [ClientError; 35] = [
     },
 ];
 
+/// Places of an error's words in a line that are looked at.
+const MOST_PLACES: usize = 8;
+
 /// How many errors there are.
 pub(crate) const COUNT: usize = ERRORS.len();
 
 /// What each of them means, and the trouble that causes rest on, in order.
 pub(crate) fn meanings() -> impl Iterator<Item = (&'static str, Option<TroubleKind>)> {
     ERRORS.iter().map(|error| (error.meaning, error.kind))
+}
+
+/// The words of all of them, and what stands behind each.
+pub(crate) fn words() -> impl Iterator<Item = &'static (&'static str, &'static str)> {
+    ERRORS.iter().flat_map(|error| error.words)
 }
 
 /// Which error a line is, as a client or a driver prints it: `ERROR 1040 (HY000): Too many connections`, `(1040, 'Too many connections')`,
@@ -253,9 +261,9 @@ pub(crate) fn is_of_client(line: &str) -> bool {
 impl ClientError {
     fn is_in(&self, line: &str) -> bool {
         let has = |(words, then): &(&str, &str)| {
-            line.match_indices(*words).any(|(at, _)| {
-                (self.is_sure || is_begin(&line[..at], self.number)) && line[at..].contains(*then)
-            })
+            let mut places = line.match_indices(*words).map(|(at, _)| at).take(MOST_PLACES);
+            let place = places.find(|at| self.is_sure || is_begin(&line[..*at], self.number));
+            place.is_some_and(|at| line[at..].contains(*then))
         };
         self.words.iter().any(has)
     }

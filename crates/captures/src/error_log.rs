@@ -10,7 +10,7 @@ use crate::server_version::version;
 use crate::unknown_errors::Unknown;
 use crate::{
     clock, crashed_tables, kernel_log, log_replication, log_troubles, lost_connections, own_checks, safe_log,
-    shell_notices, stacks, start_errors, systemd_log, tool_errors,
+    secrets, shell_notices, stacks, start_errors, systemd_log, tool_errors,
 };
 
 /// What a log says.
@@ -81,8 +81,8 @@ impl<'t> Tally<'t> {
             TroubleKind::TableCrashed if line.contains(" on query. ") => {
                 spindoctor_sql::error_without_values(line)
             }
-            TroubleKind::Crashed => shell_notices::without_command(line).to_owned(),
-            _ => line.to_owned(),
+            TroubleKind::Crashed => secrets::without_secrets(shell_notices::without_command(line)),
+            _ => secrets::without_secrets(line),
         };
         LoggedTrouble {
             kind,

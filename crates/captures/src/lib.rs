@@ -106,6 +106,7 @@ mod rows;
 mod safe_log;
 mod sampled;
 mod screens;
+mod secrets;
 mod semaphore_rows;
 mod server_status;
 mod server_version;

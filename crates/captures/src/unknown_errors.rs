@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use crate::secrets;
+
 /// Characters of an error that are shown.
 const SHOWN: usize = 300;
 
@@ -31,7 +33,8 @@ pub(crate) struct Unknown<'t> {
 
 /// An error as it is shown. What stands in quotes may be a customer's.
 fn shown(words: &str) -> String {
-    spindoctor_sql::sentence_without_quotes(&of_plugin(words)).chars().take(SHOWN).collect()
+    let sentence = spindoctor_sql::sentence_without_quotes(&of_plugin(words));
+    secrets::without_passwords(&sentence).chars().take(SHOWN).collect()
 }
 
 impl<'t> Unknown<'t> {
