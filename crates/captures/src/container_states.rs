@@ -321,8 +321,8 @@ mod tests {
             let list = format!("CONTAINER ID   IMAGE   COMMAND   CREATED   STATUS   PORTS   NAMES\n{row}");
             assert_eq!((says(&list), headlines(&list)), (String::new(), Vec::new()), "{name}");
             let described = format!(
-                "Containers:\n  {name}:\n    Container ID:   containerd://f2\n    Image:          {name}:1\n    State:          Waiting\n    \
-                 Last State:     Terminated\n      Exit Code:    1\n    Restart Count:  9\n"
+                "Containers:\n  {name}:\n    Container ID:   containerd://f2\n    Image:          {name}:1\n    \
+                 State:          Waiting\n    Last State:     Terminated\n      Exit Code:    1\n    Restart Count:  9\n"
             );
             assert_eq!(says(&described), "", "{name}");
         }

@@ -104,7 +104,7 @@ pub(crate) fn quoted_error(line: &str) -> Option<usize> {
     let with_level = || line.match_indices(ERROR).map(|(at, _)| at).find(|at| is_quoted(*at));
     let of_innodb = || OF_INNODB.iter().filter_map(|begins| line.find(begins)).min();
     let place = with_level().or_else(of_innodb)?;
-    (place > 0 && !is_of_log(line)).then_some(place)
+    (place > 0 && !is_of_log(line) && !begins_with_defect(line)).then_some(place)
 }
 
 /// `[ERROR] [MY-013059] [InnoDB] Out of space ...`, `[Warning] mysqld: ...`: a line without its time.
@@ -168,7 +168,7 @@ pub(crate) fn is_of_log(line: &str) -> bool {
         || systemd_log::unit(line).is_some()
         || shell_notices::of_server(line).is_some()
         || tool_errors::is_line(line)
-        || line.starts_with("InnoDB: ")
+        || line.starts_with("InnoDB: ") && !is_of_notes(line)
         || is_of_innodb(line)
         || ["Disk is full writing '", "disk is full writing '"].iter().any(|words| line.contains(words))
         || line.starts_with("DEADLOCK of threads detected")
@@ -191,6 +191,32 @@ pub(crate) fn is_of_log(line: &str) -> bool {
             && line.contains("  InnoDB: ")
         || line.starts_with("stack_bottom = ")
         || line.starts_with("Attempting backtrace. ")
+}
+
+/// True for a line of the notes of a version, which name the part of the server as its log does: `InnoDB: Fixed a crash of ... (Bug #7)`.
+fn is_of_notes(line: &str) -> bool {
+    const BEGINS: [&str; 5] =
+        ["InnoDB: Fixed ", "InnoDB: Fix ", "InnoDB: Added ", "InnoDB: Improved ", "InnoDB: Previously"];
+    const WORDS: [&str; 10] = [
+        "(Bug #",
+        "(Bug#",
+        "(WL #",
+        "(MDEV-",
+        " no longer ",
+        " is now ",
+        " are now ",
+        " could cause ",
+        " could lead to ",
+        " could result in ",
+    ];
+    BEGINS.iter().any(|begin| line.starts_with(begin)) || WORDS.iter().any(|words| line.contains(words))
+}
+
+/// True for a line that begins with the number of a defect, as those of a list of what a version mends.
+fn begins_with_defect(line: &str) -> bool {
+    const NUMBERS: [&str; 6] = ["MDEV-", "Bug #", "Bug#", "PS-", "PXB-", "PXC-"];
+    let line = line.trim_start_matches([' ', '\t', '*', '-', '[', '(', '#', '\u{2022}']);
+    NUMBERS.iter().any(|number| line.starts_with(number))
 }
 
 /// `[MY-013178] [Server] Execution of server-side SQL statement`: a line of MySQL 8's without its time and level.
@@ -453,6 +479,27 @@ mod tests {
             assert_eq!(found.len(), 1, "{mark}: {parts:#?}");
             assert!(found[0].headline.contains("redo log cannot be used"), "{mark}: {}", found[0].headline);
         }
+    }
+
+    #[test]
+    fn notes_of_a_version_are_no_log() {
+        for notes in [
+            "* InnoDB: Fixed an assertion failure in btr0pcur.cc when a page was read.\n* InnoDB: A table that ran out of memory no longer \
+             crashes the server.\n",
+            "- InnoDB: Tablespaces with a page that is corrupted are now reported. (Bug #7)\n- InnoDB: Too many open files could cause a hang.\n",
+            "InnoDB: Fixed a hang where a long semaphore wait ended in a crash (MDEV-1).\n",
+            "- [MDEV-7] - Server crashes: [ERROR] InnoDB: Database page corruption on disk or a failed read\n",
+        ] {
+            let parts = crate::recognise("a.txt", &format!("Changes in 9.9.1\n\n{notes}"));
+            assert!(parts.iter().all(|part| part.kind == crate::Kind::Unknown), "{notes}: {parts:?}");
+        }
+        // Without such words it is a line as a server's is, of which nothing is said.
+        let says = read("InnoDB: Assertion failure in the merge when the tablespace was discarded.\n").says;
+        assert_eq!(says, Vec::<String>::new());
+        let quoted =
+            "I think this is MDEV-7: [ERROR] InnoDB: Database page corruption on disk or a failed read";
+        assert!(quoted_error(quoted).is_some());
+        assert!(is_of_log("InnoDB: Database page corruption on disk or a failed file read of page 7."));
     }
 
     proptest::proptest! {

@@ -34,7 +34,7 @@ use replication::{
 };
 use server::{
     ASSERTION, BACKUP_CRASHED, DID_NOT_RUN, DISK_IS_FULL, ENDED_BY_PAGE, FATAL_WAIT, GAVE_UP, OF_LIBRARY,
-    OF_PLUGIN, is_of_plugin, wrote_nothing,
+    OF_PLUGIN, is_failed_check, is_of_plugin, wrote_nothing,
 };
 
 pub(crate) use cluster::{OUTSIDE, is_of_node, leaves};
@@ -166,8 +166,8 @@ fn is_entry(sign: &str, line: &str, lower: &str) -> bool {
         BY_SUPERVISOR => is_killed_by_supervisor_s_word(lower),
         BACKUP_CRASHED => false,
         "has the wrong structure" => has_sign(lower, sign) && lower.contains("native table "),
-        // What a server writes below a failed check, and beside a log that it cannot read, is advice.
-        ASSERTION => has_sign(lower, sign) && !lower.contains("repeated assertion failures"),
+        ASSERTION => is_failed_check(lower),
+        // What a server writes beside a log that it cannot read is advice.
         "out of memory" => has_sign(lower, sign) && !lower.contains("for example, out of memory"),
         // Not of a relay or binary log, of which a replica says that it may be corrupted.
         "is corrupted" => has_sign(lower, sign) && !lower.contains(" log is corrupted"),

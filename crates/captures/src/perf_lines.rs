@@ -27,7 +27,7 @@ const MOST_PARTS: usize = 2_000;
 const LONGEST_WAY: usize = 100;
 /// The longest name of a function that is kept, bytes.
 const LONGEST_NAME: usize = 400;
-/// Graphs are left out of what is longer, bytes.
+/// Graphs that make a text longer by more are left out, bytes.
 const MOST_BYTES: usize = 16 << 20;
 
 /// A text with an entry of such a report a line.
@@ -42,7 +42,9 @@ pub(crate) fn in_lines(text: &str) -> Cow<'_, str> {
     }
     let mut all = String::with_capacity(text.len());
     for line in text.lines() {
-        match is_report(line).then(|| entries(line)).flatten() {
+        // With its graphs a text may be hundreds of times as long.
+        let room = text.len().saturating_add(MOST_BYTES).saturating_sub(all.len());
+        match is_report(line).then(|| entries(line, room)).flatten() {
             Some(entries) => all.push_str(&entries),
             None => {
                 all.push_str(line);
@@ -66,8 +68,8 @@ struct Entry {
     end: usize,
 }
 
-/// The entries of a line in lines of their own; None where it has too few.
-fn entries(line: &str) -> Option<String> {
+/// The entries of a line in lines of their own, with graphs as far as there is room; None where it has too few.
+fn entries(line: &str, room: usize) -> Option<String> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let mut found: Vec<Entry> = Vec::new();
     for at in (0..words.len()).filter(|at| MARKS.contains(&words[*at])) {
@@ -98,10 +100,10 @@ fn entries(line: &str) -> Option<String> {
         all.push('\n');
         // What was called is below its caller: the first entry's graph has all of it.
         match is_of_callees {
-            _ if all.len() >= MOST_BYTES => {}
-            true if at == 0 => add_own_shares(&mut all, &parts),
+            _ if all.len() >= room => {}
+            true if at == 0 => add_own_shares(&mut all, &parts, room),
             true => {}
-            false => add_graph(&mut all, &parts),
+            false => add_graph(&mut all, &parts, room),
         }
     }
     Some(all)
@@ -182,9 +184,9 @@ fn add_name(names: &mut Vec<String>, word: &str) {
 }
 
 /// Adds a graph as perf draws it.
-fn add_graph(all: &mut String, parts: &[Part]) {
+fn add_graph(all: &mut String, parts: &[Part], room: usize) {
     for part in parts {
-        if all.len() >= MOST_BYTES {
+        if all.len() >= room {
             return;
         }
         let column = COLUMN + part.depth.min(LONGEST_WAY) * COLUMNS;
@@ -199,7 +201,7 @@ fn add_graph(all: &mut String, parts: &[Part]) {
 }
 
 /// Adds an entry for each part of a graph of what is called that has a share of its own, with those that it is called by.
-fn add_own_shares(all: &mut String, parts: &[Part]) {
+fn add_own_shares(all: &mut String, parts: &[Part], room: usize) {
     let mut own: Vec<f64> = parts.iter().map(|part| part.share.unwrap_or_default()).collect();
     for part in parts {
         if let (Some(above), Some(share)) = (part.above, part.share) {
@@ -207,7 +209,7 @@ fn add_own_shares(all: &mut String, parts: &[Part]) {
         }
     }
     for (at, share) in own.into_iter().enumerate().filter(|(_, share)| *share >= LEAST_PERCENT) {
-        if all.len() >= MOST_BYTES {
+        if all.len() >= room {
             return;
         }
         let mut names: Vec<&str> = Vec::new();
@@ -267,6 +269,20 @@ mod tests {
         for wanted in ["47 % mysqld in buf_page_optimistic_get", "30 % mysqld in ha_innobase::index_next"] {
             assert!(says.contains(wanted), "{says}");
         }
+    }
+
+    #[test]
+    fn graphs_of_many_lines_do_not_fill_the_memory() {
+        let way = "--90.00%--a ".repeat(LONGEST_WAY);
+        let ends = "|--5.00%--b ".repeat(MOST_PARTS - LONGEST_WAY);
+        let line = format!("9% 0% mysqld x [.] f | ---f {way}{ends}9% 0% mysqld x [.] g\n");
+        let one = in_lines(&line).len();
+        assert!(one > line.len() * 50, "{one}");
+        let many = MOST_BYTES / one + 4;
+        let text = line.repeat(many);
+        let read = in_lines(&text).len();
+        assert!(read < text.len() + MOST_BYTES + (1 << 20), "{read}");
+        assert!(read < one * many, "{read}");
     }
 
     #[test]

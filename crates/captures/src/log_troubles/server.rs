@@ -5,6 +5,18 @@ use super::has_sign;
 /// What a check of the server's own prints when it fails (ut0dbg.cc): `InnoDB: Assertion failure in file btr0pcur.cc line 521`.
 pub(super) const ASSERTION: &str = "assertion failure";
 
+/// True for a line of such a check, in lower case. Below it a server writes of `repeated assertion failures`, and notes of a version say of an
+/// `assertion failure when a page was read` that it is mended.
+pub(super) fn is_failed_check(lower: &str) -> bool {
+    const GO_ON: [&str; 3] = [" in thread", " in file", ":"];
+    // The rest may stand in the next line.
+    const OF_INNODB: &str = "innodb: ";
+    lower.match_indices(ASSERTION).any(|(at, _)| {
+        let rest = lower[at + ASSERTION.len()..].trim_end();
+        GO_ON.iter().any(|sign| rest.starts_with(sign)) || rest.is_empty() && lower[..at].ends_with(OF_INNODB)
+    })
+}
+
 /// Stands for a round of the page cleaner that took a minute or more and wrote nothing: no disk was waited for. The threads did
 /// not run, as where the machine is suspended or the container is paused.
 pub(super) const DID_NOT_RUN: &str = "the page cleaner wrote nothing";
