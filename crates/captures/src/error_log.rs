@@ -47,8 +47,9 @@ struct Tally<'t> {
     last: Option<DateTime>,
     /// The same as the line has it: systemd's may be that of another time zone.
     written: Option<DateTime>,
-    /// The last of them.
+    /// The last of them, and the one before that.
     line: &'t str,
+    above: &'t str,
     /// The longest time that one of them names, milliseconds.
     longest_ms: u64,
     /// A later line takes it back.
@@ -62,7 +63,7 @@ impl<'t> Tally<'t> {
     fn add(&mut self, line: &'t str, lower: &str, at: Option<DateTime>) {
         // What goes on names the file no more.
         if !(log_troubles::still_waits(lower) && self.count > 0) {
-            self.line = line;
+            (self.above, self.line) = (self.line, line);
         }
         self.count += 1;
         self.last = at;
@@ -188,7 +189,10 @@ pub(crate) fn read(text: &str) -> ErrorLog {
         if let Some(file) = log_troubles::log_not_written(line) {
             for (tally, (_, kind)) in tallies.iter_mut().zip(meanings()) {
                 let is_that_file = kind == Some(TroubleKind::FileRefused) && tally.line.contains(file);
-                tally.count -= u64::from(is_that_file && tally.count > 0);
+                if is_that_file && tally.count > 0 {
+                    tally.count -= 1;
+                    tally.line = tally.above;
+                }
             }
         }
         if let Some(takes_back) = log_troubles::takes_back(line, &lower) {

@@ -194,7 +194,8 @@ fn is_unit_killed(line: &str) -> bool {
 fn is_container_killed(line: &str) -> bool {
     // Docker says of each container whether it was: `"OOMKilled":false`.
     let is_no = |rest: &str| rest.trim_start_matches(['"', ':', '=', ' ']).starts_with("false");
-    line.split_once("oomkilled").is_some_and(|(_, rest)| !is_no(rest)) && names_server(line)
+    let mut names = line.split([' ', '\t', '"', ',', '\'']);
+    line.split_once("oomkilled").is_some_and(|(_, rest)| !is_no(rest)) && names.any(is_name_of_server)
 }
 
 /// True for a line of which something is said.
@@ -299,6 +300,7 @@ mod tests {
             "Mar 12 03:10:11 web1 systemd[1]: php-fpm.service: Failed with result 'oom-kill'.",
             "Mar 12 03:10:11 db1 systemd[1]: mysql.service: Failed with result 'exit-code'.",
             "web-0                   0/1     OOMKilled   3 (40s ago)   28m",
+            "mysqld-exporter-7d      0/1     OOMKilled   3 (40s ago)   28m",
         ] {
             assert!(!is_kill_for_memory(line), "{line}");
         }

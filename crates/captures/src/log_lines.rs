@@ -281,7 +281,8 @@ pub(crate) fn is_of_a_server(text: &str) -> bool {
     text.lines().filter(|line| is_of_log(line)).any(|line| !is_without_thread(line) || says_whose(line))
 }
 
-/// `2024-05-02 08:01:40 [ERROR] `: a time with a year of four digits, and the level right behind it.
+/// `2024-05-02 08:01:40 [ERROR] `: a time with a year of four digits, and no number of a thread between it and the level; the name of a time
+/// zone is none.
 fn is_without_thread(line: &str) -> bool {
     const DATE: [usize; 2] = [4, 7];
     let Some((at, _)) = level(line).filter(|_| DATE.iter().all(|at| line.as_bytes().get(*at) == Some(&b'-')))
@@ -290,7 +291,12 @@ fn is_without_thread(line: &str) -> bool {
     };
     let words: Vec<&str> = line[..at].split_whitespace().collect();
     let of_time = if words.first().is_some_and(|first| first.contains('T')) { 1 } else { 2 };
-    words.len() <= of_time
+    let is_number = |word: &str| {
+        let digits = word.strip_prefix("0x").unwrap_or(word);
+        digits.starts_with(|c: char| c.is_ascii_hexdigit())
+            && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+    };
+    !words.iter().skip(of_time).any(|word| is_number(word))
 }
 
 /// A line of MySQL 8's log in JSON as its other form has it; None for a line that is none.
@@ -520,6 +526,7 @@ mod tests {
             "2024-05-02 08:01:40 [ERROR] payment 812 failed\n2024-05-02 08:01:41 [Warning] retry\n",
             "2024-05-02 08:01:40,123 [ERROR] app.cart: no such item\n",
             "2024-05-02T08:01:40Z [Error] something of a proxy\n",
+            "2024-05-02 08:01:40 UTC [ERROR] could not extend a file: No space left on device\n",
         ] {
             let parts = crate::recognise("app.log", text);
             assert!(parts.iter().all(|part| part.kind == crate::Kind::Unknown), "{text}: {parts:?}");

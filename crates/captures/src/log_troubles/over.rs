@@ -7,7 +7,7 @@ use crate::systemd_log::{Unit, unit};
 
 /// What lines that take a trouble back hold, in lower case. Galera prints a view of the primary part when it has found one, and
 /// Received SELF-LEAVE where the node is shut down in order; Group Replication says whom it reaches again.
-const OVER: [(&str, TroubleKind); 22] = [
+const OVER: [(&str, TroubleKind); 21] = [
     // It was started again, or has the state of its cluster.
     ("gcomm: connecting to group", TroubleKind::NodeDiffers),
     ("synchronized with group", TroubleKind::NodeDiffers),
@@ -26,8 +26,6 @@ const OVER: [(&str, TroubleKind); 22] = [
     ("resumed contact with a majority", TroubleKind::NoMajority),
     ("declared online within the replication group", TroubleKind::NoMajority),
     ("is reachable again", TroubleKind::NodeLost),
-    // The file that it could not open, in the line above, is that log: the server goes on.
-    (" for logging (error", TroubleKind::FileRefused),
     ("received self-leave", TroubleKind::NodeLost),
     // myisam_recover_options and aria_recover_options: where that fails, the next use of the table says so.
     ("recovering table: '", TroubleKind::TableCrashed),
