@@ -33,6 +33,8 @@ const OF_OTHERS: [u32; 4] = [1756, 13_124, 1595, 13_122];
 
 /// Lines into which an error was wrapped: a statement that it quotes may be long.
 const MOST_WRAPPED: usize = 40;
+/// The longest line that may be a part of one, bytes: each part is read as often as it has lines below it.
+const LONGEST_WRAPPED: usize = 64 << 10;
 
 /// How a receiver says to MySQL 5.0 that it stopped, without its name: `[ERROR] Got fatal error 1236: 'a' from master when reading data`.
 const FATAL: &str = "Got fatal error ";
@@ -126,8 +128,11 @@ pub(crate) fn whole(text: &str) -> Cow<'_, str> {
 /// A line with those below it up to the one that has the error's number, and how many those are. None where another line of the log comes
 /// first.
 fn with_number(line: &str, below: &[&str]) -> Option<(String, usize)> {
-    let below: Vec<&str> =
-        below.iter().take(MOST_WRAPPED).take_while(|line| !log_lines::is_of_log(line)).copied().collect();
+    let is_part = |line: &&&str| line.len() <= LONGEST_WRAPPED && !log_lines::is_of_log(line);
+    if line.len() > LONGEST_WRAPPED {
+        return None;
+    }
+    let below: Vec<&str> = below.iter().take(MOST_WRAPPED).take_while(is_part).copied().collect();
     (1..=below.len()).find_map(|more| {
         // Wrapped at a blank, or within a word.
         [" ", ""].into_iter().find_map(|between| {
@@ -275,6 +280,19 @@ mod tests {
     fn headlines(text: &str) -> Vec<String> {
         let findings = spindoctor_rules::diagnose(&window(&recognise("error.log", text))).findings;
         findings.into_iter().filter(|one| one.cause == "replica-lag").map(|one| one.headline).collect()
+    }
+
+    #[test]
+    fn a_line_that_is_longer_than_an_error_is_not_put_together_again_and_again() {
+        let line = |length: usize| {
+            format!(
+                "2024-03-04 10:11:12 7 [ERROR] Slave SQL: Error 'a' on query. Query: '{}",
+                "b".repeat(length)
+            )
+        };
+        let below = ["c', Error_code: 1062"];
+        assert!(with_number(&line(9), &below).is_some());
+        assert!(with_number(&line(LONGEST_WRAPPED), &below).is_none());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! server's start and its rules of thumb are its own.
 
 use crate::rows::is_name;
+use crate::secrets;
 
 /// Findings that are shown.
 const SHOWN: usize = 12;
@@ -93,7 +94,7 @@ pub(crate) fn read(text: &str) -> Vec<String> {
     let mut found: Vec<String> = text
         .lines()
         .filter_map(|line| line.trim_start().strip_prefix("[!!]"))
-        .map(|line| line.trim().chars().take(LONGEST).collect())
+        .map(|line| secrets::without_passwords(line.trim()).chars().take(LONGEST).collect())
         .collect();
     found.sort_by_cached_key(|line: &String| !line.to_ascii_lowercase().contains("innodb"));
     let left_out = found.len().saturating_sub(SHOWN);
@@ -149,6 +150,13 @@ mod tests {
         assert_eq!(parts.len(), 1, "{parts:?}");
         assert_eq!(parts[0].says[1..], ["InnoDB log waits: 0.06% (31 waits / 55189 writes)"]);
         assert_eq!(read("[--] AriaDB is disabled.\n").len(), 1);
+        let command = read(
+            "[!!] failed: mysql -uroot -phidden7 -e 'SELECT 1'\n[!!] User 'app'@'%' has no password set.\n",
+        );
+        assert_eq!(
+            command[1..],
+            ["failed: mysql -uroot -p... -e 'SELECT 1'", "User 'app'@'%' has no password set."]
+        );
         for lines in [["[OK] one", "[OK] two"], ["[!!] one", "and a word"], ["word", "[!!] two"]] {
             assert!(!begins(&lines, 0), "{lines:?}");
         }
