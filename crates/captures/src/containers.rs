@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use spindoctor_model::number;
 
 use crate::amounts::{amount, bytes};
-use crate::kernel_log::names_server;
+use crate::kernel_log::{is_name_of_server, names_server};
 use crate::system::{MOST_ROWS, MOST_WORDS, SystemText, tables};
 
 /// True for the names of the columns of one of them.
@@ -122,7 +122,7 @@ fn groups(text: &str, found: &mut SystemText) {
         let words: Vec<&str> = line.split_whitespace().take(MOST_WORDS).collect();
         let [group, _, cpu, memory, input, output] = words[..] else { continue };
         let name = group.rsplit('/').next().unwrap_or(group).to_ascii_lowercase();
-        if !is_list || !names_server(&name) || name.contains("exporter") {
+        if !is_list || !is_name_of_server(&name) {
             continue;
         }
         let uses = [
@@ -185,6 +185,7 @@ mod tests {
         let text = "Control Group                            Tasks   %CPU   Memory  Input/s Output/s\n\
                     /                                          212  398.1    30.1G        -        -\n\
                     system.slice/mysql.service                  61  390.2    28.0G     1.5M    90.0M\n\
+                    system.slice/mysql-router.service            9    1.1     120M        -        -\n\
                     system.slice/nginx.service                   9    1.1     120M        -        -\n";
         let says = "The control group system.slice/mysql.service uses 3.9 CPUs and 28 GiB of memory; it reads 1.5 MiB and writes \
                     90 MiB a second";

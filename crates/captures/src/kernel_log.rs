@@ -187,7 +187,7 @@ pub(crate) fn is_name_of_server(text: &str) -> bool {
 fn is_unit_killed(line: &str) -> bool {
     let signs = ["killed by the oom killer", "failed with result 'oom-kill'"];
     let unit = line.split_once(".service: ").map(|(before, _)| before.rsplit(' ').next().unwrap_or(before));
-    signs.iter().any(|sign| line.contains(sign)) && unit.is_some_and(names_server)
+    signs.iter().any(|sign| line.contains(sign)) && unit.is_some_and(is_name_of_server)
 }
 
 /// Kubernetes' reason for the end of a container, in lower case, in a line that names the container: `mysql-0  0/1  OOMKilled  3`.
@@ -299,6 +299,7 @@ mod tests {
         for line in [
             "Mar 12 03:10:11 web1 systemd[1]: php-fpm.service: Failed with result 'oom-kill'.",
             "Mar 12 03:10:11 db1 systemd[1]: mysql.service: Failed with result 'exit-code'.",
+            "Mar 12 03:10:11 db1 systemd[1]: mysqld_exporter.service: Failed with result 'oom-kill'.",
             "web-0                   0/1     OOMKilled   3 (40s ago)   28m",
             "mysqld-exporter-7d      0/1     OOMKilled   3 (40s ago)   28m",
         ] {

@@ -119,7 +119,8 @@ fn value(line: &str, name: &str, end: usize) -> Option<Range<usize>> {
     let value = marked.trim_start_matches(['=', ':']).trim_start_matches(' ');
     let is_marked = value.len() < marked.len() && marked.starts_with(['=', ':']);
     let is_option = name.starts_with('-') && marked.len() < rest.len();
-    let is_word = ["YES", "NO", "?", HIDDEN].iter().any(|word| value.starts_with(word));
+    let word = value.split([' ', ',', ')']).next().unwrap_or_default();
+    let is_word = ["YES", "NO", "?", HIDDEN].contains(&word);
     let value = if is_marked { value } else { marked };
     (!is_word && (is_marked || is_option)).then(|| quoted(line, line.len() - value.len())).flatten()
 }
@@ -198,6 +199,7 @@ mod tests {
             ("mysql://app:a:b@db7/é", "mysql://app:...@db7/é"),
             ("mysqldump -p'a b' shop", "mysqldump -p... shop"),
             ("password=password=a", "password=..."),
+            ("password=NOBODY", "password=..."),
         ] {
             assert_eq!(without_secrets(line), wanted);
         }

@@ -65,7 +65,7 @@ const SIGNS: [(&[&str], Unit); 23] = [
 ];
 
 /// Names of units that have a server's name in theirs.
-const OTHERS: [&str; 5] = ["exporter", "router", "maxscale", "backup", "proxy"];
+const OTHERS: [&str; 6] = ["exporter", "router", "maxscale", "backup", "proxy", "agent"];
 
 /// What a line says of a server's unit; None for one of another program.
 pub(crate) fn unit(line: &str) -> Option<Unit> {
@@ -150,6 +150,7 @@ mod tests {
         assert_eq!(of("mysql.service: Consumed 3.1s CPU time."), None);
         let job = "Job for mysql.service failed because the control process exited with error code.";
         assert_eq!(unit(job), Some(Unit::NotStarted));
+        assert_eq!(of("mysqld_agent.service: Main process exited, code=killed, status=9/KILL"), None);
         let masked = "Failed to start mysql.service: Unit mysql.service is masked.";
         assert_eq!(unit(masked), Some(Unit::NotStarted));
         assert_eq!(unit("Failed to start MySQL in our tests"), None);
