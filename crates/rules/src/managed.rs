@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn replication_is_started_stopped_and_told_to_skip_by_calls() {
+    fn replication_is_started_and_stopped_and_skips_by_calls() {
         let adapted = |statement: &str| {
             let mut remedy = Remedy { statement: statement.into(), ..Remedy::default() };
             super::adapted(&mut remedy);

@@ -429,7 +429,7 @@ pub(crate) mod examples {
     }
 
     #[test]
-    fn faults_while_memory_is_free_may_be_of_files_and_nobody_is_told_to_empty_swap() {
+    fn faults_while_memory_is_free_may_be_of_files_and_no_remedy_empties_swap() {
         let finding = compressed(43_000.0, 0.6, LIMIT / 2).unwrap();
         assert!(finding.headline.starts_with("43,000 major page faults a second"), "{}", finding.headline);
         assert!(finding.why.contains("of a file"), "{}", finding.why);

@@ -236,7 +236,7 @@ pub(crate) mod examples {
         assert!(finding.headline.ends_with("connection 7 most likely holds it"), "{}", finding.headline);
         assert!(finding.remedies[0].statement.starts_with("KILL"), "{:?}", finding.remedies);
         assert!(finding.remedies[0].why.starts_with("Look first whose it is"), "{:?}", finding.remedies);
-        // It copies or rewrites the table's files: nobody is told to end that.
+        // It copies or rewrites the table's files: no remedy ends that.
         for damaged in ["REPAIR TABLE hits", "OPTIMIZE TABLE hits"] {
             let finding = with(damaged);
             assert!(finding.headline.ends_with("connection 7 most likely holds it"), "{}", finding.headline);
