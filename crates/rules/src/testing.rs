@@ -6,7 +6,10 @@ mod server;
 mod stacks;
 
 use spindoctor_model::mysql::{ServerThread, Transaction};
-use spindoctor_model::{HostSample, NoSession, NoSessionKind, Reading, ServerSample, Unavailable, Window};
+use spindoctor_model::{
+    Finding, HostSample, LoggedTrouble, NoSession, NoSessionKind, Reading, ServerSample, TroubleKind,
+    Unavailable, Window,
+};
 
 /// Seconds that a built window covers, with a sample at each.
 pub(crate) const SECONDS: usize = 10;
@@ -24,6 +27,18 @@ pub(crate) struct Build(Window);
 /// An answer of that time.
 pub(crate) fn answer<T>(at_s: f64, value: T) -> Reading<T> {
     Reading::Available { at_s, took_ms: 1.0, value }
+}
+
+/// The findings of an error log that ends with these.
+pub(crate) fn of_log(troubles: &[(TroubleKind, &str)]) -> Vec<Finding> {
+    let logged = |(kind, line): &(TroubleKind, &str)| LoggedTrouble {
+        kind: *kind,
+        times: 1,
+        line: (*line).to_owned(),
+        ..LoggedTrouble::default()
+    };
+    let window = Window { error_log: troubles.iter().map(logged).collect(), ..Window::default() };
+    crate::diagnose(&window).findings
 }
 
 /// A client session.

@@ -141,23 +141,12 @@ mod tests {
     use spindoctor_model::Severity;
 
     use super::*;
+    use crate::testing::of_log as found;
 
     const SYSTEMD: &str = "systemd[1]: mysqld.service: Failed with result 'signal'.";
     const SUPERVISOR: &str = "[08:36:43] INFO: Service mariadb exited with code 256 (by signal 9)";
     const PROBE: &str =
         "Normal  Killing  8m  kubelet  Container mysql failed liveness probe, will be restarted";
-
-    /// The findings of a log that ends with these.
-    fn found(troubles: &[(TroubleKind, &str)]) -> Vec<Finding> {
-        let logged = |(kind, line): &(TroubleKind, &str)| LoggedTrouble {
-            kind: *kind,
-            times: 1,
-            line: (*line).to_owned(),
-            ..LoggedTrouble::default()
-        };
-        let window = Window { error_log: troubles.iter().map(logged).collect(), ..Window::default() };
-        crate::diagnose(&window).findings
-    }
 
     #[test]
     fn a_signal_that_somebody_saw_is_why_a_server_does_not_start() {

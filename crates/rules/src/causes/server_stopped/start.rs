@@ -414,18 +414,7 @@ mod tests {
     use spindoctor_model::Severity;
 
     use super::*;
-
-    /// The findings of a log that ends with these.
-    fn found(troubles: &[(TroubleKind, &str)]) -> Vec<Finding> {
-        let logged = |(kind, line): &(TroubleKind, &str)| LoggedTrouble {
-            kind: *kind,
-            times: 1,
-            line: (*line).to_owned(),
-            ..LoggedTrouble::default()
-        };
-        let window = Window { error_log: troubles.iter().map(logged).collect(), ..Window::default() };
-        crate::diagnose(&window).findings
-    }
+    use crate::testing::of_log as found;
 
     const ENDED: (TroubleKind, &str) = (TroubleKind::NotStarted, "[ERROR] Aborting");
 
