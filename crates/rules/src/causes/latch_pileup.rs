@@ -19,8 +19,8 @@ use crate::sessions::Waiting;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 use chain::{End, Waits, has_itself, reads_its_page};
-use meaning::{headline, why};
-use remedies::{for_a_chain, for_a_defect, stacks_first};
+use meaning::{has_lasted, headline, why};
+use remedies::{for_a_chain, for_a_defect, look_again, stacks_first};
 use threads::Threads;
 
 /// The catalogue entry.
@@ -151,7 +151,13 @@ fn finding(window: &Window, status: &InnodbStatus, all: &Waits<'_>, end: &End<'_
                 .take(SHOWN)
                 .map(|wait| Evidence::new("wait", threads.sentence(wait), "", source)),
         )
-        .remedies(if never_ends { for_a_defect() } else { for_a_chain(window, waits, session) })
+        .remedies(if is_ring && !has_lasted(waits) {
+            vec![look_again()]
+        } else if never_ends {
+            for_a_defect()
+        } else {
+            for_a_chain(window, waits, session)
+        })
         .root(session.map(|session| Root {
             thread_os_id: session.thread_os_id,
             connection_id: session.connection_id,

@@ -1,5 +1,6 @@
 //! What the end of the waits means: the headline, and the reason.
 
+use spindoctor_model::innodb_status::SemaphoreWait;
 use spindoctor_model::number;
 
 use super::chain::{End, has_itself, reads_its_page};
@@ -10,9 +11,13 @@ use crate::wait_graph::latch_named;
 pub(super) fn headline(end: &End<'_>, threads: &Threads<'_>, longest_s: f64) -> String {
     match end {
         End::Ring(waits) => format!(
-            "{} threads wait for each other's latches ({}): only a restart frees them",
+            "{} threads wait for each other's latches ({}): {}",
             waits.len(),
-            waits.iter().map(|wait| latch_named(wait)).collect::<Vec<_>>().join(" and ")
+            waits.iter().map(|wait| latch_named(wait)).collect::<Vec<_>>().join(" and "),
+            match has_lasted(waits) {
+                true => "only a restart frees them",
+                false => "whether it lasts, a second list says",
+            }
         ),
         End::Chain(waits) => {
             let (Some(first), Some(last)) = (waits.first(), waits.last()) else { return String::new() };
@@ -52,9 +57,22 @@ pub(super) fn headline(end: &End<'_>, threads: &Threads<'_>, longest_s: f64) -> 
     }
 }
 
+/// A ring of which each wait has lasted so long is one of the same moment, seconds: the text counts whole ones. Chosen.
+const OF_ONE_MOMENT_S: f64 = 1.0;
+
+/// True where the waits of a ring are no chance of a list that is not of one instant.
+pub(super) fn has_lasted(waits: &[&SemaphoreWait]) -> bool {
+    waits.iter().all(|wait| wait.waited_s >= OF_ONE_MOMENT_S)
+}
+
 /// Why that does not end by itself.
 pub(super) fn why(end: &End<'_>, threads: &Threads<'_>) -> String {
     match end {
+        End::Ring(waits) if !has_lasted(waits) => {
+            "The list is written thread by thread, and latches change hands meanwhile: waits of no length may be of two moments. Where a \
+             second list has the same threads, it is a ring that never ends."
+                .to_owned()
+        }
         End::Ring(_) => "Each has the latch that the next one wants. InnoDB takes latches in a fixed order, so that this cannot \
                          happen: it is a defect of the server."
             .to_owned(),

@@ -141,8 +141,12 @@ fn a_server_that_runs_is_not_stopped_for_its_stacks() {
 }
 
 #[test]
-fn a_ring_needs_a_restart_whatever_the_waits_take() {
-    let finding = found(&waits(&[wait(1, Some(2), 0.0), wait(2, Some(1), 0.0)]));
+fn a_ring_needs_a_restart_and_one_of_no_length_a_second_look_first() {
+    let of_no_length = found(&waits(&[wait(1, Some(2), 0.0), wait(2, Some(1), 0.0)]));
+    assert!(!of_no_length.headline.contains("restart"), "{}", of_no_length.headline);
+    assert!(of_no_length.why.contains("two moments"), "{}", of_no_length.why);
+    assert!(of_no_length.remedies[0].statement.contains("twice"), "{:?}", of_no_length.remedies);
+    let finding = found(&waits(&[wait(1, Some(2), 9.0), wait(2, Some(1), 9.0)]));
     assert!(
         finding.headline.contains("2 threads wait for each other") && finding.score >= 1.0,
         "{}",
