@@ -151,7 +151,7 @@ fn finding(window: &Window, status: &InnodbStatus, all: &Waits<'_>, end: &End<'_
                 .take(SHOWN)
                 .map(|wait| Evidence::new("wait", threads.sentence(wait), "", source)),
         )
-        .remedies(if is_ring && !has_lasted(waits) {
+        .remedies(if is_ring && !has_lasted(waits, &threads) {
             vec![look_again()]
         } else if never_ends {
             for_a_defect()

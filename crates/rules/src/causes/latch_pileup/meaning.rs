@@ -14,7 +14,7 @@ pub(super) fn headline(end: &End<'_>, threads: &Threads<'_>, longest_s: f64) -> 
             "{} threads wait for each other's latches ({}): {}",
             waits.len(),
             waits.iter().map(|wait| latch_named(wait)).collect::<Vec<_>>().join(" and "),
-            match has_lasted(waits) {
+            match has_lasted(waits, threads) {
                 true => "only a restart frees them",
                 false => "whether it lasts, a second list says",
             }
@@ -60,15 +60,15 @@ pub(super) fn headline(end: &End<'_>, threads: &Threads<'_>, longest_s: f64) -> 
 /// A ring of which each wait has lasted so long is one of the same moment, seconds: the text counts whole ones. Chosen.
 const OF_ONE_MOMENT_S: f64 = 1.0;
 
-/// True where the waits of a ring are no chance of a list that is not of one instant.
-pub(super) fn has_lasted(waits: &[&SemaphoreWait]) -> bool {
-    waits.iter().all(|wait| wait.waited_s >= OF_ONE_MOMENT_S)
+/// True where the waits of a ring are no chance of a list that is not of one instant. What somebody captured was captured because it hangs.
+pub(super) fn has_lasted(waits: &[&SemaphoreWait], threads: &Threads<'_>) -> bool {
+    threads.window.is_given() || waits.iter().all(|wait| wait.waited_s >= OF_ONE_MOMENT_S)
 }
 
 /// Why that does not end by itself.
 pub(super) fn why(end: &End<'_>, threads: &Threads<'_>) -> String {
     match end {
-        End::Ring(waits) if !has_lasted(waits) => {
+        End::Ring(waits) if !has_lasted(waits, threads) => {
             "The list is written thread by thread, and latches change hands meanwhile: waits of no length may be of two moments. Where a \
              second list has the same threads, it is a ring that never ends."
                 .to_owned()
