@@ -11,6 +11,7 @@ use spindoctor_tune::sweep::{Line, Sweep};
 
 use crate::page::Row;
 use crate::paired::{Spread, short};
+use crate::program::Ran;
 use crate::{Bench, Benchmark, progress};
 
 /// Numbers of clients, and those whose measurements the fit does not get.
@@ -23,11 +24,15 @@ const TO: &str = "1";
 const ASKED: [u32; 3] = [2, 8, 32];
 /// How far a prediction may be off, as a part.
 const MOST_OFF: f64 = 0.15;
+const WITHIN: &str = "within 15 %";
+/// How `predict` begins where its model does not describe what was measured (`crates/predict/src/answer.rs`).
+const REFUSES: &str = "the model does not describe these measurements";
 
 /// What is to be simulated within two seconds: these numbers of connections with these rounds.
 const CONNECTIONS: [u32; 11] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
 const LOOPS: [&str; 4] = ["0", "30", "100", "200"];
 const MOST_S: f64 = 2.0;
+const WITHIN_S: &str = "<= 2 s";
 
 pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "predicted",
@@ -40,7 +45,8 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
             CPU would do, which the other half of the sweep has measured. Off is model by measured (median of three), and the goal is \
             15 %. Speed: 11 numbers of connections from 1 to 1,024 with 4 settings of innodb_sync_spin_loops, simulated with the \
             fitted parameters on one CPU, each time with another seed; beside it the whole command for nine numbers of connections \
-            and the same settings, its fit included. Numbers of clients and goals were fixed before the first run.",
+            and the same settings, its fit included. Where `predict` refuses, as its model does not describe what was measured, \
+            what it says is the result, and a goal is missed. Numbers of clients and goals were fixed before the first run.",
     run: |bench| Box::pin(run(bench)),
 };
 
@@ -70,15 +76,64 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
         bench.spindoctor.run(&arguments).await
     };
     let without = list(&HELD_OUT);
-    let of_held_out = predict(&["--hold-out", without.as_str()]).await?;
-    let held_out: Vec<Fitted> = part(&of_held_out.json, "/held_out")?;
+    let of_held_out = or_refused(predict(&["--hold-out", without.as_str()]).await)?;
     let less = format!("quota={TO}");
-    let of_quota = predict(&["--hardware", less.as_str()]).await?;
-    let answered: Vec<Predicted> = part(&of_quota.json, "/answer/rows")?;
+    let of_quota = or_refused(predict(&["--hardware", less.as_str()]).await)?;
     let settings = format!("innodb_sync_spin_loops={}", LOOPS.join(","));
     let connections = list(&CONNECTIONS[..9]);
-    let whole = predict(&["--set", settings.as_str(), "--threads", connections.as_str()]).await?;
+    let whole = or_refused(predict(&["--set", settings.as_str(), "--threads", connections.as_str()]).await)?;
 
+    let mut rows = Vec::new();
+    match of_held_out {
+        Ok(ran) => rows.extend(of_points_held_out(&ran.json)?),
+        Err(why) => rows.push(refused(format!("{without} clients, held out"), &why, WITHIN)),
+    }
+    let simulated_in = "11 numbers of connections with 4 settings";
+    match of_quota {
+        Ok(ran) => {
+            rows.extend(of_half_of_the_cpus(&ran.json, to)?);
+            let seconds = Spread::from_values(&simulated(bench, &ran.json)?);
+            rows.push(Row::goal(simulated_in, seconds.text("s"), WITHIN_S, seconds.median <= MOST_S));
+        }
+        Err(why) => {
+            rows.push(refused(format!("{} clients, from 2 CPUs to 1", list(&ASKED)), &why, WITHIN));
+            rows.push(Row::goal(simulated_in, "not simulated: there is no fit", WITHIN_S, false));
+        }
+    }
+    let took = match whole {
+        Ok(whole) => format!("{} s", short(whole.took.as_secs_f64())),
+        Err(why) => format!("refused: {why}"),
+    };
+    rows.push(Row::plain("the whole command for 9 of them, fit included", took));
+    rows.push(Row::plain("the sweep took", format!("{:.0} s", swept.took.as_secs_f64())));
+    Ok(rows)
+}
+
+/// What `predict` answered, or why it refuses these measurements; any other error stays one.
+fn or_refused(ran: anyhow::Result<Ran>) -> anyhow::Result<Result<Ran, String>> {
+    match ran {
+        Ok(ran) => Ok(Ok(ran)),
+        Err(error) => match refusal(&error.to_string()) {
+            Some(why) => Ok(Err(why)),
+            None => Err(error),
+        },
+    }
+}
+
+/// The sentence by which `predict` says that its model does not fit, out of what it printed.
+fn refusal(printed: &str) -> Option<String> {
+    let at = printed.find(REFUSES)?;
+    printed[at..].lines().next().map(str::to_owned)
+}
+
+/// A result with a goal that `predict` refuses to give.
+fn refused(what: String, why: &str, goal: &str) -> Row {
+    Row::goal(what, format!("refused: {why}"), goal, false)
+}
+
+/// The points that the fit did not get, and how well it describes the others.
+fn of_points_held_out(predicted: &Value) -> anyhow::Result<Vec<Row>> {
+    let held_out: Vec<Fitted> = part(predicted, "/held_out")?;
     let mut rows: Vec<Row> = held_out
         .iter()
         .map(|point| {
@@ -86,28 +141,23 @@ async fn run(bench: &Bench) -> anyhow::Result<Vec<Row>> {
             compared(what, point.measured_per_s, point.model_per_s, true)
         })
         .collect();
-    rows.push(Row::plain("fit error of the others", fit_error(&of_held_out.json)?));
+    rows.push(Row::plain("fit error of the others", fit_error(predicted)?));
+    Ok(rows)
+}
+
+/// What one CPU would do beside what it did, and how well the model describes two.
+fn of_half_of_the_cpus(predicted: &Value, measured_with_one: &Line) -> anyhow::Result<Vec<Row>> {
+    let answered: Vec<Predicted> = part(predicted, "/answer/rows")?;
+    let mut rows = Vec::new();
     for row in &answered {
-        let Some(measured) = to.at(row.threads) else { continue };
+        let Some(measured) = measured_with_one.at(row.threads) else { continue };
         let clients = if row.threads == 1 { "client" } else { "clients" };
         let what = format!("{} {clients}, from 2 CPUs to 1: measured; model; off", row.threads);
         let model_per_s = row.proposed.throughput_per_s;
         let has_goal = ASKED.contains(&row.threads);
         rows.push(compared(what, measured.transactions_per_s.median, model_per_s, has_goal));
     }
-    rows.push(Row::plain("fit error with 2 CPUs", fit_error(&of_quota.json)?));
-    let seconds = Spread::from_values(&simulated(bench, &of_quota.json)?);
-    rows.push(Row::goal(
-        "11 numbers of connections with 4 settings",
-        seconds.text("s"),
-        "<= 2 s",
-        seconds.median <= MOST_S,
-    ));
-    rows.push(Row::plain(
-        "the whole command for 9 of them, fit included",
-        format!("{} s", short(whole.took.as_secs_f64())),
-    ));
-    rows.push(Row::plain("the sweep took", format!("{:.0} s", swept.took.as_secs_f64())));
+    rows.push(Row::plain("fit error with 2 CPUs", fit_error(predicted)?));
     Ok(rows)
 }
 
@@ -133,7 +183,7 @@ fn compared(what: String, measured_per_s: f64, model_per_s: f64, has_goal: bool)
     let off = model_per_s / measured_per_s - 1.0;
     let text = format!("{measured_per_s:.0}; {model_per_s:.0}; {:+.1} %", 100.0 * off);
     match has_goal {
-        true => Row::goal(what, text, "within 15 %", off.abs() <= MOST_OFF),
+        true => Row::goal(what, text, WITHIN, off.abs() <= MOST_OFF),
         false => Row::plain(what, text),
     }
 }
@@ -166,6 +216,20 @@ fn simulated(bench: &Bench, predicted: &Value) -> anyhow::Result<Vec<f64>> {
 mod tests {
     use super::*;
     use crate::page::Verdict;
+
+    #[test]
+    fn a_refusal_is_a_result_and_another_error_is_none() {
+        let printed = "spindoctor predict --json failed: error: the model does not describe these measurements: its points \
+                       are off by 41 % on average, and 28 % is the most\n";
+        let why = refusal(printed).unwrap();
+        assert_eq!(why, printed[printed.find("the model").unwrap()..].trim_end());
+        let row = refused("3 clients".to_owned(), &why, WITHIN);
+        assert!(row.measured.starts_with("refused: the model"));
+        assert_eq!(row.goal, Some((WITHIN.to_owned(), Verdict::Missed)));
+        assert!(refusal("spindoctor predict --json failed: error: no such file").is_none());
+        let other = or_refused(Err(anyhow::anyhow!("no such file")));
+        assert!(other.is_err());
+    }
 
     #[test]
     fn what_is_off_by_more_than_its_goal_is_missed_in_either_direction() {
