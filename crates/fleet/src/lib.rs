@@ -58,6 +58,7 @@ pub mod examine;
 pub mod failure;
 pub mod group;
 mod kept;
+pub mod lines;
 pub mod list;
 pub mod log;
 pub mod order;
