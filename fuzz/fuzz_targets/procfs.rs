@@ -18,6 +18,9 @@ fuzz_target!(|bytes: &[u8]| {
     cpu_model::parse_cpuinfo(text);
     cpu_model::parse_midr(text);
     cpu_times::parse_cpu_times(text);
+    if let Some(sum) = cpu_times::parse_allowed(text, &cpu_list::CpuSet::from([0, 1])) {
+        assert_eq!(cpu_list::parse_cpu_list(&sum.cpus).map(|cpus| cpus.len()), Some(sum.count as usize));
+    }
     disks::parse_diskstats(text);
     effective_cpus::parse_stat_cpus(text);
     listen_queues::parse_counter(text, "TcpExt:", "ListenDrops");

@@ -187,15 +187,37 @@ pub struct CpuTimes {
     pub blocked: u64,
     /// Context switches since boot.
     pub context_switches: u64,
+    /// Of these times, those of the CPUs that the server may run on; None where these are all of them, or not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allowed: Option<AllowedCpus>,
+}
+
+/// Times of the CPUs that the server may run on, since boot. One sum is compared with another one only where both are of the same
+/// CPUs.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AllowedCpus {
+    /// Which they are, of those online, as the kernel writes a list: `0-3,8`. By the mask of the main thread, which a cpuset and
+    /// an affinity both narrow.
+    pub cpus: String,
+    /// How many they are.
+    pub count: u32,
+    /// User, system and steal, microseconds.
+    pub busy_us: u64,
+    /// Of this, what the hypervisor gave to others, microseconds.
+    pub steal_us: u64,
 }
 
 impl CpuTimes {
+    /// Time in which the CPUs were busy, steal counted in, microseconds.
+    pub fn busy_us(&self) -> u64 {
+        self.user_us.saturating_add(self.system_us).saturating_add(self.steal_us)
+    }
+
     /// Share of the CPUs' time since an earlier reading in which they were busy, 0 to 1, steal counted in; None where no time passed.
     pub fn busy_share_since(&self, earlier: &Self) -> Option<f64> {
-        let busy_us =
-            |times: &Self| times.user_us.saturating_add(times.system_us).saturating_add(times.steal_us);
         let idle_us = |times: &Self| times.idle_us.saturating_add(times.iowait_us);
-        let busy = busy_us(self).saturating_sub(busy_us(earlier)) as f64;
+        let busy = self.busy_us().saturating_sub(earlier.busy_us()) as f64;
         let all = busy + idle_us(self).saturating_sub(idle_us(earlier)) as f64;
         (all > 0.0).then(|| busy / all)
     }

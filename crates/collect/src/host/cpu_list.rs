@@ -22,6 +22,21 @@ pub fn parse_cpu_list(text: &str) -> Option<CpuSet> {
     Some(cpus)
 }
 
+/// Writes a list.
+pub fn format_cpu_list(cpus: &CpuSet) -> String {
+    let mut ranges: Vec<(u32, u32)> = Vec::new();
+    for &cpu in cpus {
+        match ranges.last_mut() {
+            Some((_, last)) if last.checked_add(1) == Some(cpu) => *last = cpu,
+            _ => ranges.push((cpu, cpu)),
+        }
+    }
+    let text = |(first, last): (u32, u32)| {
+        if first == last { format!("{first}") } else { format!("{first}-{last}") }
+    };
+    ranges.into_iter().map(text).collect::<Vec<_>>().join(",")
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -32,6 +47,13 @@ mod tests {
     fn ranges_and_single_cpus_are_listed() {
         assert_eq!(parse_cpu_list("0-2,8,10-11\n"), Some(CpuSet::from([0, 1, 2, 8, 10, 11])));
         assert_eq!(parse_cpu_list("\n"), Some(CpuSet::new()));
+    }
+
+    #[test]
+    fn a_list_is_written_in_ranges() {
+        for list in ["0-2,8,10-11", "7", ""] {
+            assert_eq!(format_cpu_list(&parse_cpu_list(list).unwrap()), list);
+        }
     }
 
     #[test]
@@ -46,7 +68,8 @@ mod tests {
         fn any_set_written_as_a_list_is_read_back(cpus: BTreeSet<u16>) {
             let cpus: CpuSet = cpus.into_iter().map(u32::from).filter(|&cpu| cpu < MOST_CPUS).collect();
             let list = cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
-            prop_assert_eq!(parse_cpu_list(&list), Some(cpus));
+            prop_assert_eq!(parse_cpu_list(&list), Some(cpus.clone()));
+            prop_assert_eq!(parse_cpu_list(&format_cpu_list(&cpus)), Some(cpus));
         }
     }
 }

@@ -30,6 +30,7 @@ fn collect(target: &Target) -> Result<ProcessStat, Unavailable> {
     let status = parse_status(&kernel_file::read(&target.process("status"))?);
     // Only root and the server's user may read it.
     let io = kernel_file::read(&target.process("io")).map(|text| parse_io(&text)).unwrap_or_default();
+    target.keep_allowed(status.cpus_allowed);
     Ok(ProcessStat {
         name: stat.name,
         state: stat.state,

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use spindoctor_model::{HostSample, Reading, Unavailable};
 
 use super::cgroup::{Mount, parse_mountinfo};
+use super::cpu_list::CpuSet;
 use super::kernel_file;
 use super::other_programs::Before;
 use crate::pace::Pace;
@@ -25,6 +26,8 @@ pub struct Target {
     mounts: Arc<Mutex<Option<Mounts>>>,
     /// What the host's other programs had used when that was read last.
     programs: Arc<Mutex<Option<Before>>>,
+    /// The CPUs that the server may run on, as its status said when that was read last.
+    allowed: Arc<Mutex<Option<CpuSet>>>,
 }
 
 /// For so long it is not read again where cgroup file systems are mounted: six sources ask for it each second, and it
@@ -45,7 +48,14 @@ impl Target {
 
     /// A host whose `/proc` and `/sys` are these folders.
     pub fn under(pid: u32, proc: impl Into<PathBuf>, sys: impl Into<PathBuf>) -> Self {
-        Self { pid, proc: proc.into(), sys: sys.into(), mounts: Arc::default(), programs: Arc::default() }
+        Self {
+            pid,
+            proc: proc.into(),
+            sys: sys.into(),
+            mounts: Arc::default(),
+            programs: Arc::default(),
+            allowed: Arc::default(),
+        }
     }
 
     /// True where this is the host that spindoctor runs on, and no fixture in its place: the process can be asked by its id.
@@ -70,6 +80,16 @@ impl Target {
     /// Keeps what the host's other programs have used now, for the next reading, and gives what was kept.
     pub(super) fn programs_before(&self, now: Before) -> Option<Before> {
         self.programs.lock().unwrap_or_else(PoisonError::into_inner).replace(now)
+    }
+
+    /// Keeps the CPUs that the server may run on, for the source that counts how busy they are.
+    pub(super) fn keep_allowed(&self, cpus: Option<CpuSet>) {
+        *self.allowed.lock().unwrap_or_else(PoisonError::into_inner) = cpus;
+    }
+
+    /// The CPUs that the server may run on, offline ones among them; none where its status was not read, or does not say it.
+    pub(super) fn allowed(&self) -> Option<CpuSet> {
+        self.allowed.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// True where the server's network namespace is known to be our own.

@@ -106,6 +106,7 @@ fn at(at_s: f64) -> Sample {
                 runnable: 9,
                 blocked: 0,
                 context_switches: count(21_000.0),
+                allowed: None,
             },
         ),
         process: read(

@@ -8,6 +8,8 @@
 use std::path::Path;
 use std::time::Duration;
 
+use spindoctor_collect::gauges::read_host;
+use spindoctor_collect::host::{Target, effective_cpus};
 use spindoctor_lab::load::{LoadSpec, Tables, Workload, run_for};
 use spindoctor_lab::{Data, Error, Home, Limits, Server, ServerSpec, Which, down, list, up};
 
@@ -68,6 +70,12 @@ fn the_quota_and_the_cpus_of_a_server_are_those_that_the_kernel_names() {
         let server = start(&ServerSpec { limits, ..ServerSpec::default() }).await;
         let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
         assert!(status.contains("Cpus_allowed_list:\t0\n"), "{status}");
+        // How busy that CPU is stands apart, where there are others.
+        let host = read_host(&Target::live(server.pid()));
+        let sum = host.cpu_times.value().unwrap().allowed.as_ref();
+        let stat = std::fs::read_to_string("/proc/stat").unwrap();
+        let has_others = effective_cpus::parse_stat_cpus(&stat).len() > 1;
+        assert_eq!(sum.map(|sum| (sum.cpus.as_str(), sum.count)), has_others.then_some(("0", 1)));
         let group = server.group().unwrap();
         let quota = std::fs::read_to_string(group.join("cpu.max"))
             .or_else(|_| std::fs::read_to_string(group.join("cpu.cfs_quota_us")))
