@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use spindoctor_model::host::{CpuTimes, EffectiveCpus, OtherProgram, ProcessStat, ThreadStat};
+use spindoctor_model::host::{AllowedCpus, EffectiveCpus, OtherProgram, ProcessStat, ThreadStat};
 use spindoctor_model::stack::ThreadState;
 use spindoctor_model::window::Change;
 use spindoctor_model::{Unavailable, Window};
@@ -97,8 +97,8 @@ pub(crate) struct Neighbours<'a> {
     pub(crate) programs: Vec<&'a OtherProgram>,
 }
 
-/// Part of the CPUs of others that the listed programs must have. Chosen: more than half is most.
-const MOST_LISTED: f64 = 0.6;
+/// Part of the CPUs of others that is most of them. Chosen: more than half, with room for two counts that differ.
+const MOST: f64 = 0.6;
 
 /// CPUs below which a neighbour is not worth a word.
 const NEIGHBOUR_CPUS: f64 = 0.05;
@@ -112,7 +112,7 @@ impl<'a> Neighbours<'a> {
         let listed: f64 = found.programs.iter().map(|program| program.cpus).sum();
         let is_known = |program: &OtherProgram| program.cpus < NEIGHBOUR_CPUS || program.is_client.is_some();
         let of = |is_client| found.programs.iter().filter(move |one| one.is_client == Some(is_client));
-        (listed >= MOST_LISTED * others && found.programs.iter().all(is_known)).then(|| Self {
+        (listed >= MOST * others && found.programs.iter().all(is_known)).then(|| Self {
             clients_cpus: of(true).map(|program| program.cpus).sum(),
             programs: of(false).filter(|program| program.cpus >= NEIGHBOUR_CPUS).collect(),
         })
@@ -121,13 +121,19 @@ impl<'a> Neighbours<'a> {
 
 /// CPUs that others had of those that the server may use, steal counted in, while it used so many itself.
 fn cpus_of_others(window: &Window, own: f64) -> Option<f64> {
-    let host = window.change(|s| &s.host.cpu_times)?;
-    let busy_us = |times: &CpuTimes| times.user_us + times.system_us + times.steal_us;
-    let busy = busy_us(host.last).saturating_sub(busy_us(host.first)) as f64 / 1e6 / host.seconds;
-    // Which CPUs the others had is not read: on a host with many, those that the server may not use are theirs first.
+    if let Some(confined) = Confined::from_window(window, own) {
+        return Some(confined.others);
+    }
     let allowed = window.latest(|s| &s.host.effective_cpus).map(EffectiveCpus::allowed);
     let left = allowed.map_or(f64::INFINITY, |allowed| f64::from(allowed) - own);
-    Some((busy - own).min(left).max(0.0))
+    Some(others_of_host(window, own)?.min(left).max(0.0))
+}
+
+/// CPUs that others had of all of the host's, steal counted in.
+fn others_of_host(window: &Window, own: f64) -> Option<f64> {
+    let host = window.change(|s| &s.host.cpu_times)?;
+    let busy_us = host.last.busy_us().saturating_sub(host.first.busy_us());
+    Some((busy_us as f64 / 1e6 / host.seconds - own).max(0.0))
 }
 
 /// A server that may run on a part of the host's CPUs alone, by its cpuset or its affinity.
@@ -137,20 +143,88 @@ pub(crate) struct Confined {
     pub(crate) allowed: f64,
     /// CPUs of the host.
     pub(crate) online: f64,
-    /// Of those that it may use, what others had.
+    /// Of those that it may use, what others had, steal counted in. Where nothing says how busy these were, the least that it can
+    /// have been: all CPUs that the server may not use were busy with others.
     pub(crate) others: f64,
+    /// Of this, what other virtual machines had.
+    pub(crate) stolen: f64,
+    /// What others had of all of the host's.
+    pub(crate) others_of_host: f64,
+    /// True where the kernel's count of each CPU says what others had of them.
+    pub(crate) is_counted: bool,
 }
 
 impl Confined {
     /// None where it may use all of the host's CPUs; `own` are those that it used.
     pub(crate) fn from_window(window: &Window, own: f64) -> Option<Self> {
         let cpus = window.latest(|s| &s.host.effective_cpus).filter(|cpus| cpus.allowed() < cpus.online)?;
+        let (allowed, online) = (f64::from(cpus.allowed()), f64::from(cpus.online));
+        let others_of_host = others_of_host(window, own)?;
+        let counted = Counted::from_window(window);
+        let others = match &counted {
+            Some(counted) => (counted.busy - own).max(0.0),
+            None => (others_of_host - (online - allowed)).max(0.0),
+        };
+        let stolen = counted.as_ref().map(|counted| counted.stolen).or_else(|| stolen_of_host(window));
         Some(Self {
-            allowed: f64::from(cpus.allowed()),
-            online: f64::from(cpus.online),
-            others: cpus_of_others(window, own)?,
+            allowed: counted.as_ref().map_or(allowed, |counted| counted.cpus),
+            online,
+            others,
+            stolen: stolen.unwrap_or(0.0).min(others),
+            others_of_host,
+            is_counted: counted.is_some(),
         })
     }
+
+    /// Share of those that it may use that were busy, 0 to 1, where it used so many itself.
+    pub(crate) fn busy(&self, own: f64) -> f64 {
+        (own + self.others) / self.allowed
+    }
+
+    /// True where most of what others had of the host was on the CPUs that the server may use: which CPUs a program had is not
+    /// read.
+    pub(crate) fn has_most_of_others(&self) -> bool {
+        self.others >= MOST * self.others_of_host
+    }
+}
+
+/// How busy the CPUs were that the server may use, means over the window: the kernel counts each of them.
+struct Counted {
+    cpus: f64,
+    busy: f64,
+    stolen: f64,
+}
+
+impl Counted {
+    /// None where a reading lacks it, or where they were not the same CPUs all the time: one went offline, or the server was moved.
+    fn from_window(window: &Window) -> Option<Self> {
+        let sums = window.all(|s| &s.host.cpu_times).into_iter();
+        let sums: Vec<(f64, &AllowedCpus)> =
+            sums.map(|(at_s, times)| Some((at_s, times.allowed.as_ref()?))).collect::<Option<_>>()?;
+        let (&(from_s, first), &(to_s, last)) = (sums.first()?, sums.last()?);
+        if to_s <= from_s || sums.iter().any(|(_, sum)| sum.cpus != first.cpus) {
+            return None;
+        }
+        let per_s = |first: u64, last: u64| Some(last.checked_sub(first)? as f64 / 1e6 / (to_s - from_s));
+        Some(Self {
+            cpus: f64::from(first.count.max(1)),
+            busy: per_s(first.busy_us, last.busy_us)?,
+            stolen: per_s(first.steal_us, last.steal_us)?,
+        })
+    }
+}
+
+/// CPUs that the hypervisor gave to others, of all of the host's.
+fn stolen_of_host(window: &Window) -> Option<f64> {
+    let host = window.change(|s| &s.host.cpu_times)?;
+    Some(host.last.steal_us.saturating_sub(host.first.steal_us) as f64 / 1e6 / host.seconds)
+}
+
+/// Share of the CPUs that the server may use that were busy, 0 to 1, steal counted in.
+pub(crate) fn allowed_busy(window: &Window) -> Option<f64> {
+    let own = RunQueue::from_window(window).ok().map(|queue| queue.running);
+    let confined = own.and_then(|own| Some(Confined::from_window(window, own)?.busy(own)));
+    confined.or_else(|| host_busy(window))
 }
 
 /// Share of the host's CPUs that were busy, 0 to 1, steal counted in.

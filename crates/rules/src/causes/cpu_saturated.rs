@@ -12,7 +12,7 @@ use crate::draft::Draft;
 use crate::killing;
 use crate::logged;
 use crate::rank::WARNING_FROM;
-use crate::run_queue::{Neighbours, QueuedFor, RunQueue};
+use crate::run_queue::{Confined, Neighbours, QueuedFor, RunQueue};
 use crate::seen_most::SeenMost;
 use crate::sessions;
 use crate::throttled::throttled;
@@ -133,9 +133,15 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let host_busy = busy_us / (busy_us + idle_us).max(1.0);
     let neighbours = Neighbours::from_window(window);
     let clients_cpus = neighbours.as_ref().map_or(0.0, |found| found.clients_cpus);
-    let servers_share = (used + clients_cpus) * host.seconds * 1e6 / busy_us.max(1.0);
-    // Within a cpuset or a quota the server can fill its part while the host is mostly idle.
-    let busy = host_busy.max(used / cpus);
+    // What happens on CPUs that the server may not use is no matter of its own.
+    let confined = Confined::from_window(window, used);
+    let (allowed_busy, busy_cpus) = match &confined {
+        Some(confined) => (confined.busy(used), used + confined.others),
+        None => (host_busy, busy_us / host.seconds / 1e6),
+    };
+    let servers_share = (used + clients_cpus) / busy_cpus.max(f64::MIN_POSITIVE);
+    // Within a quota the server can fill its part while the host is mostly idle.
+    let busy = allowed_busy.max(used / cpus);
 
     if runnable < RUNNABLE_PER_CPU * cpus || busy < CPUS_BUSY {
         return Ok(None);
@@ -145,8 +151,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     }
     let queued_ratio = queue.queued / runnable.max(f64::MIN_POSITIVE);
     let behind_others = QueuedFor::from_window(window).others;
-    let others =
-        others_too(behind_others, busy_us / host.seconds / 1e6 - used - clients_cpus, neighbours.as_ref());
+    let others = others_too(behind_others, busy_cpus - used - clients_cpus, neighbours.as_ref());
     // What they wait for others is the neighbours', where it is known who that is.
     let own = neighbours.as_ref().map_or(1.0, |_| 1.0 - behind_others);
     let most = SeenMost::from_window(window, AT_WORK_RATIO);
@@ -428,6 +433,28 @@ pub(crate) mod examples {
             let saturated = matches!(evaluate(&window), Outcome::Fired(_));
             assert!(neighbour || saturated, "{running} CPUs of 3.95");
         }
+    }
+
+    /// Two of eight CPUs are the server's, which are full while the host is mostly idle.
+    #[test]
+    fn a_queue_for_a_part_of_the_cpus_has_a_name_too() {
+        for running in [0.2, 0.6, 0.9, 1.2, 1.9] {
+            let build = Build::busy("9.7.4").runs(running, 24.0).host_cpu(2.5, 5.5);
+            let window = build.confined(2, 8, Some(1.98)).window();
+            let neighbour = matches!(noisy_neighbour::CAUSE.evaluate(&window, None), Outcome::Fired(_));
+            let saturated = matches!(evaluate(&window), Outcome::Fired(_));
+            assert!(neighbour || saturated, "{running} CPUs of 1.98");
+        }
+    }
+
+    #[test]
+    fn cpus_that_the_server_may_not_use_do_not_make_its_own_full() {
+        let of = |busy| {
+            let build = Build::busy("9.7.4").runs(1.6, 12.0).host_cpu(3.7, 0.3);
+            matches!(evaluate(&build.confined(2, 4, Some(busy)).window()), Outcome::Fired(_))
+        };
+        assert!(of(1.95));
+        assert!(!of(1.65));
     }
 
     #[test]

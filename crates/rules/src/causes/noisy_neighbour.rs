@@ -23,13 +23,17 @@ pub const CAUSE: Cause = Cause {
            a backup, a batch job, another container, or another virtual machine on the same hardware (steal) has the CPUs.",
     why_it_hurts: "Every statement takes longer by the time that its thread is ready and has no CPU. A thread that is put off \
                    the CPU while it holds a latch or a row lock makes others wait too.",
-    evidence: "/proc/stat: the CPUs are 90 % busy or more, steal counted in, and a quarter of that or more is neither the server's \
-               nor of its clients on this host (/proc/*/stat, and who holds the other ends of its connections); where the clients \
-               are not known, 60 % or more are not the server's own. schedstat of the server's threads: they wait for a CPU as long as they run, or longer, and a thread or \
-               more on average; what a quota stopped is left out. The estimate is the part of their runnable time spent \
-               waiting; where threads are seen in a sync most of the time, commits wait for storage and are not counted. Of it the score counts what they wait for others: these have that part of the busy CPUs that the \
-               server may use, be it all of the host's or the few of a cpuset. It is a warning at most where fewer than two threads wait, and a note where less than half a \
-               session is at work: a server with nothing to do loses nothing.",
+    evidence: "/proc/stat: the CPUs that the server may use are 90 % busy or more, steal counted in, and a quarter of that or more is \
+               neither the server's nor of its clients on this host (/proc/*/stat, and who holds the other ends of its connections); \
+               where the clients are not known, 60 % or more are not the server's own. schedstat of the server's threads: they \
+               wait for a CPU as long as they run, or longer, and a thread or more on average; what a quota stopped is left out. The \
+               estimate is the part of their runnable time spent waiting; where threads are seen in a sync most of the time, commits \
+               wait for storage and are not counted. Of it the score counts what they wait for others: these have that part of the busy \
+               CPUs that the server may use, be it all of the host's or the few of a cpuset. It is a warning at most where fewer than \
+               two threads wait, and a note where less than half a session is at work: a server with nothing to do loses nothing.\n\n\
+               Of a server on a part of the CPUs, by a cpuset or its affinity, the times of these CPUs count (the lines cpuN). Where \
+               they were not the same CPUs all the time, or an older version recorded it, others had at least what the host's other \
+               CPUs cannot hold.",
     looks_alike: "A server that fills the CPUs itself is cpu-saturated. A quota that stops the server while CPUs are idle is \
                   cpu-throttled. A neighbour at nice 19 takes what is left over, and the server's threads hardly wait.",
     remedies: "Find the neighbour (`top`, `systemd-cgtop`), and move it, stop it, or bound it: CPUWeight or cpu.shares of the two \
@@ -86,6 +90,10 @@ const WITH_LATCHES: f64 = 1.5;
 /// storage show 0.63 to 1, neighbours on the CPUs none (MySQL 5.7 to 9.7, MariaDB 10.2 to 11.8, alone and beside busy neighbours).
 const IN_WRITE: f64 = 0.5;
 
+/// What is said where nothing says how busy the CPUs of a cpuset were.
+const AT_LEAST: &str =
+    " How busy each CPU was is not known: others had at least so much of those that the server may use.";
+
 /// True where threads are in a sync or a write most of the time.
 fn writes_are_slow(window: &Window) -> bool {
     let Some(profile) = window.profile.value() else { return false };
@@ -122,10 +130,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let busy = busy_us / (busy_us + idle_us).max(1.0);
     let confined = Confined::from_window(window, queue.running);
     let (busy, busy_cpus) = match &confined {
-        Some(confined) => {
-            let in_use = queue.running + confined.others;
-            (in_use / confined.allowed, in_use)
-        }
+        Some(confined) => (confined.busy(queue.running), queue.running + confined.others),
         None => (busy, busy_us / host.seconds / 1e6),
     };
     let neighbours = Neighbours::from_window(window);
@@ -143,12 +148,16 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let ratio = queued / (queued + queue.running).max(f64::MIN_POSITIVE);
     let cost = queued / queue.runnable().max(f64::MIN_POSITIVE);
     // On which CPUs its clients run is not known, and on a part of them the server's own are the most.
-    let others = match &confined {
-        Some(confined) => confined.others,
-        None => (busy_us - stolen_us) / host.seconds / 1e6 - queue.running - clients_cpus,
+    let (others, stolen) = match &confined {
+        Some(confined) => (confined.others - confined.stolen, confined.stolen),
+        None => {
+            let stolen = stolen_us / host.seconds / 1e6;
+            (busy_cpus - stolen - queue.running - clients_cpus, stolen)
+        }
     };
-    let programs = neighbours.map(|found| found.programs).unwrap_or_default();
-    let stolen = stolen_us / host.seconds / 1e6;
+    // Who had other CPUs is no neighbour.
+    let is_on_its_cpus = confined.as_ref().is_none_or(Confined::has_most_of_others);
+    let programs = neighbours.filter(|_| is_on_its_cpus).map(|found| found.programs).unwrap_or_default();
     let is_steal = stolen > others;
     let who = match programs.first() {
         _ if is_steal => "Other virtual machines have".into(),
@@ -187,8 +196,10 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             queue.running,
             ratio * 100.0,
             confined.as_ref().map_or_else(String::new, |confined| format!(
-                " It may run on {:.0} of the host's {:.0} CPUs alone.",
-                confined.allowed, confined.online
+                "{} It may run on {:.0} of the host's {:.0} CPUs alone.",
+                if confined.is_counted { "" } else { AT_LEAST },
+                confined.allowed,
+                confined.online
             ))
         ))
         .evidence(Evidence::new("CPUs of other programs", others.max(0.0), "CPUs", "/proc/stat"))
@@ -268,7 +279,7 @@ fn grown(change: &Change<'_, CpuTimes>, count: fn(&CpuTimes) -> u64) -> f64 {
 
 #[cfg(test)]
 pub(crate) mod examples {
-    use spindoctor_model::host::EffectiveCpus;
+    use spindoctor_model::Reading;
 
     use super::*;
     use crate::testing::{Build, session};
@@ -293,11 +304,11 @@ pub(crate) mod examples {
         let on = |cpuset: Option<u32>| {
             let build = Build::busy("8.0.31").runs(0.34, 5.5).host_cpu(1.1, 2.9);
             let build = build.other_programs(&[program("rtpoller", 0.65, Some(false))]);
-            let window = build.each(move |at_s, _, host| {
-                let cpus = EffectiveCpus { cpus: 4.0, online: 4, cpuset, ..EffectiveCpus::default() };
-                host.effective_cpus = crate::testing::answer(at_s, cpus);
-            });
-            evaluate(&window.without_profile().window())
+            let build = match cpuset {
+                Some(allowed) => build.confined(allowed, 4, Some(1.0)),
+                None => build,
+            };
+            evaluate(&build.without_profile().window())
         };
         let Outcome::Fired(finding) = on(Some(1)) else { panic!("it fires") };
         assert!(
@@ -308,6 +319,71 @@ pub(crate) mod examples {
         assert!(finding.why.ends_with("It may run on 1 of the host's 4 CPUs alone."), "{}", finding.why);
         assert!(finding.remedies[1].statement.contains("cpuset"), "{:?}", finding.remedies);
         assert_eq!(on(None), Outcome::Clear);
+    }
+
+    /// A server on two of eight CPUs, which used 0.7 of them: of the host and of these so many were busy.
+    fn on_two_of_eight(host_busy: f64, busy: Option<f64>) -> Build {
+        let build = Build::busy("9.7.4").runs(0.7, 6.0).host_cpu(host_busy, 8.0 - host_busy);
+        build.confined(2, 8, busy).without_profile()
+    }
+
+    #[test]
+    fn what_keeps_other_cpus_busy_is_no_neighbour_of_a_server_that_may_not_use_them() {
+        let idle = on_two_of_eight(6.9, Some(0.8)).window();
+        assert_eq!(evaluate(&idle), Outcome::Clear);
+        let behind_others = QueuedFor::from_window(&idle).others;
+        assert!((behind_others - 0.125).abs() < 0.01, "{behind_others}");
+        let Outcome::Fired(finding) = evaluate(&on_two_of_eight(6.9, Some(2.0)).window()) else {
+            panic!("others have 1.3 of its two CPUs")
+        };
+        assert!(finding.headline.starts_with("Other programs have 1.3 CPUs"), "{}", finding.headline);
+        assert!(!finding.why.contains("at least"), "{}", finding.why);
+    }
+
+    /// A window of an older version.
+    #[test]
+    fn without_a_count_of_each_cpu_others_have_at_least_what_the_other_cpus_cannot_hold() {
+        assert_eq!(evaluate(&on_two_of_eight(6.9, None).window()), Outcome::Clear);
+        let Outcome::Fired(finding) = evaluate(&on_two_of_eight(7.9, None).window()) else {
+            panic!("others have 7.2 of eight CPUs")
+        };
+        assert!(finding.headline.starts_with("Other programs have 1.2 CPUs"), "{}", finding.headline);
+        assert!(finding.why.contains("others had at least so much"), "{}", finding.why);
+    }
+
+    #[test]
+    fn sums_of_different_cpus_are_not_compared() {
+        let moved = on_two_of_eight(6.9, Some(2.0)).each(|at_s, _, host| {
+            if let Reading::Available { value, .. } = &mut host.cpu_times
+                && let Some(sum) = value.allowed.as_mut().filter(|_| at_s > 4.0)
+            {
+                sum.cpus = "2-3".into();
+            }
+        });
+        assert_eq!(evaluate(&moved.window()), Outcome::Clear);
+        // Offline for a part of the window.
+        let fewer = on_two_of_eight(6.9, Some(2.0)).each(|at_s, _, host| {
+            if let Reading::Available { value, .. } = &mut host.cpu_times {
+                value.allowed = value.allowed.take().filter(|_| at_s < 5.0 || at_s > 5.0);
+            }
+        });
+        assert_eq!(evaluate(&fewer.window()), Outcome::Clear);
+    }
+
+    #[test]
+    fn a_program_that_may_have_other_cpus_is_not_named() {
+        let beside = |host_busy| {
+            let build = on_two_of_eight(host_busy, Some(2.0));
+            let build = build.other_programs(&[program("gzip", host_busy - 0.75, Some(false))]);
+            let Outcome::Fired(finding) = evaluate(&build.window()) else { panic!("it fires") };
+            (finding.headline, finding.remedies[0].statement.clone())
+        };
+        let (headline, remedy) = beside(6.9);
+        assert!(headline.starts_with("Other programs have 1.3 CPUs"), "{headline}");
+        assert!(remedy.starts_with("Find who has the CPUs"), "{remedy}");
+        let (headline, remedy) = beside(2.1);
+        assert!(headline.starts_with("gzip has 1.3 CPUs"), "{headline}");
+        assert!(remedy.starts_with("Bound 8 processes of gzip"), "{remedy}");
     }
 
     #[test]

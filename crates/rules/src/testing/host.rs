@@ -1,8 +1,9 @@
 //! What the host's sources say.
 
+use spindoctor_model::Reading;
 use spindoctor_model::host::{
-    CpuTimes, DiskStat, EffectiveCpus, MemoryStat, OpenFiles, OtherProgram, OtherPrograms, Quota,
-    SrvCpuUsage, ThreadStat, Throttling,
+    AllowedCpus, CpuTimes, DiskStat, EffectiveCpus, MemoryStat, OpenFiles, OtherProgram, OtherPrograms,
+    Quota, SrvCpuUsage, ThreadStat, Throttling,
 };
 use spindoctor_model::page_cache::{CachedFiles, PageCache};
 
@@ -89,6 +90,25 @@ impl Build {
             let part = |cpus: f64| (cpus * at_s * 1e6) as u64;
             host.cpu_times =
                 answer(at_s, CpuTimes { user_us: part(busy), idle_us: part(idle), ..CpuTimes::default() });
+        })
+    }
+
+    /// A server that may run on so many of so many CPUs alone, after [`Build::host_cpu`]; so many of those were busy, where the
+    /// kernel's count of each is known.
+    pub(crate) fn confined(self, allowed: u32, online: u32, busy: Option<f64>) -> Self {
+        self.each(|at_s, _, host| {
+            let cpus = f64::from(allowed);
+            let granted = EffectiveCpus { cpus, online, cpuset: Some(allowed), ..EffectiveCpus::default() };
+            host.effective_cpus = answer(at_s, granted);
+            let sum = busy.map(|busy| AllowedCpus {
+                cpus: format!("0-{}", allowed - 1),
+                count: allowed,
+                busy_us: (busy * at_s * 1e6) as u64,
+                steal_us: 0,
+            });
+            if let Reading::Available { value, .. } = &mut host.cpu_times {
+                value.allowed = sum;
+            }
         })
     }
 
