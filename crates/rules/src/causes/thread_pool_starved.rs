@@ -12,7 +12,7 @@ use crate::draft::Draft;
 use crate::logged;
 use crate::own_answers::OwnAnswers;
 use crate::rank::{CRITICAL_FROM, WARNING_FROM};
-use crate::run_queue::host_busy;
+use crate::run_queue::allowed_busy;
 use crate::sessions::Waiting;
 use crate::since_start;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
@@ -36,9 +36,10 @@ pub const CAUSE: Cause = Cause {
                Of a captured error log: its line that the number of allowed threads was reached. Of a captured status without a \
                list: as many threads as there may be, and none idle. Without a session: by the stacks no thread of the pool is free, \
                two or more are at a statement, and more of them wait than run.\n\n\
-               Fewer groups than CPUs (thread_pool_size) make statements queue for up to thread_pool_stall_limit while no limit is \
-               reached: it fires too where a statement runs in most groups, half a CPU and more is idle, and half of spindoctor's own \
-               questions took 50 ms or longer; the estimate is then the idle part of the CPUs.\n\n\
+               Fewer groups than CPUs (thread_pool_size) make statements queue for up to thread_pool_stall_limit while the limit is \
+               reached in no sample: it fires too where a statement runs in most groups, half a CPU and more is idle, and even \
+               the quickest kind of spindoctor's own questions took 50 ms or longer half of the time. Fewer groups without a queue are \
+               no finding. The estimate is then the idle part of the CPUs.\n\n\
                The estimate is else the share of the connections that have no thread, at most (those of them that have nothing to ask are \
                not distinguished), or the share of the time in which spindoctor's own questions waited, where that is more.",
     looks_alike: "What the sessions wait for is the cause where it has a name: row-lock-pileup, metadata-lock-pileup and \
@@ -205,13 +206,13 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
         return Ok(None);
     }
     window.need(|s| &s.server.status)?;
-    if let Some(finding) = too_few_groups(window, time) {
-        return Ok(Some(finding));
-    }
     let limit = window.need_variable("thread_pool_max_threads")?;
     let threads = window.status_series("Threadpool_threads");
-    let at_limit = threads.iter().filter(|(_, threads)| *threads >= limit).count() as f64;
-    if threads.is_empty() || at_limit < MOSTLY * threads.len() as f64 {
+    let at_limit = threads.iter().filter(|(_, threads)| *threads >= limit).count();
+    if !threads.is_empty() && at_limit == 0 {
+        return Ok(too_few_groups(window, time));
+    }
+    if threads.is_empty() || (at_limit as f64) < MOSTLY * threads.len() as f64 {
         return Ok(None);
     }
     let groups = window.variable_number("thread_pool_size").unwrap_or(1.0);
@@ -281,24 +282,27 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
     ))
 }
 
-/// spindoctor's own questions take a millisecond where nobody waits; half of them waited for so long, seconds. Chosen.
+/// The quickest of spindoctor's own questions takes a millisecond where nobody waits; so long is a wait for its turn, seconds. Chosen.
 const SLOW_S: f64 = 0.05;
 
 /// Part of the groups that must have a statement that runs. Chosen.
 const BUSY: f64 = 0.8;
 
-/// CPUs that must be left over. Chosen.
+/// CPUs that must be left over, of those that the server may use. Chosen.
 const SPARE_CPUS: f64 = 0.5;
 
 /// A group lets one statement run at once, and another one beside it only where that waits or has run for thread_pool_stall_limit: with
-/// fewer groups than CPUs statements stay unread while CPUs are idle. Nothing counts them; spindoctor's own questions are among them.
+/// fewer groups than CPUs statements stay unread while CPUs are idle. Nothing counts them; spindoctor's own questions are among them. A
+/// pool at its limit of threads is another matter: it lets nobody through however many groups it has.
 fn too_few_groups(window: &Window, time: &SessionTime) -> Option<Finding> {
     let groups = window.variable_number("thread_pool_size").filter(|groups| *groups >= 1.0)?;
     let cpus = window.latest(|s| &s.host.effective_cpus)?.cpus;
     let own = OwnAnswers::from_window(window);
     let running = running(time);
-    let is_host_idle = host_busy(window).is_some_and(|busy| busy < 1.0 - SPARE_CPUS / cpus.max(1.0));
-    if own.median_s < SLOW_S || groups >= cpus || running < BUSY * groups || !is_host_idle {
+    let are_idle = allowed_busy(window).is_some_and(|busy| busy < 1.0 - SPARE_CPUS / cpus.max(1.0));
+    // Who is ready and has no CPU counts among those that run: others, or a quota, have what is left then.
+    let has_spare = are_idle && cpus - running >= SPARE_CPUS;
+    if own.quickest_s < SLOW_S || groups >= cpus || running < BUSY * groups || !has_spare {
         return None;
     }
     let idle = ((cpus - running) / cpus).clamp(0.0, 1.0);
@@ -308,17 +312,17 @@ fn too_few_groups(window: &Window, time: &SessionTime) -> Option<Finding> {
             &CAUSE,
             idle,
             format!(
-                "The pool runs {} at once while {:.1} CPUs are idle: half of spindoctor's own questions waited {:.0} ms or longer",
+                "The pool runs {} at once while {:.1} CPUs are idle: the quickest of spindoctor's own questions took {:.0} ms",
                 number::counted(groups as u64, "statement", "statements"),
                 cpus - running,
-                own.median_s * 1e3
+                own.quickest_s * 1e3
             ),
         )
         .why("Each group of the pool lets one statement run. The next one of that group is read when the first ends, waits, or has run for \
               thread_pool_stall_limit; until then its connection seems to sleep in the process list.")
         .evidence(Evidence::new("groups of the pool", groups, "", "thread_pool_size").expected(format!(">= {cpus:.0}")))
         .evidence(Evidence::new("sessions that run", running, "", "session time"))
-        .evidence(Evidence::new("half of spindoctor's own questions took as long or longer", own.median_s, "s", "answers").expected("< 0.05"))
+        .evidence(Evidence::new("the quickest kind of spindoctor's own questions took", own.quickest_s, "s", "answers").expected("< 0.05"))
         .evidence_if(
             window.variable("thread_pool_stall_limit").map(|limit| Evidence::new("thread_pool_stall_limit", limit, "ms", "SHOW GLOBAL VARIABLES")),
         )
@@ -411,6 +415,7 @@ fn extra_port() -> Remedy {
 
 #[cfg(test)]
 pub(crate) mod examples {
+    use spindoctor_model::Reading;
     use spindoctor_model::mysql::ServerThread;
     use spindoctor_model::stack::ThreadState::{Condition, Epoll, Lock, Running};
 
@@ -445,8 +450,7 @@ pub(crate) mod examples {
 
     /// Variables were not read.
     pub(crate) fn missing() -> Window {
-        let not_read =
-            |build: Build| build.each(|_, server, _| server.variables = spindoctor_model::Reading::NotAsked);
+        let not_read = |build: Build| build.each(|_, server, _| server.variables = Reading::NotAsked);
         not_read(pool(15, "User sleep")).window()
     }
 
@@ -502,6 +506,63 @@ pub(crate) mod examples {
         assert_eq!(of("1", 2.0, 1.2), None);
         assert_eq!(of("4", 137.0, 1.2), None);
         assert_eq!(of("1", 137.0, 3.9), None);
+    }
+
+    /// A pool of one group on four CPUs, whose questions all took 137 ms.
+    fn one_group(running: u32) -> Build {
+        Build::busy("10.11.18-MariaDB")
+            .variable("thread_handling", "pool-of-threads")
+            .variable("thread_pool_max_threads", "200")
+            .variable("thread_pool_size", "1")
+            .gauge("Threadpool_threads", 8.0)
+            .quota(4.0, 4)
+            .host_cpu(1.2, 2.8)
+            .only_snapshots(&[(
+                running,
+                Running,
+                &["Item_func_benchmark::val_int", "dispatch_command", "do_command", "tp_callback"],
+            )])
+            .answered_in(137.0)
+    }
+
+    #[test]
+    fn slow_questions_are_no_waiting_ones_while_another_kind_is_quick() {
+        assert!(found(&one_group(1).window()).is_some());
+        let quick = one_group(1).each(|_, server, _| {
+            if let Reading::Available { took_ms, .. } = &mut server.variables {
+                *took_ms = 1.5;
+            }
+        });
+        assert_eq!(found(&quick.window()), None);
+    }
+
+    #[test]
+    fn a_pool_at_its_limit_has_no_finding_of_its_groups() {
+        let at_limit = one_group(1).variable("thread_pool_max_threads", "8");
+        assert_eq!(found(&at_limit.window()), None);
+        // Once is enough: the questions that waited may be those of that moment.
+        let once = one_group(1).each(|at_s, server, _| {
+            if let Reading::Available { value, .. } = &mut server.status
+                && at_s == 4.0
+            {
+                value.insert("Threadpool_threads", "200");
+            }
+        });
+        assert_eq!(found(&once.window()), None);
+        // And one that is full of sessions that wait has the other finding, though its questions are slow.
+        let full = pool(15, "User sleep").quota(4.0, 4).host_cpu(1.2, 2.8).answered_in(137.0);
+        let finding = found(&full.window()).unwrap();
+        assert!(finding.headline.starts_with("All 16 threads of the pool"), "{}", finding.headline);
+    }
+
+    #[test]
+    fn cpus_that_others_or_a_quota_have_are_not_left_over() {
+        // The two CPUs that it may use are full, the other six are idle.
+        let on_two = |busy| one_group(1).host_cpu(2.5, 5.5).runs(0.9, 0.1).confined(2, 8, Some(busy));
+        assert!(found(&on_two(0.9).window()).is_some());
+        assert_eq!(found(&on_two(1.95).window()), None);
+        // Four statements run on four CPUs, of which the host's count is lower.
+        assert_eq!(found(&one_group(4).window()), None);
     }
 
     #[test]
@@ -565,7 +626,7 @@ pub(crate) mod examples {
                 pool(0, "").gauge("Threadpool_threads", threads).gauge("Threadpool_idle_threads", idle);
             let mut window = build.window();
             window.samples.truncate(1);
-            window.samples[0].server.threads = spindoctor_model::Reading::NotAsked;
+            window.samples[0].server.threads = Reading::NotAsked;
             if is_given {
                 window.server.no_pid = Some(Unavailable::because(NOT_GIVEN));
             }

@@ -99,6 +99,7 @@ impl Build {
             slow(&mut server.row_lock_waits, ms);
             slow(&mut server.metadata_locks, ms);
             slow(&mut server.accounts, ms);
+            slow(&mut server.replication, ms);
         })
     }
 
