@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use spindoctor_model::stack::{Observation, StackSource};
 use spindoctor_model::{Evidence, Window, number};
 
+use crate::below::is_below;
 use crate::spin_samples::{self, SpinSamples};
 use crate::time_model::tables;
 
@@ -31,10 +32,8 @@ impl Captured {
     pub(crate) fn from_window(window: &Window, is_such: impl Fn(&str) -> bool) -> Option<Self> {
         let profile = window.profile.value().filter(|profile| window.is_given() && profile.is_of_a_text())?;
         let function = |seen: &Observation| spin_samples::names(profile, seen).find(|name| is_such(name));
-        let works = |seen: &Observation| {
-            function(seen).is_some()
-                || spin_samples::names(profile, seen).any(|name| tables::STATEMENT.contains(&name))
-        };
+        let works =
+            |seen: &Observation| function(seen).is_some() || is_below(profile, seen, tables::STATEMENT);
         let is_of_cpu = profile.source == StackSource::Cpu;
         let whole = match is_of_cpu {
             true => SpinSamples::from_window(window).ok()?.profile().samples().len(),

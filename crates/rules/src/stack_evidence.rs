@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use spindoctor_model::stack::{Observation, Profile, StackSource};
 use spindoctor_model::{Evidence, Window};
 
+use crate::below::is_below;
 use crate::spin_samples::{self, Whose};
 use crate::time_model::tables;
 
@@ -98,9 +99,7 @@ enum Group {
 
 impl Group {
     fn from_observation(profile: &Profile, observation: &Observation) -> Self {
-        let is_in = |functions: &[&str]| {
-            spin_samples::names(profile, observation).any(|name| functions.contains(&name))
-        };
+        let is_in = |functions: &[&str]| is_below(profile, observation, functions);
         match () {
             () if is_in(tables::STATEMENT) => Self::AtWork,
             () if is_in(tables::CONNECTION) => Self::AtRest,
@@ -118,7 +117,7 @@ fn standing(profile: &Profile, functions: &[&str], others: &[&str]) -> Vec<Evide
     let kinds: Vec<(Group, Option<String>)> = (0..profile.stacks.len() as u32)
         .map(|stack| {
             let of_stack = Observation { stack, ..Observation::default() };
-            let is_other = spin_samples::names(profile, &of_stack).any(|name| others.contains(&name));
+            let is_other = is_below(profile, &of_stack, others);
             let chain = chain(profile, &of_stack, functions).filter(|_| !is_other);
             (Group::from_observation(profile, &of_stack), chain)
         })

@@ -4,11 +4,11 @@ use spindoctor_model::number::whole;
 use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window};
 
 use super::cpu_saturated;
+use crate::below::is_below;
 use crate::connections::{self, AccountRate};
 use crate::draft::Draft;
 use crate::run_queue::cpus_used;
 use crate::since_start::{self, SinceStart};
-use crate::spin_samples::names;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 /// The catalogue entry.
@@ -211,8 +211,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
 fn login_cpus(window: &Window) -> Option<f64> {
     let profile = window.profile.value()?;
     let samples = profile.samples();
-    let logins =
-        samples.iter().filter(|sample| names(profile, sample).any(|name| LOGIN.contains(&name))).count();
+    let logins = samples.iter().filter(|sample| is_below(profile, sample, LOGIN)).count();
     let share = logins as f64 / samples.len().max(1) as f64;
     (samples.len() >= SAMPLES).then_some(share * cpus_used(window)?)
 }

@@ -8,6 +8,7 @@ use spindoctor_model::stack::ThreadState;
 use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window};
 
 use super::cpu_saturated;
+use crate::below::is_below;
 use crate::dives::{DIVES, Estimating, lists_values};
 use crate::draft::Draft;
 use crate::rank::WARNING_FROM;
@@ -149,7 +150,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let of_cpu = match SpinSamples::unless_idle(window)? {
         Some(samples) => {
             let profile = samples.profile();
-            samples.share_of(|sample| spin_samples::names(profile, sample).any(|name| DIVES.contains(&name)))
+            samples.share_of(|sample| is_below(profile, sample, DIVES))
         }
         None => 0.0,
     };

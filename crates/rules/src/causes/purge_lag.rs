@@ -6,20 +6,20 @@ mod walks;
 
 use spindoctor_model::mysql::Transaction;
 use spindoctor_model::number::{duration, whole};
-use spindoctor_model::stack::Observation;
 use spindoctor_model::window::Series;
 use spindoctor_model::{
     Evidence, Finding, InnodbStatus, Remedy, ServerVersion, TimeClass, Unavailable, Window,
 };
 
 use super::cpu_saturated;
+use crate::below::is_below;
 use crate::draft::Draft;
 use crate::history::history;
 use crate::killing;
 use crate::sessions::{self, Waiting};
 use crate::since_start::{self, SinceStart};
 use crate::time_model::{self, tables};
-use crate::{Cause, Costs, Outcome, Rule, Stacks, spin_samples};
+use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -362,12 +362,10 @@ fn oldest(window: &Window, from_s: f64) -> Option<&Transaction> {
 fn building(window: &Window) -> Option<f64> {
     oldest(window, OLDER_THAN_WORK_S)?;
     let profile = window.profile.value()?;
-    let stands = |observation: &Observation, functions: &[&str]| {
-        spin_samples::names(profile, observation).any(|name| functions.contains(&name))
-    };
-    let statements = || profile.samples().iter().filter(|sample| stands(sample, tables::STATEMENT));
+    let statements =
+        || profile.samples().iter().filter(|sample| is_below(profile, sample, tables::STATEMENT));
     let all = statements().count();
-    let building = statements().filter(|sample| stands(sample, OLD_VERSIONS)).count();
+    let building = statements().filter(|sample| is_below(profile, sample, OLD_VERSIONS)).count();
     let part = building as f64 / all.max(1) as f64;
     (all >= ENOUGH_SAMPLES && part >= BUILDING).then_some(part)
 }

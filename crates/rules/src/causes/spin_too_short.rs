@@ -4,6 +4,7 @@ use spindoctor_model::stack::{Observation, Profile};
 use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window};
 
 use super::cpu_saturated;
+use crate::below::is_below;
 use crate::draft::Draft;
 use crate::latch_spin::LatchSpin;
 use crate::latch_time::CONTENTIONS;
@@ -164,8 +165,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
 
 /// True for a CPU sample in the kernel's futex code below a latch.
 fn sleeps_or_wakes(profile: &Profile, observation: &Observation) -> bool {
-    in_futex(profile, observation)
-        && spin_samples::names(profile, observation).any(|name| LATCHES.contains(&name))
+    in_futex(profile, observation) && is_below(profile, observation, LATCHES)
 }
 
 /// True for a CPU sample in the kernel's futex code, whatever it waits for.

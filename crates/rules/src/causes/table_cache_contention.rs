@@ -6,10 +6,11 @@ use spindoctor_model::number::whole;
 use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window};
 
 use super::{cpu_saturated, statistics_stall};
+use crate::below::is_below;
 use crate::draft::Draft;
 use crate::sessions::Waiting;
 use crate::since_start::{self, SinceStart};
-use crate::spin_samples::{self, SpinSamples};
+use crate::spin_samples::SpinSamples;
 use crate::{Cause, Costs, Outcome, Rule, Stacks, cpus};
 
 /// The catalogue entry.
@@ -227,8 +228,7 @@ fn cpu_ratio(window: &Window, opened_per_s: f64) -> f64 {
         let samples = SpinSamples::from_window(window).ok()?;
         let profile = samples.profile();
         let used = profile.process_cpu_us as f64 / 1e6 / profile.seconds.max(f64::MIN_POSITIVE);
-        let share =
-            samples.share_of(|sample| spin_samples::names(profile, sample).any(|name| OPENS.contains(&name)));
+        let share = samples.share_of(|sample| is_below(profile, sample, OPENS));
         Some(share * used / cpus)
     };
     by_samples().unwrap_or(opened_per_s * OPEN_CPU_S / cpus).min(1.0)

@@ -1,12 +1,12 @@
 //! `write-io-bound`: sessions wait for writes to disk.
 
 use spindoctor_model::number::whole;
-use spindoctor_model::stack::{Observation, ThreadState};
+use spindoctor_model::stack::ThreadState;
 use spindoctor_model::{Evidence, KnownBy, Remedy, SessionTime, TimeClass, Window};
 
+use crate::below::Below;
 use crate::disk_users::BusyDisk;
 use crate::rank::WARNING_FROM;
-use crate::spin_samples;
 use crate::time_model::InClasses;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
@@ -76,18 +76,9 @@ const SORTS: [&str; 6] =
 /// True where most of the threads that write stand below a sort.
 fn sorts_write(window: &Window) -> bool {
     let Some(profile) = window.profile.value() else { return false };
-    let sorts: Vec<bool> = (0..profile.stacks.len() as u32)
-        .map(|stack| {
-            let one = Observation { stack, ..Observation::default() };
-            spin_samples::names(profile, &one).any(|name| SORTS.contains(&name))
-        })
-        .collect();
-    let mut counts = [0_usize; 2];
-    for one in profile.observations.iter().filter(|one| one.state == ThreadState::DiskWrite) {
-        let is_sort = sorts.get(one.stack as usize).copied().unwrap_or_default();
-        counts[usize::from(is_sort)] += 1;
-    }
-    counts[1] > counts[0]
+    let sorts = Below::new(profile, &SORTS);
+    let writes = || profile.observations.iter().filter(|one| one.state == ThreadState::DiskWrite);
+    2 * writes().filter(|one| sorts.has(one)).count() > writes().count()
 }
 
 /// What sorts write: readings, and where else they could write it.

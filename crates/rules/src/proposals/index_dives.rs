@@ -4,9 +4,10 @@ use spindoctor_model::{Proposal, Unavailable};
 
 use super::Family;
 use super::advice::{Advice, Draft as _, Examined, leave};
+use crate::below::is_below;
 use crate::dives::{DIVES, lists_values};
 use crate::rank;
-use crate::spin_samples::{self, SpinSamples};
+use crate::spin_samples::SpinSamples;
 
 /// The family.
 pub(super) const FAMILY: Family = Family {
@@ -33,8 +34,7 @@ fn propose(examined: &Examined<'_>) -> Result<Advice, Unavailable> {
         return leave("the server is nearly idle");
     };
     let profile = samples.profile();
-    let share =
-        samples.share_of(|sample| spin_samples::names(profile, sample).any(|name| DIVES.contains(&name)));
+    let share = samples.share_of(|sample| is_below(profile, sample, DIVES));
     let limit = window.need_variable(VARIABLE)?;
     let reading = format!("{:.1} % of the CPU goes into index dives; {VARIABLE} = {limit:.0}", share * 100.0);
     // 0 is no limit.

@@ -4,8 +4,8 @@ use spindoctor_model::Window;
 use spindoctor_model::stack::{Observation, ThreadState};
 
 use super::super::storage_stalled::{Stretch, stretches};
+use crate::below::Below;
 use crate::redo_sync::RedoSync;
-use crate::spin_samples;
 use crate::stall::with_enough_snapshots;
 use crate::time_model::tables;
 
@@ -16,17 +16,9 @@ pub(super) const FROM_STACKS: &str = "stacks: from the first to the last snapsho
 /// time between two snapshots, in which many may have ended.
 pub(super) fn sync_by_stacks(window: &Window) -> Option<RedoSync> {
     let profile = with_enough_snapshots(window).ok()?;
-    let commits: Vec<bool> = (0..profile.stacks.len() as u32)
-        .map(|stack| {
-            let one = Observation { stack, ..Observation::default() };
-            let has_one_of =
-                |functions: &[&str]| spin_samples::names(profile, &one).any(|name| functions.contains(&name));
-            has_one_of(tables::STATEMENT) && has_one_of(tables::COMMIT)
-        })
-        .collect();
-    let is_sync = |one: &Observation| {
-        one.state == ThreadState::Sync && commits.get(one.stack as usize).copied().unwrap_or_default()
-    };
+    let (statements, commits) = (Below::new(profile, tables::STATEMENT), Below::new(profile, tables::COMMIT));
+    let is_sync =
+        |one: &Observation| one.state == ThreadState::Sync && statements.has(one) && commits.has(one);
     let syncs = stretches(profile, is_sync);
     let (first, last) = (profile.snapshots.first()?, profile.snapshots.last()?);
     let seconds = last.at_us.checked_sub(first.at_us).filter(|&us| us > 0)? as f64 / 1e6;

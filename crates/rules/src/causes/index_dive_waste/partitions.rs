@@ -2,6 +2,7 @@
 
 use spindoctor_model::{Evidence, Remedy, Window};
 
+use crate::below::is_below;
 use crate::dives::DIVES;
 use crate::sessions;
 use crate::spin_samples::names;
@@ -28,7 +29,7 @@ impl Partitions {
         let is_of_one = |name: &str| OF_PARTITIONS.iter().any(|begin| name.starts_with(begin));
         let (mut dives, mut in_partitions) = (0_usize, 0_usize);
         for seen in profile.observations.iter().chain(&profile.cpu_samples) {
-            if names(profile, seen).any(|name| DIVES.contains(&name)) {
+            if is_below(profile, seen, DIVES) {
                 dives += 1;
                 in_partitions += usize::from(names(profile, seen).any(is_of_one));
             }

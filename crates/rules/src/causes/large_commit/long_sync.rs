@@ -9,8 +9,8 @@ use spindoctor_model::{Evidence, Window};
 use super::super::commit_sync_bound::is_in_commit;
 use super::super::storage_stalled::{self, Stretch, stretches};
 use super::COPYING;
+use crate::below::Below;
 use crate::sessions::{at_work, session};
-use crate::spin_samples;
 
 /// Functions in which the session that leads a group of commits writes and syncs the logs for it: sql/binlog.cc, sql/log.cc (MySQL 5.6
 /// to 9.7, MariaDB 10.1 on).
@@ -64,15 +64,9 @@ pub(super) struct LongSync<'w> {
 impl<'w> LongSync<'w> {
     /// None where syncs are short, or all of them are long, or nobody's transaction is far larger than those of others.
     pub(super) fn from_window(window: &'w Window, profile: &Profile) -> Option<Self> {
-        let leads: Vec<bool> = (0..profile.stacks.len() as u32)
-            .map(|stack| {
-                let one = Observation { stack, ..Observation::default() };
-                spin_samples::names(profile, &one).any(|name| LEADS.contains(&name))
-            })
-            .collect();
+        let leads = Below::new(profile, LEADS);
         let counts = |one: &Observation| {
-            matches!(one.state, ThreadState::Sync | ThreadState::DiskWrite)
-                && leads.get(one.stack as usize).copied().unwrap_or_default()
+            matches!(one.state, ThreadState::Sync | ThreadState::DiskWrite) && leads.has(one)
         };
         let mut all = stretches(profile, counts);
         all.sort_by(|a, b| b.seconds().total_cmp(&a.seconds()));

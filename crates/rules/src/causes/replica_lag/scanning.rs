@@ -4,8 +4,8 @@ use spindoctor_model::mysql::{MetadataLock, ServerThread};
 use spindoctor_model::stack::{Observation, Profile};
 use spindoctor_model::{Evidence, Remedy, Window};
 
+use crate::below::is_below;
 use crate::replica;
-use crate::spin_samples::names;
 
 /// The function in which an applier of rows is (sql/log_event.cc, MariaDB: sql/log_event_server.cc).
 const APPLIES: &str = "Rows_log_event::do_apply_event";
@@ -39,10 +39,10 @@ pub(super) struct Scan {
 impl Scan {
     pub(super) fn from_window(window: &Window) -> Option<Self> {
         let profile = window.profile.value()?;
-        let applying = || observations(profile).filter(|seen| is_in(profile, seen, &[APPLIES]));
+        let applying = || observations(profile).filter(|seen| is_below(profile, seen, &[APPLIES]));
         let scans = |seen: &&Observation| {
-            is_in(profile, seen, &[SCANS])
-                || is_in(profile, seen, &LOOKS) && is_in(profile, seen, &[READS_NEXT])
+            is_below(profile, seen, &[SCANS])
+                || is_below(profile, seen, &LOOKS) && is_below(profile, seen, &[READS_NEXT])
         };
         let all = applying().count();
         let share = applying().filter(scans).count() as f64 / all.max(1) as f64;
@@ -95,10 +95,6 @@ fn one_scan_for_all(window: &Window) -> Option<Remedy> {
             .into(),
         undo: format!("SET GLOBAL {ALGORITHMS} = '{now}'"),
     })
-}
-
-fn is_in(profile: &Profile, observation: &Observation, functions: &[&str]) -> bool {
-    names(profile, observation).any(|name| functions.contains(&name))
 }
 
 /// Snapshots and CPU samples: of an applier that is on a CPU all the time the latter are as good.

@@ -2,6 +2,7 @@
 
 use spindoctor_model::{Remedy, Window};
 
+use crate::below::is_below;
 use crate::replica;
 use crate::spin_samples::names;
 
@@ -33,7 +34,7 @@ pub(super) fn share(window: &Window) -> Option<f64> {
     let profile = window.profile.value()?;
     let (mut scanning, mut applying) = (0_usize, 0_usize);
     for sample in profile.samples() {
-        if names(profile, sample).any(|name| SCANS.contains(&name)) {
+        if is_below(profile, sample, SCANS) {
             scanning += 1;
             applying += usize::from(names(profile, sample).any(|name| name.starts_with(APPLIES)));
         }

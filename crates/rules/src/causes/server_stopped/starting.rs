@@ -4,6 +4,7 @@ use spindoctor_model::stack::{Observation, StackSource};
 use spindoctor_model::{Evidence, Finding, Remedy, Window};
 
 use super::CAUSE;
+use crate::below::is_below;
 use crate::draft::Draft;
 use crate::rank::WARNING_FROM;
 use crate::spin_samples;
@@ -73,9 +74,7 @@ const STEPS: &[Step] = &[
 /// None where a thread serves a client, and of CPU samples.
 pub(super) fn found(window: &Window) -> Option<Finding> {
     let profile = window.profile.value().filter(|profile| window.is_given() && profile.is_of_a_text())?;
-    let is_in = |seen: &Observation, functions: &[&str]| {
-        spin_samples::names(profile, seen).any(|name| functions.contains(&name))
-    };
+    let is_in = |seen: &Observation, functions: &[&str]| is_below(profile, seen, functions);
     let serves = |seen: &Observation| is_in(seen, tables::CONNECTION) || is_in(seen, tables::STATEMENT);
     if profile.source == StackSource::Cpu || profile.observations.iter().any(serves) {
         return None;

@@ -1,12 +1,12 @@
 //! What the stacks and the counters come to: who stands in I/O, and how long one I/O takes by Little's law.
 
-use spindoctor_model::stack::{Observation, Profile, ThreadState};
+use spindoctor_model::stack::{Profile, ThreadState};
 use spindoctor_model::window::Series;
 use spindoctor_model::{Unavailable, Window};
 
 use super::one_io::{OneIo, is_io};
+use crate::below::Below;
 use crate::sessions::mean;
-use crate::spin_samples;
 use crate::stall::with_enough_snapshots;
 use crate::time_model::tables;
 
@@ -76,16 +76,8 @@ pub(super) struct Standing {
 
 impl Standing {
     fn count(profile: &Profile) -> Self {
-        let has_one_of = |functions: &[&str]| -> Vec<bool> {
-            (0..profile.stacks.len() as u32)
-                .map(|stack| {
-                    let observation = Observation { stack, ..Observation::default() };
-                    spin_samples::names(profile, &observation).any(|name| functions.contains(&name))
-                })
-                .collect()
-        };
-        let (runs_statement, commits) = (has_one_of(tables::STATEMENT), has_one_of(tables::COMMIT));
-        let is = |such: &[bool], stack: u32| such.get(stack as usize).copied().unwrap_or_default();
+        let (statements, commits) =
+            (Below::new(profile, tables::STATEMENT), Below::new(profile, tables::COMMIT));
         let at_s = |at: u32| profile.snapshots[at as usize].at_us as f64 / 1e6;
         let mut in_io = vec![0.0; profile.snapshots.len()];
         let mut held_up_at = in_io.clone();
@@ -96,16 +88,16 @@ impl Standing {
                 *count += 1.0;
             }
             in_sync += f64::from(u8::from(one.state == ThreadState::Sync));
-            if is(&runs_statement, one.stack) {
+            if statements.has(one) {
                 at_work += 1.0;
                 let goes_on = matches!(one.state, ThreadState::Running | ThreadState::Runnable);
                 held_up_at[one.snapshot as usize] += f64::from(u8::from(!goes_on));
-                in_commit += f64::from(u8::from(!goes_on && is(&commits, one.stack)));
+                in_commit += f64::from(u8::from(!goes_on && commits.has(one)));
             }
         }
         let snapshots = profile.snapshots.len() as f64;
         let one_commit = OneIo::longest(profile, |one| {
-            matches!(one.state, ThreadState::DiskWrite | ThreadState::Sync) && is(&commits, one.stack)
+            matches!(one.state, ThreadState::DiskWrite | ThreadState::Sync) && commits.has(one)
         });
         Self {
             in_io: mean(in_io.iter().copied()),

@@ -4,9 +4,9 @@ use spindoctor_model::stack::Observation;
 use spindoctor_model::{Evidence, Finding, Remedy, Window};
 
 use super::CAUSE;
+use crate::below::is_below;
 use crate::captured::Captured;
 use crate::draft::Draft;
-use crate::spin_samples;
 
 /// Functions that take a place for a file that is to be opened, and close another one where none is free (fil/fil0fil.cc).
 const PLACES: &[&str] = &[
@@ -25,10 +25,7 @@ const WAITING: f64 = 0.10;
 /// None where the functions are seen and nobody gives up the CPU in them: each I/O goes through them.
 pub(super) fn found(window: &Window) -> Option<Finding> {
     let profile = window.profile.value()?;
-    let is_in = |seen: &Observation, functions: &[&str]| {
-        spin_samples::names(profile, seen).any(|name| functions.contains(&name))
-    };
-    let is_both = |seen: &Observation| is_in(seen, YIELDS) && is_in(seen, PLACES);
+    let is_both = |seen: &Observation| is_below(profile, seen, YIELDS) && is_below(profile, seen, PLACES);
     let captured = Captured::from_window(window, |name| PLACES.contains(&name))?;
     if captured.share < WAITING || !profile.observations.iter().any(is_both) {
         return None;
