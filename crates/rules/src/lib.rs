@@ -42,6 +42,7 @@ mod run_queue;
 mod seen_most;
 mod sessions;
 mod since_start;
+mod sort_writes;
 pub mod spin_fit;
 mod spin_samples;
 mod stack_evidence;

@@ -3,15 +3,16 @@
 use std::collections::HashMap;
 
 use spindoctor_model::mysql::StatementDigest;
-use spindoctor_model::{Evidence, Finding, Remedy, SessionTime, TimeClass, Unavailable, Window};
+use spindoctor_model::{Evidence, Finding, Profile, Remedy, SessionTime, TimeClass, Unavailable, Window};
 use spindoctor_sql::{Mode, Token, lex};
 
 use super::rows_read_waste;
-use crate::below::threads_below;
+use crate::below::{Below, mean_seen, threads_below};
 use crate::draft::Draft;
 use crate::seen_most::SeenMost;
 use crate::sessions::{at_work, shortened};
 use crate::since_start::{self, SinceStart};
+use crate::sort_writes::SortWrites;
 use crate::time_model::is_worth_a_finding;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
@@ -25,8 +26,8 @@ pub const CAUSE: Cause = Cause {
            in passes.",
     why_it_hurts: "Each row then goes through a storage engine with pages, latches and files instead of a table in memory, and a \
                    merge pass reads and writes all rows once more. The files push other things out of the page cache.",
-    evidence: "Sessions below the functions that convert, write or read such a table, or merge a sort, by their stacks: from 5 % \
-               of the session time and half a session on. Where a stripped MariaDB names none of these, those that write into a \
+    evidence: "Sessions below the functions that convert, write or read such a table, or merge a sort, and those that write the parts \
+               of one, by their stacks: from 5 % of the session time and half a session on. Where a stripped MariaDB names none of these, those that write into a \
                temporary table count, as many of them as of the temporary tables are on disk. Beside it Created_tmp_disk_tables, Sort_merge_passes, and the \
                statement whose summary (events_statements_summary_by_digest) counts most of these tables.",
     looks_alike: "A statement that only reads too many rows is rows-read-waste. Temporary tables in memory cost CPU, and no \
@@ -132,10 +133,13 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
     let seconds = window.need_change(|sample| &sample.server.status)?.seconds;
     let per_s = |name| window.status_growth(name).map_or(0.0, |growth| growth / seconds);
     let (tables_per_s, passes_per_s) = (per_s("Created_tmp_disk_tables"), per_s("Sort_merge_passes"));
-    if tables_per_s < EACH_PER_S && passes_per_s < EACH_PER_S {
+    let profile = window.profile.value().filter(|profile| profile.snapshots.len() >= ENOUGH);
+    // A long sort writes its parts first, and is counted when it merges them.
+    let writing = profile.map_or(0.0, written_by_sorts);
+    if tables_per_s < EACH_PER_S && passes_per_s < EACH_PER_S && writing == 0.0 {
         return Ok(None);
     }
-    let Some(profile) = window.profile.value().filter(|profile| profile.snapshots.len() >= ENOUGH) else {
+    let Some(profile) = profile else {
         return Err(window.profile.unavailable().cloned().unwrap_or_else(|| {
             Unavailable::because("no stacks were taken, so it is open what the temporary tables on disk cost")
         }));
@@ -143,14 +147,14 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
     let at_work = time.session_seconds_per_second.max(f64::MIN_POSITIVE);
     // Without a name it is not known which of the tables a row went to: as many as are on disk.
     let on_disk = tables_per_s / per_s("Created_tmp_tables").max(tables_per_s).max(f64::MIN_POSITIVE);
-    let named = threads_below(profile, SPILLS);
+    let named = at_disk(profile);
     let share = (named.max(on_disk * threads_below(profile, WRITES)) / at_work).min(1.0);
     if !is_worth_a_finding(time, share) {
         return Ok(None);
     }
     let sessions = share * time.session_seconds_per_second;
     let worst = worst(window);
-    let sorts = passes_per_s > tables_per_s;
+    let sorts = passes_per_s > tables_per_s || writing > named / 2.0;
     // No summary counts the merge passes of a statement: the list says which one is at work, and may well be one that sorts.
     let sorted = SeenMost::from_window(window, SeenMost::NAMED_RATIO)
         .filter(|seen| sorts && may_sort(window, &seen.statement));
@@ -162,7 +166,7 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
     let which = statement.map_or_else(String::new, |statement| format!(": {}", shortened(statement)));
     let (what, variable, purpose) = match sorts {
         true => (
-            "merge sorts on disk",
+            if passes_per_s < EACH_PER_S { "write sorts to disk" } else { "merge sorts on disk" },
             "sort_buffer_size",
             "A sort that fits into its buffer is written nowhere.",
         ),
@@ -229,6 +233,18 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
             .explains(&[rows_read_waste::CAUSE.name])
             .finding(),
     ))
+}
+
+/// Threads that write the parts of a sort, on average.
+fn written_by_sorts(profile: &Profile) -> f64 {
+    let writes = SortWrites::new(profile);
+    mean_seen(profile, |one| writes.has(one))
+}
+
+/// Threads that work on a temporary table on disk, or on the parts of a sort, on average.
+fn at_disk(profile: &Profile) -> f64 {
+    let (spills, writes) = (Below::new(profile, SPILLS), SortWrites::new(profile));
+    threads_below(profile, SPILLS) + mean_seen(profile, |one| writes.has(one) && !spills.has(one))
 }
 
 /// States of a session that sorts rows (sql/filesort.cc, sql/sql_executor.cc).
@@ -359,6 +375,42 @@ pub(crate) mod examples {
             let headline = of(statement, state);
             assert!(headline.contains("merge sorts on disk: SELECT"), "{headline}");
         }
+    }
+
+    #[test]
+    fn a_sort_that_writes_its_parts_is_counted_before_it_merges_them() {
+        let of = |frames: &[&str]| {
+            let sorts = "SELECT c, pad FROM sbtest1 ORDER BY c, pad";
+            let window = Build::busy("8.0.31")
+                .counter("Created_tmp_disk_tables", 0.0)
+                .counter("Sort_merge_passes", 0.0)
+                .variable("sort_buffer_size", "262144")
+                .sessions(move |_| vec![crate::testing::session(20, "Query", "Creating sort index", sorts)])
+                .only_snapshots(&[(4, DiskWrite, frames), (2, Running, READS)]);
+            let findings = crate::diagnose(&window.window()).findings;
+            findings.into_iter().find(|finding| finding.cause == CAUSE.name)
+        };
+        let parts =
+            &["write", "my_write", "my_b_flush_io_cache", "filesort", "dispatch_command", "do_command"];
+        let finding = of(parts).expect("it is found");
+        assert!(finding.headline.contains("write sorts to disk: SELECT c, pad"), "{}", finding.headline);
+        assert!(finding.remedies[1].statement.contains("sort_buffer_size"), "{:?}", finding.remedies);
+        // A page that is written so that the sort can read another, and a commit.
+        let page = &[
+            "pwrite64",
+            "os_file_write_func",
+            "buf_flush_page",
+            "buf_LRU_get_free_block",
+            "buf_read_page",
+            "row_search_mvcc",
+            "filesort",
+            "dispatch_command",
+            "do_command",
+        ];
+        assert_eq!(of(page), None);
+        let commit =
+            &["write", "my_write", "MYSQL_BIN_LOG::ordered_commit", "trans_commit", "dispatch_command"];
+        assert_eq!(of(commit), None);
     }
 
     #[test]

@@ -4,9 +4,9 @@ use spindoctor_model::number::whole;
 use spindoctor_model::stack::ThreadState;
 use spindoctor_model::{Evidence, KnownBy, Remedy, SessionTime, TimeClass, Window};
 
-use crate::below::Below;
 use crate::disk_users::BusyDisk;
 use crate::rank::WARNING_FROM;
+use crate::sort_writes::SortWrites;
 use crate::time_model::InClasses;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
@@ -69,16 +69,12 @@ const LOW_BOUND_PCT: f64 = 10.0;
 /// the page cache before.
 const UNDER_WAY: f64 = 0.5;
 
-/// Functions below which the parts of a sort go to temporary files: sql/filesort.cc, sql/uniques.cc.
-const SORTS: [&str; 6] =
-    ["filesort", "merge_many_buff", "merge_many_buffers", "merge_buffers", "merge_index", "write_keys"];
-
-/// True where most of the threads that write stand below a sort.
+/// True where most of the threads that write do so for a sort.
 fn sorts_write(window: &Window) -> bool {
     let Some(profile) = window.profile.value() else { return false };
-    let sorts = Below::new(profile, &SORTS);
+    let of_sorts = SortWrites::new(profile);
     let writes = || profile.observations.iter().filter(|one| one.state == ThreadState::DiskWrite);
-    2 * writes().filter(|one| sorts.has(one)).count() > writes().count()
+    2 * writes().filter(|one| of_sorts.has(one)).count() > writes().count()
 }
 
 /// What sorts write: readings, and where else they could write it.

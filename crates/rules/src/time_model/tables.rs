@@ -210,7 +210,7 @@ pub(super) const PAGE_FETCHES: &[&str] = &[
 ];
 
 /// Functions that write pages, with the latches of these pages held until they are written (buf/buf0flu.cc, buf/buf0dblwr.cc).
-pub(super) const PAGE_WRITES: &[&str] = &[
+pub(crate) const PAGE_WRITES: &[&str] = &[
     "Double_write::write_to_datafile",
     "Double_write::write_data_pages",
     "Double_write::flush_to_disk",
