@@ -36,7 +36,8 @@ pub const CAUSE: Cause = Cause {
                score is the share of samples in which it was held. A server that accepts a connection and does \
                not answer, while nothing of its process can be read, is reported too, and the finding says that \
                it may hang for another reason. Profilers that stop the process for a sample (gdb, pt-pmp, \
-               eu-stack) show as a part of the samples, or of the snapshots of its threads, from a twentieth of these on. \
+               eu-stack) show as a part of the samples, or of the snapshots of its threads, from a twentieth of these on; one stop \
+               of less than 2 s that is over is a note. \
                Of a captured error log: a crash (critical with damaged pages, or where it does not start again), a server that does not \
                start, with the reason, and one that a signal or Kubernetes ended; of captured stacks, a server that still starts, with \
                what its main thread is at.",
