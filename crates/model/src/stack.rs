@@ -441,6 +441,10 @@ pub struct Observation {
     pub spin: Option<Spin>,
     /// Place in [`Profile::activities`].
     pub activity: Option<u32>,
+    /// True where it was on no CPU since the snapshot before: it still waits for the same. False where it was, and where the source
+    /// does not know.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub unmoved: bool,
 }
 
 /// What one snapshot took.

@@ -113,7 +113,8 @@ impl Maker {
     }
 
     fn seen(&mut self, snapshot: u32, thread: u32, stack: u32, state: ThreadState, activity: Option<u32>) {
-        self.0.observations.push(Observation { snapshot, thread, stack, state, spin: None, activity });
+        let seen = Observation { snapshot, thread, stack, state, activity, ..Observation::default() };
+        self.0.observations.push(seen);
     }
 
     fn ran(&mut self, snapshot: u32, thread: u32, stack: u32, spin: Option<Spin>) {

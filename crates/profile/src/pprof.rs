@@ -138,8 +138,8 @@ fn message(view: &View<'_>) -> proto::Profile {
     let mut counts: HashMap<Observation, i64> = HashMap::new();
     let mut order = Vec::new();
     for seen in &view.observations {
-        // What makes two observations one sample: everything but when, and on which futex.
-        let same = Observation { snapshot: 0, ..*seen };
+        // What makes two observations one sample: everything but when, and whether it had moved since the one before.
+        let same = Observation { snapshot: 0, unmoved: false, ..*seen };
         *counts.entry(same).or_insert_with(|| {
             order.push(same);
             0
@@ -332,6 +332,17 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn a_thread_that_has_moved_meanwhile_is_the_same_sample() {
+        let mut profile = examples::busy();
+        let samples = |profile: &spindoctor_model::Profile| {
+            message(&View::new(profile, &Choice::default()).unwrap()).sample.len()
+        };
+        let before = samples(&profile);
+        profile.observations.iter_mut().step_by(2).for_each(|seen| seen.unmoved = true);
+        assert_eq!(samples(&profile), before);
     }
 
     #[test]

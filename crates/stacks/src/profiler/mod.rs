@@ -304,7 +304,8 @@ impl Profiler {
                 last.futex = futex_of(&now);
             }
             let Last { stack, state, .. } = *last;
-            let observation = Observation { thread: thread.place, stack, state, ..Observation::default() };
+            let observation =
+                Observation { thread: thread.place, stack, state, unmoved: true, ..Observation::default() };
             return (observation, thread);
         }
         thread.off_cpu = raw.off_cpu;

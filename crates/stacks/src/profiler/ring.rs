@@ -393,6 +393,30 @@ mod tests {
     }
 
     #[test]
+    fn a_thread_that_rests_is_marked_as_unmoved_but_not_in_the_first_snapshot() {
+        let (wake, woken) = std::sync::mpsc::channel::<()>();
+        let thread =
+            std::thread::Builder::new().name("rests".to_owned()).spawn(move || woken.recv().is_err());
+        let mut ring = ring(Duration::from_secs(3600));
+        let mut is_marked = false;
+        for _ in 0..1_000 {
+            look(&mut ring, 2);
+            let (oldest, newest) = ring.held().unwrap();
+            let profile = ring.profile(oldest, newest);
+            let mut unmoved = profile.observations.iter().filter(|one| one.unmoved);
+            assert!(unmoved.clone().all(|one| one.snapshot > 0), "before the first nothing is known");
+            is_marked = unmoved.any(|one| profile.threads[one.thread as usize].name == "rests");
+            if is_marked {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(is_marked);
+        drop(wake);
+        assert!(thread.unwrap().join().unwrap());
+    }
+
+    #[test]
     fn what_is_too_old_is_dropped_but_not_in_a_hurry_and_a_hurry_ends_by_itself() {
         let mut ring = ring(Duration::ZERO);
         // Before anything has cost anything: snapshots of a slow machine make the next ones wait for longer.
