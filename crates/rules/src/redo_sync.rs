@@ -70,7 +70,8 @@ pub(crate) fn redo_sync_behind(window: &Window, queue: CommitQueue) -> Option<Re
     })
 }
 
-fn syncs_per_s(window: &Window) -> Option<f64> {
+/// Syncs of the redo log a second; None where they are not counted, or none ended.
+pub(crate) fn syncs_per_s(window: &Window) -> Option<f64> {
     // MariaDB 10.8 and later count all of InnoDB's syncs in one.
     window
         .status_per_s("Innodb_os_log_fsyncs")

@@ -1,6 +1,7 @@
 //! `commit-sync-bound`: commits wait for the redo log or the binary log to reach storage.
 
 mod by_stacks;
+mod same_sync;
 
 use spindoctor_model::mysql::ServerThread;
 use spindoctor_model::wait_graph::LockKind;
@@ -21,7 +22,9 @@ use crate::stall::{LATCH_WAITS, Look, Stall, nobody};
 use crate::time_model::{InClasses, wait_class};
 use crate::wait_graph::root_at_the_end;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
-use by_stacks::{FROM_STACKS, sync_by_stacks};
+use by_stacks::{FROM_STACKS, snapshots_in_sync, sync_by_stacks};
+
+pub(super) use same_sync::SameSync;
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -38,10 +41,12 @@ pub const CAUSE: Cause = Cause {
                sample; syncs of the redo log a second; the time of one, from performance_schema's file waits \
                (on by default in MySQL) or the metric log_flush_avg_time; where the server does not time it, from the \
                share of samples with a session in commit while CPU is to be had, from the disks' own \
-               times, or from stacks that show one sync in several snapshots. It \
+               times, or from stacks: the share of snapshots with a sync divided by the syncs that are counted, or how long snapshots \
+               show one in which its thread, or a session of its group, has not moved. It \
                fires when two or more sessions on average are in commit, they are 30 % or more of the sessions \
                at work, one sync takes 300 us or more, and the logs are being written half of the time. The \
-               score is the share of sessions in commit times the share of time the logs are busy. Where neither \
+               score is the share of sessions in commit times the share of time the logs are busy.\n\n\
+               Where neither \
                log is synced at commit it fires by the stacks alone: two sessions and a tenth of those at work wait \
                to write the redo log while another thread, as a rule the page cleaner, syncs it.\n\n\
                Beside it stands the disk that is busy, where it is but one that does what the server asks for, and the part of it \
@@ -177,14 +182,19 @@ fn evaluate(window: &Window) -> Outcome {
 
 /// Why nothing says how long a sync takes. On the server's own host it is the disks that do not.
 fn no_sync_time(window: &Window) -> Unavailable {
-    const UNKNOWN: &str = "sessions are in commit, and no source shows how long one sync takes";
+    let seen = snapshots_in_sync(window).map_or_else(String::new, |(seen, all)| {
+        format!(
+            "; {seen} of {all} snapshots show a thread in one, which may be one long sync or many short ones"
+        )
+    });
+    let unknown = format!("sessions are in commit, and no source shows how long one sync takes{seen}");
     let disks = window.need(|sample| &sample.host.disks).err();
     match (window.server.pid, disks) {
         (Some(_), Some(why)) => {
-            Unavailable::because(format!("{UNKNOWN}: {}", why.because)).unlock("switch performance_schema on")
+            Unavailable::because(format!("{unknown}: {}", why.because)).unlock("switch performance_schema on")
         }
-        (Some(_), None) => Unavailable::because(UNKNOWN).unlock("switch performance_schema on"),
-        (None, _) => Unavailable::because(UNKNOWN)
+        (Some(_), None) => Unavailable::because(unknown).unlock("switch performance_schema on"),
+        (None, _) => Unavailable::because(unknown)
             .unlock("run spindoctor on the server's host (disk times), or switch performance_schema on"),
     }
 }
@@ -557,27 +567,75 @@ pub(crate) mod examples {
 
     #[test]
     fn stacks_show_the_time_of_a_sync_that_nothing_else_shows() {
-        let of = |stands_in: fn(u32) -> bool| {
-            let mut window = in_groups(Build::busy("10.5.23-MariaDB").remote()).window();
-            let spindoctor_model::Reading::Available { value: profile, .. } = &mut window.profile else {
-                panic!()
-            };
-            let syncs = |one: &&mut spindoctor_model::stack::Observation| one.state == ThreadState::Sync;
-            for one in profile.observations.iter_mut().filter(syncs).filter(|one| !stands_in(one.snapshot)) {
-                one.state = ThreadState::Running;
-            }
-            // The status was answered once.
-            for sample in window.samples.iter_mut().skip(1) {
-                sample.server.status = spindoctor_model::Reading::NotAsked;
+        // Snapshots are taken each half second: two syncs of 3.5 s and one of half a second.
+        for unmoved in [ThreadState::Sync, ThreadState::Condition] {
+            let window = syncs_in(|at| !matches!(at, 8 | 17), Some(unmoved));
+            let finding = found(&window);
+            assert!(
+                finding.headline.ends_with("one sync of the log takes 2500.0 ms"),
+                "{}",
+                finding.headline
+            );
+            assert!(finding.evidence.iter().any(|one| one.source == FROM_STACKS), "{:?}", finding.evidence);
+        }
+        // Each is in one snapshot: many may have ended between two of them.
+        let window = syncs_in(|at| at % 2 == 0, Some(ThreadState::Sync));
+        assert!(matches!(evaluate(&window), Outcome::NotEnoughEvidence(_)));
+    }
+
+    #[test]
+    fn the_same_stack_in_each_snapshot_may_be_many_short_syncs() {
+        let Outcome::NotEnoughEvidence(why) = evaluate(&syncs_in(|at| !matches!(at, 8 | 17), None)) else {
+            panic!("it is not known whether it is one")
+        };
+        assert!(why.because.contains("18 of 20 snapshots show a thread in one"), "{}", why.because);
+        // In one transaction it is one sync, and in another in each list it is not.
+        let in_transactions = |each: u64| {
+            let mut window = syncs_in(|_| true, None);
+            for (at, sample) in (0_u64..).zip(&mut window.samples) {
+                let mut transaction = crate::testing::transaction(400, "RUNNING", 1.0);
+                transaction.id = (9_000 + at * each).to_string();
+                sample.server.transactions = crate::testing::answer(sample.at_s, vec![transaction]);
             }
             evaluate(&window)
         };
-        // Snapshots are taken each half second: two syncs of 3.5 s and one of half a second.
-        let Outcome::Fired(finding) = of(|at| !matches!(at, 8 | 17)) else { panic!() };
-        assert!(finding.headline.contains("one sync of the log takes"), "{}", finding.headline);
-        assert!(finding.evidence.iter().any(|one| one.source == FROM_STACKS), "{:?}", finding.evidence);
-        // Each is in one snapshot: many may have ended between two of them.
-        assert!(matches!(of(|at| at % 2 == 0), Outcome::NotEnoughEvidence(_)));
+        assert!(matches!(in_transactions(0), Outcome::Fired(_)));
+        assert!(matches!(in_transactions(1), Outcome::NotEnoughEvidence(_)));
+    }
+
+    #[test]
+    fn syncs_that_are_counted_say_how_long_one_of_those_is_that_the_stacks_show() {
+        let of = |per_s: f64| {
+            let mut window = syncs_in(|_| true, None);
+            for sample in &mut window.samples {
+                let counted = (1_000.0 + per_s * sample.at_s).to_string();
+                let status = [("Innodb_os_log_fsyncs", counted)].into_iter().collect();
+                sample.server.status = crate::testing::answer(sample.at_s, status);
+            }
+            evaluate(&window)
+        };
+        let Outcome::Fired(slow) = of(20.0) else { panic!("20 a second") };
+        assert!(slow.headline.contains("one sync of the log takes 50.0 ms"), "{}", slow.headline);
+        assert_eq!(of(8_000.0), Outcome::Clear);
+    }
+
+    /// Ten sessions in commit on a server whose status was answered once: the stacks show one of them in a sync in some snapshots, and
+    /// threads in one state do not move between these.
+    fn syncs_in(is_in_sync: fn(u32) -> bool, unmoved: Option<ThreadState>) -> Window {
+        let mut window = in_groups(Build::busy("10.5.23-MariaDB").remote()).window();
+        let spindoctor_model::Reading::Available { value: profile, .. } = &mut window.profile else {
+            panic!()
+        };
+        for one in &mut profile.observations {
+            one.unmoved = Some(one.state) == unmoved;
+            if one.state == ThreadState::Sync && !is_in_sync(one.snapshot) {
+                one.state = ThreadState::Running;
+            }
+        }
+        for sample in window.samples.iter_mut().skip(1) {
+            sample.server.status = spindoctor_model::Reading::NotAsked;
+        }
+        window
     }
 
     #[test]

@@ -30,7 +30,8 @@ pub const CAUSE: Cause = Cause {
                for a tenth of the time or more, by its stacks and CPU samples. The transaction is the one in commit that changed \
                the most rows, or is the oldest, in most of the samples: on MySQL another session may copy its cache for it. \
                Binlog_cache_disk_use counts caches that did not fit into memory.\n\n\
-               Or one write or sync for a group of commits takes a second and more and five times the median of the others, such \
+               Or one write or sync for a group of commits takes a second and more and five times the median of the others (it is one \
+               where its thread or a session of its group has not moved, or is in the same transaction), such \
                stand for a tenth of the time, the server wrote 10 MB meanwhile and shortly before, and one transaction has changed a \
                hundred rows and twenty times as many as any other in half of the lists, and is in that group.\n\n\
                Of a list and a status that somebody captured: four \
@@ -351,6 +352,16 @@ pub(crate) mod examples {
 
     /// A batch, whose thread syncs for 3 s and now and then for a moment, and eight others that commit behind it.
     fn syncs(written_mb: u64, rows: u64, stands_in: fn(u32) -> bool) -> Outcome {
+        syncs_of(written_mb, rows, stands_in, |_| ())
+    }
+
+    /// The same, changed.
+    fn syncs_of(
+        written_mb: u64,
+        rows: u64,
+        stands_in: fn(u32) -> bool,
+        change: impl Fn(&mut Window),
+    ) -> Outcome {
         let state = "Commit";
         let mut window = Build::busy("10.5.23-MariaDB")
             .sessions(move |_| {
@@ -376,6 +387,7 @@ pub(crate) mod examples {
         let Reading::Available { value: profile, .. } = &mut window.profile else { panic!() };
         let syncs = profile.observations.iter_mut().filter(|one| one.state == ThreadState::Sync);
         syncs.filter(|one| !stands_in(one.snapshot)).for_each(|one| one.state = ThreadState::Running);
+        change(&mut window);
         let time = crate::session_time(&window).unwrap();
         evaluate(&window, &time)
     }
@@ -405,6 +417,31 @@ pub(crate) mod examples {
         assert_eq!(syncs(20, 5, one_is_long), Outcome::Clear);
         assert_eq!(syncs(1, 300, one_is_long), Outcome::Clear);
         assert_eq!(syncs(20, 300, |at| !matches!(at, 6 | 13)), Outcome::Clear);
+    }
+
+    #[test]
+    fn short_syncs_that_follow_one_another_are_no_long_one() {
+        // The batch is in another transaction in each list: it commits again and again.
+        let commits_on = |window: &mut Window| {
+            for sample in &mut window.samples {
+                let Reading::Available { value: transactions, .. } = &mut sample.server.transactions else {
+                    continue;
+                };
+                let batch = transactions.iter_mut().filter(|one| one.connection_id == Some(400));
+                batch.for_each(|one| one.id = format!("{:.0}", 9_400.0 + sample.at_s));
+            }
+        };
+        assert_eq!(syncs_of(20, 300, one_is_long, commits_on), Outcome::Clear);
+        // Another may sync for it, whose thread does not move, or behind whom the others do not.
+        for state in [ThreadState::Sync, ThreadState::Condition] {
+            let outcome = syncs_of(20, 300, one_is_long, |window| {
+                commits_on(window);
+                let Reading::Available { value: profile, .. } = &mut window.profile else { panic!() };
+                profile.observations.iter_mut().for_each(|one| one.unmoved = one.state == state);
+            });
+            let Outcome::Fired(finding) = outcome else { panic!("{state:?}") };
+            assert!(finding.why.contains("took 3.0 s"), "{}", finding.why);
+        }
     }
 
     #[test]

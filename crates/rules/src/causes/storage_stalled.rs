@@ -15,7 +15,7 @@ use crate::draft::Draft;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 use measured::{Measured, measure};
-pub(super) use one_io::{OneIo, Stretch, stretches};
+pub(super) use one_io::{OneIo, Stretch, stretches, unmoved};
 use printed::as_printed;
 
 /// The catalogue entry.

@@ -6,7 +6,7 @@ use spindoctor_model::mysql::ServerThread;
 use spindoctor_model::stack::{Observation, Profile, ThreadState};
 use spindoctor_model::{Evidence, Window};
 
-use super::super::commit_sync_bound::is_in_commit;
+use super::super::commit_sync_bound::{SameSync, is_in_commit};
 use super::super::storage_stalled::{self, Stretch, stretches};
 use super::COPYING;
 use crate::below::Below;
@@ -47,7 +47,7 @@ const MOSTLY: f64 = 0.5;
 
 /// What is seen of it.
 pub(super) struct LongSync<'w> {
-    /// The longest.
+    /// The longest, as far as it is known to be one.
     longest_s: f64,
     /// The median of the others.
     others_s: f64,
@@ -62,18 +62,22 @@ pub(super) struct LongSync<'w> {
 }
 
 impl<'w> LongSync<'w> {
-    /// None where syncs are short, or all of them are long, or nobody's transaction is far larger than those of others.
+    /// None where syncs are short or may be, or all of them are long, or nobody's transaction is far larger than those of others.
     pub(super) fn from_window(window: &'w Window, profile: &Profile) -> Option<Self> {
         let leads = Below::new(profile, LEADS);
         let counts = |one: &Observation| {
             matches!(one.state, ThreadState::Sync | ThreadState::DiskWrite) && leads.has(one)
         };
-        let mut all = stretches(profile, counts);
-        all.sort_by(|a, b| b.seconds().total_cmp(&a.seconds()));
-        let (longest, others) = all.split_first()?;
-        let others_s = others.get(others.len() / 2).map_or(0.0, Stretch::seconds);
+        let same = SameSync::new(window, profile);
+        let mut all: Vec<(f64, Stretch)> =
+            stretches(profile, counts).into_iter().map(|one| (same.known_s(&one), one)).collect();
+        all.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let ((longest_s, longest), others) = all.split_first()?;
+        let mut others_s: Vec<f64> = others.iter().map(|(_, one)| one.seconds()).collect();
+        others_s.sort_by(|a, b| b.total_cmp(a));
+        let others_s = others_s.get(others_s.len() / 2).copied().unwrap_or_default();
         let ratio = share_of_snapshots(profile, &all);
-        let is_long = longest.seconds() >= LONG_S && longest.seconds() >= LONGER * others_s;
+        let is_long = *longest_s >= LONG_S && *longest_s >= LONGER * others_s;
         if !is_long || ratio < COPYING || storage_stalled::hangs(window) {
             return None;
         }
@@ -86,7 +90,7 @@ impl<'w> LongSync<'w> {
         // Its own thread stands in that sync, or it commits meanwhile: another may lead the group that it is in.
         let syncs = tid.is_some() && tid == culprit.thread_os_id;
         (syncs || commits_meanwhile(window, culprit, longest)).then_some(Self {
-            longest_s: longest.seconds(),
+            longest_s: *longest_s,
             others_s,
             ratio,
             written,
@@ -137,9 +141,10 @@ impl<'w> LongSync<'w> {
     }
 }
 
-/// Share of the snapshots in which one of these that is long stood.
-fn share_of_snapshots(profile: &Profile, all: &[Stretch]) -> f64 {
-    let long: Vec<&Stretch> = all.iter().filter(|one| one.seconds() >= LONG_S).collect();
+/// Share of the snapshots in which one of these stood that is known to be long.
+fn share_of_snapshots(profile: &Profile, all: &[(f64, Stretch)]) -> f64 {
+    let long: Vec<&Stretch> =
+        all.iter().filter(|(known_s, _)| *known_s >= LONG_S).map(|(_, one)| one).collect();
     let stands = |at_s: f64| long.iter().any(|one| (one.since_s..=one.until_s).contains(&at_s));
     let seen = profile.snapshots.iter().filter(|cost| stands(cost.at_us as f64 / 1e6)).count();
     seen as f64 / profile.snapshots.len().max(1) as f64

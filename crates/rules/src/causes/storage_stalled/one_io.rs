@@ -74,18 +74,31 @@ impl Stretch {
     }
 }
 
-/// All stretches of the observations that count.
+/// All stretches of the observations that count: of one I/O, or of many with the same stack.
 pub(in crate::causes) fn stretches(profile: &Profile, counts: impl Fn(&Observation) -> bool) -> Vec<Stretch> {
+    runs(profile, counts, |_| true)
+}
+
+/// Those of one wait each: a stretch ends where its thread has moved, or where the source does not know whether it has.
+pub(in crate::causes) fn unmoved(profile: &Profile, counts: impl Fn(&Observation) -> bool) -> Vec<Stretch> {
+    runs(profile, counts, |one| one.unmoved)
+}
+
+/// Stretches of the observations that count, which go on where `is_same` says so of the next.
+fn runs(
+    profile: &Profile,
+    counts: impl Fn(&Observation) -> bool,
+    is_same: impl Fn(&Observation) -> bool,
+) -> Vec<Stretch> {
     let at_s = |at: u32| profile.snapshots.get(at as usize).map_or(0.0, |cost| cost.at_us as f64 / 1e6);
     let mut all: Vec<Stretch> = Vec::new();
     // Of each thread the place of its latest stretch, and the last snapshot of that.
     let mut latest: HashMap<u32, (usize, u32)> = HashMap::new();
     for one in profile.observations.iter().filter(|one| counts(one)) {
         let now_s = at_s(one.snapshot);
-        let goes_on = latest
-            .get(&one.thread)
-            .copied()
-            .filter(|&(place, last)| all[place].stack == one.stack && one.snapshot <= last.saturating_add(1));
+        let goes_on = latest.get(&one.thread).copied().filter(|&(place, last)| {
+            all[place].stack == one.stack && one.snapshot <= last.saturating_add(1) && is_same(one)
+        });
         let place = match goes_on {
             Some((place, _)) => {
                 all[place].until_s = now_s;
