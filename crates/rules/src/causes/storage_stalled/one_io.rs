@@ -14,7 +14,7 @@ pub(super) fn is_io(one: &Observation) -> bool {
     matches!(one.state, ThreadState::DiskRead | ThreadState::DiskWrite | ThreadState::Sync)
 }
 
-/// One I/O in which a thread stands: the same stack in each snapshot from the first to the last.
+/// One I/O in which a thread stands: in each snapshot from the first to the last it has the same stack.
 #[derive(Debug, Clone, Default)]
 pub(in crate::causes) struct OneIo {
     /// How long it has stood at least.
@@ -29,14 +29,20 @@ impl OneIo {
         self.seconds >= HANGS_S
     }
 
-    /// The longest of all threads.
+    /// The longest of all threads. Where the source knows which threads have moved, those are in another I/O, or in one that goes on.
     pub(in crate::causes) fn longest_of_all(window: &Window) -> Self {
-        window.profile.value().map_or_else(Self::default, |profile| Self::longest(profile, is_io))
+        let Some(profile) = window.profile.value() else { return Self::default() };
+        let is_known = profile.observations.iter().any(|one| one.unmoved);
+        let all = if is_known { unmoved(profile, is_io) } else { stretches(profile, is_io) };
+        Self::from_stretches(profile, all)
     }
 
-    /// The longest of those that count.
+    /// The longest of those that count, by their stacks alone: of many short ones the stack may be the same.
     pub(super) fn longest(profile: &Profile, counts: impl Fn(&Observation) -> bool) -> Self {
-        let all = stretches(profile, counts);
+        Self::from_stretches(profile, stretches(profile, counts))
+    }
+
+    fn from_stretches(profile: &Profile, all: Vec<Stretch>) -> Self {
         let longest = all.into_iter().reduce(|a, b| if b.seconds() > a.seconds() { b } else { a });
         longest.map_or_else(Self::default, |one| {
             let observation = Observation { stack: one.stack, ..Observation::default() };

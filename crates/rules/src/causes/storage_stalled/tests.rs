@@ -95,6 +95,22 @@ fn a_write_of_a_commit_that_does_not_end_is_named_though_other_storage_answers()
 }
 
 #[test]
+fn a_thread_that_moves_between_snapshots_stands_in_no_single_io() {
+    let longest_s = |is_unmoved: fn(ThreadState) -> bool| {
+        let mut window = committing(0.0).window();
+        let spindoctor_model::Reading::Available { value: profile, .. } = &mut window.profile else {
+            panic!()
+        };
+        profile.observations.iter_mut().for_each(|one| one.unmoved = is_unmoved(one.state));
+        OneIo::longest_of_all(&window).seconds
+    };
+    assert_eq!(longest_s(|_| true), 9.5);
+    assert_eq!(longest_s(|state| state != Sync), 0.0);
+    // The source does not know.
+    assert_eq!(longest_s(|_| false), 9.5);
+}
+
+#[test]
 fn a_quiet_server_whose_thread_syncs_alone_is_clear() {
     let window = committing(0.2).only_snapshots(&[(1, Sync, SYNCS)]).window();
     assert_eq!(evaluate(&window), Outcome::Clear);
