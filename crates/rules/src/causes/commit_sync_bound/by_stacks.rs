@@ -66,3 +66,85 @@ fn with_one(profile: &Profile, is_such: impl Fn(&Observation) -> bool) -> usize 
     let such = profile.observations.iter().filter(|one| is_such(one));
     such.map(|one| one.snapshot).collect::<BTreeSet<_>>().len()
 }
+
+#[cfg(test)]
+mod tests {
+    use spindoctor_model::Reading;
+
+    use super::super::evaluate;
+    use super::super::examples::{found, in_groups};
+    use super::*;
+    use crate::Outcome;
+    use crate::testing::{Build, answer, transaction};
+
+    #[test]
+    fn stacks_show_the_time_of_a_sync_that_nothing_else_shows() {
+        // Snapshots are taken each half second: two syncs of 3.5 s and one of half a second.
+        for unmoved in [ThreadState::Sync, ThreadState::Condition] {
+            let window = syncs_in(|at| !matches!(at, 8 | 17), Some(unmoved));
+            let finding = found(&window);
+            assert!(
+                finding.headline.ends_with("one sync of the log takes 2500.0 ms"),
+                "{}",
+                finding.headline
+            );
+            assert!(finding.evidence.iter().any(|one| one.source == FROM_STACKS), "{:?}", finding.evidence);
+        }
+        // Each is in one snapshot: many may have ended between two of them.
+        let window = syncs_in(|at| at % 2 == 0, Some(ThreadState::Sync));
+        assert!(matches!(evaluate(&window), Outcome::NotEnoughEvidence(_)));
+    }
+
+    #[test]
+    fn the_same_stack_in_each_snapshot_may_be_many_short_syncs() {
+        let Outcome::NotEnoughEvidence(why) = evaluate(&syncs_in(|at| !matches!(at, 8 | 17), None)) else {
+            panic!("it is not known whether it is one")
+        };
+        assert!(why.because.contains("18 of 20 snapshots show a thread in one"), "{}", why.because);
+        // In one transaction it is one sync, and in another in each list it is not.
+        let in_transactions = |each: u64| {
+            let mut window = syncs_in(|_| true, None);
+            for (at, sample) in (0_u64..).zip(&mut window.samples) {
+                let mut batch = transaction(400, "RUNNING", 1.0);
+                batch.id = (9_000 + at * each).to_string();
+                sample.server.transactions = answer(sample.at_s, vec![batch]);
+            }
+            evaluate(&window)
+        };
+        assert!(matches!(in_transactions(0), Outcome::Fired(_)));
+        assert!(matches!(in_transactions(1), Outcome::NotEnoughEvidence(_)));
+    }
+
+    #[test]
+    fn syncs_that_are_counted_say_how_long_one_of_those_is_that_the_stacks_show() {
+        let of = |per_s: f64| {
+            let mut window = syncs_in(|_| true, None);
+            for sample in &mut window.samples {
+                let counted = (1_000.0 + per_s * sample.at_s).to_string();
+                let status = [("Innodb_os_log_fsyncs", counted)].into_iter().collect();
+                sample.server.status = answer(sample.at_s, status);
+            }
+            evaluate(&window)
+        };
+        let Outcome::Fired(slow) = of(20.0) else { panic!("20 a second") };
+        assert!(slow.headline.contains("one sync of the log takes 50.0 ms"), "{}", slow.headline);
+        assert_eq!(of(8_000.0), Outcome::Clear);
+    }
+
+    /// Ten sessions in commit on a server whose status was answered once: the stacks show one of them in a sync in some snapshots, and
+    /// threads in one state do not move between these.
+    fn syncs_in(is_in_sync: fn(u32) -> bool, unmoved: Option<ThreadState>) -> Window {
+        let mut window = in_groups(Build::busy("10.5.23-MariaDB").remote()).window();
+        let Reading::Available { value: profile, .. } = &mut window.profile else { panic!() };
+        for one in &mut profile.observations {
+            one.unmoved = Some(one.state) == unmoved;
+            if one.state == ThreadState::Sync && !is_in_sync(one.snapshot) {
+                one.state = ThreadState::Running;
+            }
+        }
+        for sample in window.samples.iter_mut().skip(1) {
+            sample.server.status = Reading::NotAsked;
+        }
+        window
+    }
+}
