@@ -16,6 +16,9 @@ const SNAPSHOTS: usize = 20;
 /// hundred threads.
 const LONG_S: f64 = 2.0;
 
+/// Of the snapshots, the part from which on they are those of a stall, which `record` takes of it alone: its one stop is what it was.
+const STALL: f64 = 0.5;
+
 /// Of a snapshot's threads, the part that must be stopped: a signal stops all of them, and takes a moment to reach each.
 const MOST: f64 = 0.5;
 
@@ -105,7 +108,7 @@ impl Stops {
 
     /// True for a short one that is over.
     fn is_one_that_is_over(&self) -> bool {
-        self.times == 1 && self.longest_s < LONG_S && !self.goes_on
+        self.times == 1 && self.longest_s < LONG_S && self.ratio < STALL && !self.goes_on
     }
 }
 
@@ -142,13 +145,18 @@ mod tests {
     }
 
     #[test]
-    fn one_stop_of_a_second_is_a_note_and_a_long_one_or_one_that_goes_on_is_more() {
+    fn one_stop_of_a_second_is_a_note_and_a_long_one_a_stall_or_one_that_goes_on_is_more() {
         let second = found(&stopped_in(|at| matches!(at, 6 | 7)), None).unwrap();
         assert_eq!(second.headline, "The server was stopped once, for 1.0 s");
         assert_eq!(second.severity, Severity::Note);
         let long = found(&stopped_in(|at| at < 10), Some(77)).unwrap();
         assert_eq!(long.headline, "The server was stopped once, for 5.0 s; process 77 traces it");
         assert_eq!(long.severity, Severity::Critical);
+        // A recording's snapshots of a stall of a second, twenty-five in a second.
+        let mut stall = stopped_in(|at| (1..19).contains(&at));
+        let Reading::Available { value: profile, .. } = &mut stall.profile else { panic!() };
+        profile.snapshots.iter_mut().for_each(|cost| cost.at_us /= 12);
+        assert_eq!(found(&stall, None).unwrap().severity, Severity::Critical);
         let goes_on = found(&stopped_in(|at| at >= 18), None).unwrap();
         assert_eq!(goes_on.headline, "The server was stopped once, for 500 ms or more");
         assert_eq!(goes_on.severity, Severity::Warning);
