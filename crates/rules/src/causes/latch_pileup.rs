@@ -19,8 +19,8 @@ use crate::sessions::Waiting;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 use chain::{End, Waits, has_itself, reads_its_page};
-use meaning::{has_lasted, headline, why};
-use remedies::{for_a_chain, for_a_defect, look_again, stacks_first};
+use meaning::{headline, why};
+use remedies::{for_a_chain, for_a_defect, stacks_first};
 use threads::Threads;
 
 /// The catalogue entry.
@@ -34,7 +34,8 @@ pub const CAUSE: Cause = Cause {
                    stands. After 600 s InnoDB ends the server on purpose.",
     evidence: "The section SEMAPHORES of SHOW ENGINE INNODB STATUS, which the error log prints, too, when a wait is long: who waits \
                for which latch for how long, and who has it. It fires where a thread has waited for 5 s or more (from 2 s on it is a note), or where threads \
-               wait for each other in a ring. A writer that waits for the readers to leave (wait_ex) is printed as the latch's \
+               wait for each other in a ring: of a live server for 2 s or more each, because its list is written thread by thread while \
+               latches change hands. A writer that waits for the readers to leave (wait_ex) is printed as the latch's \
                writer: it is no holder, and waits for nobody less than itself. The estimate is a judgement: all of the server from \
                60 s on, and of a ring; a quarter of it below.",
     looks_alike: "Waits of milliseconds are how a busy server works, and a queue where there are many: index-lock, \
@@ -110,7 +111,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         ));
     }
     let waits = Waits::from_status(status);
-    Ok(waits.end().map(|end| finding(window, status, &waits, &end)))
+    Ok(waits.end(window.is_given()).map(|end| finding(window, status, &waits, &end)))
 }
 
 fn finding(window: &Window, status: &InnodbStatus, all: &Waits<'_>, end: &End<'_>) -> Finding {
@@ -151,13 +152,7 @@ fn finding(window: &Window, status: &InnodbStatus, all: &Waits<'_>, end: &End<'_
                 .take(SHOWN)
                 .map(|wait| Evidence::new("wait", threads.sentence(wait), "", source)),
         )
-        .remedies(if is_ring && !has_lasted(waits, &threads) {
-            vec![look_again()]
-        } else if never_ends {
-            for_a_defect()
-        } else {
-            for_a_chain(window, waits, session)
-        })
+        .remedies(if never_ends { for_a_defect() } else { for_a_chain(window, waits, session) })
         .root(session.map(|session| Root {
             thread_os_id: session.thread_os_id,
             connection_id: session.connection_id,

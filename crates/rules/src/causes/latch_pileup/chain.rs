@@ -44,33 +44,43 @@ impl<'w> Waits<'w> {
         self.0.values().copied().filter(|wait| wait.waited_s >= NOTE_S)
     }
 
-    /// A ring, wherever it is; else the chain of a long wait; none where no wait is long.
-    pub(super) fn end(&self) -> Option<End<'w>> {
-        let of = |threads: Vec<u64>| threads.into_iter().map(|thread| self.0[&thread]).collect::<Vec<_>>();
-        if let Some((ring, _)) = self.0.values().map(|wait| self.behind(wait)).find(|(_, is_ring)| *is_ring) {
-            return Some(End::Ring(of(ring)));
+    /// A ring that has lasted, wherever it is; else the chain of a long wait; none where no wait is long. What somebody captured was
+    /// captured because it hangs: there a ring of any length counts.
+    pub(super) fn end(&self, is_given: bool) -> Option<End<'w>> {
+        let of = |threads: &[u64]| threads.iter().map(|thread| self.0[thread]).collect::<Vec<_>>();
+        let mut rings = self.0.values().filter_map(|wait| {
+            let (behind, ring_from) = self.behind(wait);
+            ring_from.map(|place| of(&behind[place..]))
+        });
+        if let Some(ring) = rings.find(|ring| is_given || has_lasted(ring)) {
+            return Some(End::Ring(ring));
         }
         self.longest().filter(|longest| longest.waited_s >= NOTE_S)?;
-        // Of those that have waited so long, the longest chain says the most.
-        let chains = self.long().map(|wait| self.behind(wait).0);
+        // Of those that have waited so long, the longest chain says the most. Behind a ring that has not lasted nobody waits: the chain
+        // ends at who has the latch that its last one wants.
+        let chains = self.long().map(|wait| {
+            let (mut behind, ring_from) = self.behind(wait);
+            behind.truncate(ring_from.map_or(usize::MAX, |place| place.max(1)));
+            behind
+        });
         // Of chains as long, one whose end is named.
         let ends_named =
             |chain: &Vec<u64>| chain.last().is_some_and(|last| self.0[last].holder_pthread_id.is_some());
-        Some(End::Chain(of(chains.max_by_key(|chain| (chain.len(), ends_named(chain))).unwrap_or_default())))
+        Some(End::Chain(of(&chains.max_by_key(|chain| (chain.len(), ends_named(chain))).unwrap_or_default())))
     }
 
-    /// The threads behind which this one waits, itself the first, and whether they are a ring.
-    fn behind(&self, from: &SemaphoreWait) -> (Vec<u64>, bool) {
+    /// The threads behind which this one waits, itself the first, and the place from which on they are a ring.
+    fn behind(&self, from: &SemaphoreWait) -> (Vec<u64>, Option<usize>) {
         let mut seen = vec![from.pthread_id];
         let mut at = from.holder_pthread_id;
         while let Some(holder) = at.filter(|holder| self.0.contains_key(holder)) {
             if let Some(place) = seen.iter().position(|one| *one == holder) {
-                return (seen.split_off(place), true);
+                return (seen, Some(place));
             }
             seen.push(holder);
             at = self.0[&holder].holder_pthread_id;
         }
-        (seen, false)
+        (seen, None)
     }
 
     /// Of other latches that are wanted for long, one wait each.
@@ -83,6 +93,14 @@ impl<'w> Waits<'w> {
         }
         others
     }
+}
+
+/// True where the waits of a ring of a live server are of one moment. The list is written thread by thread while latches change hands,
+/// so waits that have just begun may be of two. A ring never ends, so its waits grow, and one that stands in two lists is as long as the
+/// time between them: the length says all that a second list would. InnoDB counts it as the difference of two clocks of whole seconds
+/// (sync0arr.cc, sync_array_cell_print): 1 may be a millisecond, [`NOTE_S`] is more than one second.
+fn has_lasted(ring: &[&SemaphoreWait]) -> bool {
+    ring.iter().all(|wait| wait.waited_s >= NOTE_S)
 }
 
 /// True for a thread that waits for a latch which it has reserved itself, as the text prints it: who waits for readers has the mode

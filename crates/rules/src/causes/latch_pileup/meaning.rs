@@ -1,6 +1,5 @@
 //! What the end of the waits means: the headline, and the reason.
 
-use spindoctor_model::innodb_status::SemaphoreWait;
 use spindoctor_model::number;
 
 use super::chain::{End, has_itself, reads_its_page};
@@ -11,13 +10,9 @@ use crate::wait_graph::latch_named;
 pub(super) fn headline(end: &End<'_>, threads: &Threads<'_>, longest_s: f64) -> String {
     match end {
         End::Ring(waits) => format!(
-            "{} threads wait for each other's latches ({}): {}",
+            "{} threads wait for each other's latches ({}): only a restart frees them",
             waits.len(),
-            waits.iter().map(|wait| latch_named(wait)).collect::<Vec<_>>().join(" and "),
-            match has_lasted(waits, threads) {
-                true => "only a restart frees them",
-                false => "whether it lasts, a second list says",
-            }
+            waits.iter().map(|wait| latch_named(wait)).collect::<Vec<_>>().join(" and ")
         ),
         End::Chain(waits) => {
             let (Some(first), Some(last)) = (waits.first(), waits.last()) else { return String::new() };
@@ -57,29 +52,16 @@ pub(super) fn headline(end: &End<'_>, threads: &Threads<'_>, longest_s: f64) -> 
     }
 }
 
-/// A ring of which each wait has lasted so long is one of the same moment, seconds: the text counts whole ones. Chosen.
-const OF_ONE_MOMENT_S: f64 = 1.0;
-
-/// True where the waits of a ring are no chance of a list that is not of one instant. What somebody captured was captured because it hangs.
-pub(super) fn has_lasted(waits: &[&SemaphoreWait], threads: &Threads<'_>) -> bool {
-    threads.window.is_given() || waits.iter().all(|wait| wait.waited_s >= OF_ONE_MOMENT_S)
-}
-
 /// Why that does not end by itself.
 pub(super) fn why(end: &End<'_>, threads: &Threads<'_>) -> String {
     match end {
-        End::Ring(waits) if !has_lasted(waits, threads) => {
-            "The list is written thread by thread, and latches change hands meanwhile: waits of no length may be of two moments. Where a \
-             second list has the same threads, it is a ring that never ends."
-                .to_owned()
-        }
         End::Ring(_) => "Each has the latch that the next one wants. InnoDB takes latches in a fixed order, so that this cannot \
                          happen: it is a defect of the server."
             .to_owned(),
         End::Chain(waits) => match waits.last() {
             Some(last) => match (last.holder_pthread_id, last.readers.filter(|readers| *readers > 0)) {
                 (Some(holder), _) => format!(
-                    "{} keeps the latch and waits for no other latch: what it does meanwhile, its stack says.",
+                    "{} keeps the latch: what it does meanwhile, its stack says.",
                     threads.first_named(holder)
                 ),
                 (None, Some(readers)) => format!(

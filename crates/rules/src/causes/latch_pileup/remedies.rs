@@ -64,17 +64,6 @@ pub(super) fn for_a_chain(
     remedies
 }
 
-/// What says whether a ring lasts.
-pub(super) fn look_again() -> Remedy {
-    Remedy {
-        statement: "SHOW ENGINE INNODB STATUS\\G twice, ten seconds apart: the section SEMAPHORES".into(),
-        why: "Where the same threads wait for each other in both, and for longer, it is a ring; else there is nothing to end.".into(),
-        dynamic: true,
-        risk: "It only reads.".into(),
-        undo: String::new(),
-    }
-}
-
 /// What frees a server of which threads never go on.
 pub(super) fn for_a_defect() -> Vec<Remedy> {
     vec![

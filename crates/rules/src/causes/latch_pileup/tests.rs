@@ -140,20 +140,69 @@ fn a_server_that_runs_is_not_stopped_for_its_stacks() {
     assert!(last(&window).statement.starts_with("gdb"), "{:?}", last(&window));
 }
 
+/// Two threads that wait for each other, for so long.
+fn ring(waited_s: f64) -> [SemaphoreWait; 2] {
+    [wait(1, Some(2), waited_s), wait(2, Some(1), waited_s)]
+}
+
 #[test]
-fn a_ring_needs_a_restart_and_one_of_no_length_a_second_look_first() {
-    let of_no_length = found(&waits(&[wait(1, Some(2), 0.0), wait(2, Some(1), 0.0)]));
-    assert!(!of_no_length.headline.contains("restart"), "{}", of_no_length.headline);
-    assert!(of_no_length.why.contains("two moments"), "{}", of_no_length.why);
-    assert!(of_no_length.remedies[0].statement.contains("twice"), "{:?}", of_no_length.remedies);
-    let finding = found(&waits(&[wait(1, Some(2), 9.0), wait(2, Some(1), 9.0)]));
-    assert!(
-        finding.headline.contains("2 threads wait for each other") && finding.score >= 1.0,
-        "{}",
-        finding.headline
-    );
-    assert!(finding.remedies[0].statement.contains("restart"), "{:?}", finding.remedies);
+fn a_ring_that_has_lasted_needs_a_restart() {
+    for waited_s in [NOTE_S, 9.0] {
+        let finding = found(&waits(&ring(waited_s)));
+        assert!(
+            finding.headline.starts_with("2 threads wait for each other") && finding.score >= 1.0,
+            "{}",
+            finding.headline
+        );
+        assert!(finding.remedies[0].statement.contains("restart"), "{:?}", finding.remedies);
+    }
     // A third that waits for one of them is in no ring, and does not hide it.
-    let finding = found(&waits(&[wait(3, Some(1), 9.0), wait(1, Some(2), 0.0), wait(2, Some(1), 0.0)]));
+    let [one, other] = ring(9.0);
+    let finding = found(&waits(&[wait(3, Some(1), 9.0), one, other]));
     assert!(finding.headline.starts_with("2 threads"), "{}", finding.headline);
+}
+
+/// The list of a live server is not of one moment, however often it shows such waits: those of a ring grow.
+#[test]
+fn a_ring_of_waits_that_have_just_begun_is_none_unless_somebody_captured_it() {
+    for waited_s in [0.0, 1.0] {
+        let mut window = waits(&ring(waited_s));
+        assert_eq!(CAUSE.evaluate(&window, None), Outcome::Clear, "{waited_s} s");
+        window.server.no_pid = Some(Unavailable::because(spindoctor_model::window::NOT_GIVEN));
+        assert!(found(&window).headline.ends_with("only a restart frees them"), "{waited_s} s");
+    }
+}
+
+#[test]
+fn who_waits_for_long_at_a_ring_that_has_not_lasted_waits_for_a_thread() {
+    let [one, other] = ring(0.0);
+    let finding = found(&waits(&[wait(3, Some(1), 9.0), one, other]));
+    assert!(finding.headline.ends_with("which thread 1 has"), "{}", finding.headline);
+    assert!(!finding.remedies.iter().any(|remedy| remedy.statement.contains("restart")), "{finding:?}");
+    assert!(finding.score < 1.0, "{}", finding.score);
+    // One of the two has waited for long, and the other has just begun.
+    let finding = found(&waits(&[wait(1, Some(2), 9.0), wait(2, Some(1), 0.0)]));
+    assert!(finding.headline.ends_with("which thread 2 has"), "{}", finding.headline);
+}
+
+/// Sessions that wait for a free page stood first as a ring of latches.
+#[test]
+fn what_stands_behind_a_ring_that_has_not_lasted_is_named_by_other_causes() {
+    use spindoctor_model::stack::ThreadState::{Lock, Running};
+    let first = |mut window: Window| {
+        for sample in &mut window.samples {
+            let semaphores = Semaphores { waiters: ring(0.0).to_vec(), ..Semaphores::default() };
+            let status = InnodbStatus { semaphores, ..InnodbStatus::default() };
+            sample.server.innodb_status = answer(sample.at_s, status);
+        }
+        let findings = crate::diagnose(&window).findings;
+        assert!(findings.iter().all(|finding| finding.cause != CAUSE.name), "{findings:#?}");
+        findings.into_iter().next().map(|finding| finding.cause)
+    };
+    let of_pages = super::super::free_page_wait::examples::fires();
+    assert_eq!(first(of_pages).as_deref(), Some("free-page-wait"));
+    let waits: &[&str] = &["sync_array_wait_event", "row_upd", "dispatch_command", "do_command"];
+    let runs: &[&str] = &["row_upd", "dispatch_command", "do_command"];
+    let of_a_latch = Build::busy("8.0.36").remote().only_snapshots(&[(10, Lock, waits), (30, Running, runs)]);
+    assert_eq!(first(of_a_latch.window()).as_deref(), Some("unnamed-wait"));
 }
