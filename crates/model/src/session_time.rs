@@ -42,7 +42,7 @@ pub struct TimeShare {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum KnownBy {
-    /// Clocks of the kernel: time on a CPU, time in its queue.
+    /// Clocks: the kernel's of time on a CPU and in its queue, Group Replication's of its agreements.
     Counter,
     /// Functions on the stacks of the threads.
     Stack,

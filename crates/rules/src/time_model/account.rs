@@ -115,7 +115,7 @@ impl Account {
     }
 
     /// Makes so many sessions on average, out of those that wait for something without a name, sessions of a class that a counter
-    /// says.
+    /// says: a conclusion, for the counter names no session.
     pub(super) fn name_nameless(&mut self, class: TimeClass, sessions: f64) {
         let wanted = sessions * self.instants();
         let Some(other) = self.parts.get_mut(&TimeClass::Other) else { return };
@@ -131,7 +131,7 @@ impl Account {
         }
         let named = self.parts.entry(class).or_default();
         named.sessions += moved;
-        *named.known_by.entry(KnownBy::Counter).or_default() += moved;
+        *named.known_by.entry(KnownBy::Inferred).or_default() += moved;
         for (text, sessions) in seen {
             *named.seen.entry(text).or_default() += sessions;
         }
@@ -279,6 +279,12 @@ mod tests {
         assert_eq!(account.sessions(&[TimeClass::RowLock]), 4.0);
         assert_eq!(account.sessions(&[TimeClass::Other]), 1.0);
         assert_eq!(account.at_work(), 5.0);
+        let known_by = |class| {
+            let time = account.shares().unwrap();
+            time.classes.iter().find(|one| one.class == class).map(|one| one.known_by)
+        };
+        assert_eq!(known_by(TimeClass::RowLock), Some(KnownBy::Inferred));
+        assert_eq!(known_by(TimeClass::Other), Some(KnownBy::Stack));
     }
 
     #[test]

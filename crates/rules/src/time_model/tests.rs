@@ -341,17 +341,20 @@ fn an_event_is_a_session_at_work_and_who_logs_in_another() {
 fn waits_in_an_engine_without_names_are_row_locks_as_far_as_innodb_counts_them() {
     const STANDS: &[&str] =
         &["mariadbd+0x12", "handler::ha_index_read_map", "dispatch_command", "do_command"];
-    let of = |waited_ms_per_s| {
+    let window = |waited_ms_per_s| {
         let window = Build::busy("10.11.8-MariaDB")
             .counter("Innodb_row_lock_waits", 20.0)
             .counter("Innodb_row_lock_time", waited_ms_per_s)
             .sessions(|_| Vec::new())
             .remote();
-        shares(&window.only_snapshots(&[(4, ThreadState::Lock, STANDS)]).window())
+        window.only_snapshots(&[(4, ThreadState::Lock, STANDS)]).window()
     };
+    let of = |waited_ms_per_s| shares(&window(waited_ms_per_s));
     assert_eq!(of(3000.0), [(TimeClass::RowLock, 75.0), (TimeClass::Other, 25.0)]);
     assert_eq!(of(9000.0), [(TimeClass::RowLock, 100.0)]);
     assert_eq!(of(0.0), [(TimeClass::Other, 100.0)]);
+    // No list and no stack says it of a session.
+    assert_eq!(session_time(&window(9000.0)).unwrap().classes[0].known_by, KnownBy::Inferred);
 }
 
 #[test]
