@@ -51,3 +51,26 @@ fn a_ddl_that_a_galera_node_executes_for_hours_is_who_keeps_its_commits() {
     assert!(found[0].headline.contains("connection 71 runs ALTER TABLE orders"), "{found:#?}");
     assert_eq!(found[0].root.as_ref().and_then(|root| root.connection_id), Some(71), "{found:#?}");
 }
+
+#[test]
+fn one_statement_that_is_at_work_alone_for_minutes_is_said_with_what_shows_why() {
+    let of = |rows: &[(u64, u64, &str, &str)]| {
+        findings(&list(rows)).into_iter().find(|finding| finding.cause == "unnamed-wait")
+    };
+    let read = (41, 754, "Sending data", "SELECT note FROM parcels WHERE weight > 7");
+    let found = of(&[read]).unwrap();
+    assert!(
+        found.headline.starts_with("Connection 41 (app) alone is at work, for 12 min 34 s: SELECT note FROM"),
+        "{found:#?}"
+    );
+    assert_eq!(found.severity, spindoctor_model::Severity::Note);
+    assert!(found.evidence.iter().any(|one| one.value == "Sending data".into()), "{found:#?}");
+    assert!(found.remedies[0].statement.starts_with("EXPLAIN FOR CONNECTION 41"), "{found:#?}");
+    let change = of(&[(41, 754, "altering table", "ALTER TABLE parcels ADD COLUMN note TEXT")]).unwrap();
+    assert!(change.remedies[0].statement.contains("twice, ten seconds apart"), "{change:#?}");
+    // It has not lasted, it sleeps on purpose, or it is not alone.
+    assert_eq!(of(&[(41, 40, "Sending data", "SELECT note FROM parcels")]), None);
+    assert_eq!(of(&[(41, 754, "User sleep", "SELECT SLEEP(900)")]), None);
+    let two = of(&[read, (42, 700, "Sending data", "SELECT id FROM parcels")]).unwrap();
+    assert!(!two.headline.contains("alone"), "{}", two.headline);
+}

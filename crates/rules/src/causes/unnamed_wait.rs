@@ -13,7 +13,7 @@ use spindoctor_model::{
     Evidence, Finding, KnownBy, Remedy, SessionTime, Severity, TimeClass, TimeShare, Window, number,
 };
 
-use self::captured::{commonest, explain, nobody_has_lasted};
+use self::captured::{commonest, explain, nobody_has_lasted, of_one};
 use self::group::GroupWait;
 use self::login::LoginWait;
 use crate::commits::commits_per_s;
@@ -40,7 +40,7 @@ pub const CAUSE: Cause = Cause {
                from a fifth of their time on. Beside other findings sessions that wait for their clients are a note, from a fifth of the \
                time and four sessions on. And what spindoctor's own questions took: where nothing \
                else is found and one of them took a second or more it is a note, where two or more did, for a twentieth of the time, \
-               a warning.",
+               a warning. In a list that was captured one session that is at work alone, for a minute or more, is a note.",
     looks_alike: "Sessions that sleep on purpose and idle connections are not at work and are not counted. A share of \
                   commits, reads or network in a server that does well is no trouble: these classes are a note at most, \
                   from half of the session time on; only sixteen sessions and more in logins, or before the mutex of the open tables, \
@@ -119,6 +119,11 @@ pub(crate) fn evaluate(window: &Window, time: &SessionTime, findings: &[Finding]
     }
     if window.is_given() && nobody_has_lasted(window) {
         return Outcome::Clear;
+    }
+    // Who sleeps on purpose is in no class.
+    let is_open = |one: &TimeShare| !is_named(findings, one.class);
+    if let Some(alone) = of_one(window).filter(|_| time.classes.first().is_some_and(is_open)) {
+        return Outcome::Fired(alone);
     }
     match ordinary(window, time, findings) {
         Some(parts) => Outcome::Fired(finding(window, time, NOTE, parts[0], &parts)),

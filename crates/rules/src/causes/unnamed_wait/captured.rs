@@ -3,8 +3,11 @@
 use std::collections::BTreeMap;
 
 use spindoctor_model::mysql::ServerThread;
-use spindoctor_model::{Evidence, Remedy, Window, number};
+use spindoctor_model::{Evidence, Finding, Remedy, Window, number};
 
+use super::CAUSE;
+use crate::draft::Draft;
+use crate::rank::NOTE;
 use crate::sessions::{at_work, shortened};
 
 /// Connections that are named.
@@ -41,19 +44,24 @@ const SAME: usize = 2;
 
 /// The plan of the statement that most of the sessions run, where it reads: a list has one word for all that it does.
 pub(super) fn explain(window: &Window) -> Option<Remedy> {
-    let (statement, all) = most_run(window)?;
-    let is_read = |thread: &&ServerThread| {
-        let kind = spindoctor_sql::kind(thread.statement.as_deref().unwrap_or_default());
-        ["SELECT", "WITH"].contains(&kind.as_str())
-    };
-    if all.len() < SAME || !all.iter().all(is_read) {
+    let (_, all) = most_run(window)?;
+    if all.len() < SAME || !all.iter().all(|thread| reads(thread)) {
         return None;
     }
-    let oldest = all.iter().max_by(|one, other| one.time_s.total_cmp(&other.time_s));
-    let id = oldest.and_then(|thread| thread.connection_id);
+    let oldest = all.iter().max_by(|one, other| one.time_s.total_cmp(&other.time_s))?;
+    plan(window, oldest, &format!("{} sessions run it.", all.len()), "ends the queue")
+}
+
+fn reads(thread: &ServerThread) -> bool {
+    let kind = spindoctor_sql::kind(thread.statement.as_deref().unwrap_or_default());
+    ["SELECT", "WITH"].contains(&kind.as_str())
+}
+
+/// The plan of what a session runs, where it reads: who runs it, and what an index does for them.
+fn plan(window: &Window, thread: &ServerThread, who: &str, index: &str) -> Option<Remedy> {
+    let statement = shortened(thread.statement.as_deref().filter(|_| reads(thread))?);
     let typed = format!("EXPLAIN, and the statement with its values: {statement}");
-    let version = window.server.version;
-    let statement = match (id, version) {
+    let statement = match (thread.connection_id, window.server.version) {
         (None, _) => typed,
         (Some(id), None) => format!(
             "EXPLAIN FOR CONNECTION {id} (from MySQL 5.7 and MariaDB 10.9 on; before, EXPLAIN and the statement with its values)"
@@ -67,14 +75,59 @@ pub(super) fn explain(window: &Window) -> Option<Remedy> {
     Some(Remedy {
         statement,
         why: format!(
-            "{} sessions run it. A large `rows`, `type` ALL, or \"Using temporary; Using filesort\" says that it reads more than it has \
-             to: an index for its WHERE and ORDER BY is then what ends the queue.",
-            all.len()
+            "{who} A large `rows`, `type` ALL, or \"Using temporary; Using filesort\" says that it reads more than it has \
+             to: an index for its WHERE and ORDER BY is then what {index}."
         ),
         dynamic: true,
         risk: "It only reads, and while the statement runs.".into(),
         undo: String::new(),
     })
+}
+
+/// From here on a statement has lasted, seconds: six times what the server itself calls slow (long_query_time, 10 s by default).
+const LASTS_S: f64 = 60.0;
+
+/// The only session that is at work in a list that was captured, where it has been for long.
+fn alone(window: &Window) -> Option<&ServerThread> {
+    let threads = window.latest(|sample| &sample.server.threads).filter(|_| window.is_given())?;
+    let mut all = at_work(threads);
+    all.next().filter(|_| all.next().is_none()).filter(|one| one.time_s >= LASTS_S)
+}
+
+/// One statement that is at work alone in a list that was captured, and has been for long: nobody waits for it, and it may be why
+/// somebody looked. How long it may take nothing says, so it is a note.
+pub(super) fn of_one(window: &Window) -> Option<Finding> {
+    let one = alone(window)?;
+    let who = one.connection_id.map_or_else(|| "One session".to_owned(), |id| format!("Connection {id}"));
+    let user = if one.user.is_empty() { String::new() } else { format!(" ({})", one.user) };
+    let statement =
+        one.statement.as_deref().map_or_else(|| "its statement is not listed".to_owned(), shortened);
+    let state = if one.state.is_empty() { "(no word for it)" } else { &one.state };
+    let lasts = number::duration(one.time_s);
+    let source = "thread list";
+    Some(
+        Draft::new(&CAUSE, NOTE, format!("{who}{user} alone is at work, for {lasts}: {statement}"))
+            .why(
+                "Nobody waits for it in what was given. A report, a backup or a change of a large table takes as long; a statement that \
+                 reads more than it has to, or waits for a disk, looks the same in a list.",
+            )
+            .evidence(Evidence::new("at work for", one.time_s, "s", source).expected(format!("< {LASTS_S:.0}")))
+            .evidence(Evidence::new("its state", state, "", source))
+            .evidence_if((!one.schema.is_empty()).then(|| Evidence::new("its schema", one.schema.as_str(), "", source)))
+            .remedy_if(plan(window, one, "It runs alone.", "shortens it"))
+            .remedy(Remedy {
+                statement: "SHOW FULL PROCESSLIST\\G; SHOW ENGINE INNODB STATUS\\G; SHOW GLOBAL STATUS LIKE 'Handler%', all twice, ten \
+                            seconds apart; gdb -p PID -batch -ex 'thread apply all bt'"
+                    .into(),
+                why: "While it lasts: rows read, and undo log entries of its transaction, that grow say that it goes on; the stack of its \
+                      thread says where it stands."
+                    .into(),
+                dynamic: true,
+                risk: "The statements only read; the server is stopped while gdb reads, for seconds.".into(),
+                undo: String::new(),
+            })
+            .finding(),
+    )
 }
 
 /// The statement that most of the sessions at work run in a list that was captured: how many, for how long, and the connections.
