@@ -3,12 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use spindoctor_model::stack::{Observation, StackSource};
+use spindoctor_model::stack::{Observation, Profile, StackEnd, StackSource};
 use spindoctor_model::{Evidence, Window, number};
 
-use crate::below::is_below;
 use crate::spin_samples::{self, SpinSamples};
-use crate::time_model::tables;
+use crate::time_model;
 
 /// Threads in such functions, from which on they are no chance. Chosen.
 const THREADS: usize = 2;
@@ -32,15 +31,19 @@ impl Captured {
     pub(crate) fn from_window(window: &Window, is_such: impl Fn(&str) -> bool) -> Option<Self> {
         let profile = window.profile.value().filter(|profile| window.is_given() && profile.is_of_a_text())?;
         let function = |seen: &Observation| spin_samples::names(profile, seen).find(|name| is_such(name));
-        let works =
-            |seen: &Observation| function(seen).is_some() || is_below(profile, seen, tables::STATEMENT);
         let is_of_cpu = profile.source == StackSource::Cpu;
+        let at_work = time_model::at_work(profile);
+        let works = |seen: &&Observation| {
+            is_of_cpu
+                || at_work.get(seen.stack as usize).copied().unwrap_or_default()
+                || is_cut(profile, seen.stack) && function(seen).is_some()
+        };
         let whole = match is_of_cpu {
             true => SpinSamples::from_window(window).ok()?.profile().samples().len(),
-            false => profile.observations.iter().filter(|seen| works(seen)).count(),
+            false => profile.observations.iter().filter(works).count(),
         };
         let mut counted: BTreeMap<&str, usize> = BTreeMap::new();
-        for name in profile.observations.iter().filter_map(function) {
+        for name in profile.observations.iter().filter(works).filter_map(function) {
             *counted.entry(name).or_default() += 1;
         }
         let standing: usize = counted.values().sum();
@@ -71,6 +74,11 @@ impl Captured {
     }
 }
 
+/// True for a stack without its outer functions: what its thread serves is not known.
+pub(crate) fn is_cut(profile: &Profile, stack: u32) -> bool {
+    profile.stacks.get(stack as usize).is_some_and(|stack| matches!(stack.end, StackEnd::Cut(_)))
+}
+
 #[cfg(test)]
 mod tests {
     use spindoctor_model::stack::ThreadState::{Condition, NetworkIdle, Running};
@@ -98,6 +106,25 @@ mod tests {
         };
         assert_eq!(threads(2).unwrap().said(), "25 % of the sessions at work");
         assert_eq!(threads(0), None);
+    }
+
+    #[test]
+    fn threads_of_the_server_and_of_replicas_are_in_no_share_of_the_sessions_at_work() {
+        let works: &[&str] = &["row_vers_x", "dispatch_command", "do_command"];
+        let others: &[&str] = &["row_search_mvcc", "dispatch_command", "do_command"];
+        let purges: &[&str] = &["row_vers_x", "srv_worker_thread", "start_thread"];
+        let dumps: &[&str] = &["pthread_cond_wait", "mysql_binlog_send", "dispatch_command", "do_command"];
+        let sleeps: &[&str] = &["Item_func_sleep::val_int", "dispatch_command", "do_command"];
+        let all = [
+            (3, Running, works),
+            (3, Running, others),
+            (8, Running, purges),
+            (20, Condition, dumps),
+            (9, Condition, sleeps),
+        ];
+        let window = Build::busy("8.0.36").only_snapshots(&all).captured().window();
+        let captured = Captured::from_window(&window, |name| name == "row_vers_x").unwrap();
+        assert_eq!(captured.said(), "50 % of the sessions at work");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use spindoctor_model::latches::{Latch, LatchWait};
 use spindoctor_model::stack::{Observation, Profile, Spin, StackSource, ThreadState};
 use spindoctor_model::{Evidence, InnodbStatus, ServerVersion, Unavailable, Window};
 
-use crate::Cause;
+use crate::captured::is_cut;
 use crate::causes::{
     adaptive_hash_contention, buffer_pool_latch_contention, latch_pileup, rollback_segment_contention,
     spin_burn, transaction_system_contention,
@@ -21,6 +21,7 @@ use crate::sessions::{Waiting, mean};
 use crate::spin_samples::{self, SpinSamples};
 use crate::stall::{self, HELD_UP};
 use crate::wait_graph::is_free;
+use crate::{Cause, time_model};
 
 /// Share of the CPU samples that spin for one latch, from which on it is what the CPU is burnt for: half of the tenth from which on
 /// spin-burn fires. Of the windows that the lab recorded of other causes none has so much for the latches of these causes.
@@ -60,6 +61,13 @@ impl Latches {
     fn have(&self, wait: &LatchWait<'_>, version: Option<ServerVersion>) -> bool {
         let is_old = version.is_some_and(|version| (version.major, version.minor) < (5, 6));
         self.latches.iter().any(|latch| wait.is_for(latch)) || is_old && (self.before_5_6)(wait)
+    }
+
+    /// True where they are taken in functions that the stacks of a profile name: a stripped server exports its own, and none of InnoDB's.
+    fn are_named(&self, profile: &Profile) -> bool {
+        let are_of_the_server =
+            self.latches.iter().all(|latch| latch.event.is_some_and(|event| event.contains("/sql/")));
+        are_of_the_server || spin_samples::names_innodb(profile)
     }
 }
 
@@ -136,7 +144,13 @@ impl LatchTime {
         largest.unwrap_or((0.0, TIME, "stacks"))
     }
 
-    fn evidence(&self, window: &Window) -> Vec<Evidence> {
+    /// `25 % of the sessions' time goes into waits for rollback segments`
+    pub(crate) fn headline(&self, latches: &Latches) -> String {
+        let (share, goes, _) = self.largest();
+        format!("{:.0} % {goes} {}", share * 100.0, latches.named)
+    }
+
+    pub(crate) fn evidence(&self) -> Vec<Evidence> {
         let sessions = |reading: &str, part: Part, source: &str| {
             [
                 Evidence::new(reading, part.sessions, "", source).expected(format!("< {HELD_UP:.0}")),
@@ -151,16 +165,7 @@ impl LatchTime {
                 .expected(format!("< {SPINS}"))
         });
         let asleep = asleep.map(|part| sessions("sessions asleep for it", part, "stacks"));
-        let rounds = rounds_per_os_wait(window).map(|rounds| {
-            Evidence::new("spin rounds for each wait that slept, all latches", rounds, "", SEMAPHORES)
-        });
-        asleep
-            .into_iter()
-            .flatten()
-            .chain(spinning)
-            .chain(counted.into_iter().flatten())
-            .chain(rounds)
-            .collect()
+        asleep.into_iter().flatten().chain(spinning).chain(counted.into_iter().flatten()).collect()
     }
 }
 
@@ -190,10 +195,15 @@ impl Contention {
 /// Whether sessions queue for these latches.
 pub(crate) fn contention(window: &Window, latches: &Latches) -> Result<Option<Contention>, Unavailable> {
     let time = LatchTime::from_window(window, latches)?.filter(LatchTime::matters);
-    Ok(time.map(|time| {
-        let (share, goes, _) = time.largest();
-        let headline = format!("{:.0} % {goes} {}", share * 100.0, latches.named);
-        Contention { share, headline, evidence: time.evidence(window) }
+    let rounds = || {
+        rounds_per_os_wait(window).map(|rounds| {
+            Evidence::new("spin rounds for each wait that slept, all latches", rounds, "", SEMAPHORES)
+        })
+    };
+    Ok(time.map(|time| Contention {
+        share: time.share(),
+        headline: time.headline(latches),
+        evidence: time.evidence().into_iter().chain(rounds()).collect(),
     }))
 }
 
@@ -231,7 +241,7 @@ fn queue(status: &InnodbStatus, latches: &Latches) -> (f64, f64) {
 /// Sessions asleep, from stacks.
 fn asleep(window: &Window, latches: &Latches) -> Result<Part, Unavailable> {
     let profile = stall::profile(window)?;
-    if !spin_samples::names_innodb(profile) {
+    if !latches.are_named(profile) {
         return Err(spin_samples::without_names(""));
     }
     if profile.source == StackSource::Cpu {
@@ -244,14 +254,21 @@ fn asleep(window: &Window, latches: &Latches) -> Result<Part, Unavailable> {
     }
     let of_stack = |stack| Standing::from_stack(profile, stack, latches, window.server.version);
     let stacks: Vec<Standing> = (0..profile.stacks.len() as u32).map(of_stack).collect();
+    let of_text = if is_text { time_model::at_work(profile) } else { Vec::new() };
     let (mut at_work, mut waiting) = (0.0, 0.0);
     for seen in &profile.observations {
         let Some(standing) = stacks.get(seen.stack as usize) else { continue };
-        let serves = standing.is_statement && seen.state != ThreadState::NetworkIdle;
-        let waits = standing.waits && (is_text || standing.is_statement && seen.state.waits_for_another());
-        // A thread that runs has no stack as a rule.
-        let runs = seen.state == ThreadState::Running && !is_text;
-        at_work += f64::from(u8::from(serves || waits || runs));
+        let (works, waits) = if is_text {
+            let serves = of_text.get(seen.stack as usize).copied().unwrap_or_default()
+                || standing.waits && is_cut(profile, seen.stack);
+            (serves, serves && standing.waits)
+        } else {
+            let serves = standing.is_statement && seen.state != ThreadState::NetworkIdle;
+            let waits = standing.waits && standing.is_statement && seen.state.waits_for_another();
+            // A thread that runs has no stack as a rule.
+            (serves || waits || seen.state == ThreadState::Running, waits)
+        };
+        at_work += f64::from(u8::from(works));
         waiting += f64::from(u8::from(waits));
     }
     let sessions = waiting / profile.snapshots.len().max(1) as f64;
@@ -283,7 +300,7 @@ fn names<'a>(profile: &'a Profile, seen: &Observation) -> Vec<&'a str> {
 fn spinning(window: &Window, latches: &Latches) -> Result<Option<f64>, Unavailable> {
     let Some(samples) = SpinSamples::unless_idle(window)? else { return Ok(None) };
     let profile = samples.profile();
-    if !spin_samples::names_innodb(profile) {
+    if !latches.are_named(profile) {
         return Err(spin_samples::without_names(""));
     }
     let spins = |seen: &Observation| {
@@ -426,9 +443,13 @@ mod tests {
     fn a_purge_thread_that_waits_is_no_session() {
         let purges =
             ["sync_array_wait_event", "TTASEventMutex::wait", "trx_undo_assign_undo", "srv_worker_thread"];
-        let build = Build::busy("8.0.36")
-            .only_snapshots(&[(20, Lock, &purges), (20, Running, &["row_upd_step", "dispatch_command"])]);
-        let time = LatchTime::from_window(&build.window(), &rollback_segment_contention::MUTEXES);
-        assert!(time.unwrap().is_some_and(|time| !time.matters() && time.share() == 0.0));
+        let build = || {
+            Build::busy("8.0.36")
+                .only_snapshots(&[(20, Lock, &purges), (20, Running, &["row_upd_step", "dispatch_command"])])
+        };
+        for window in [build().window(), build().captured().window()] {
+            let time = LatchTime::from_window(&window, &rollback_segment_contention::MUTEXES);
+            assert!(time.unwrap().is_some_and(|time| !time.matters() && time.share() == 0.0));
+        }
     }
 }

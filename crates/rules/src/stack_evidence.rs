@@ -11,7 +11,7 @@ use spindoctor_model::{Evidence, Window};
 
 use crate::below::is_below;
 use crate::spin_samples::{self, Whose};
-use crate::time_model::tables;
+use crate::time_model::{self, tables};
 
 /// Chains of calls that are named for a finding.
 const NAMED: usize = 3;
@@ -91,19 +91,18 @@ fn largest_first(chains: &mut [(String, f64)]) {
 enum Group {
     /// A session at work.
     AtWork,
-    /// A client's connection between statements.
+    /// A client's connection between statements, one that sleeps on purpose, or one that sends the binary log.
     AtRest,
     /// Any other thread.
     OfTheServer,
 }
 
 impl Group {
-    fn from_observation(profile: &Profile, observation: &Observation) -> Self {
-        let is_in = |functions: &[&str]| is_below(profile, observation, functions);
-        match () {
-            () if is_in(tables::STATEMENT) => Self::AtWork,
-            () if is_in(tables::CONNECTION) => Self::AtRest,
-            () => Self::OfTheServer,
+    fn from_observation(profile: &Profile, observation: &Observation, is_at_work: bool) -> Self {
+        match is_at_work {
+            true => Self::AtWork,
+            false if is_below(profile, observation, tables::CONNECTION) => Self::AtRest,
+            false => Self::OfTheServer,
         }
     }
 }
@@ -114,12 +113,13 @@ impl Group {
 fn standing(profile: &Profile, functions: &[&str], others: &[&str]) -> Vec<Evidence> {
     let mut all: HashMap<Group, usize> = HashMap::new();
     let mut counted: HashMap<(Group, String), usize> = HashMap::new();
-    let kinds: Vec<(Group, Option<String>)> = (0..profile.stacks.len() as u32)
-        .map(|stack| {
+    let kinds: Vec<(Group, Option<String>)> = (0_u32..)
+        .zip(time_model::at_work(profile))
+        .map(|(stack, is_at_work)| {
             let of_stack = Observation { stack, ..Observation::default() };
             let is_other = is_below(profile, &of_stack, others);
             let chain = chain(profile, &of_stack, functions).filter(|_| !is_other);
-            (Group::from_observation(profile, &of_stack), chain)
+            (Group::from_observation(profile, &of_stack, is_at_work), chain)
         })
         .collect();
     for observation in &profile.observations {
@@ -238,6 +238,20 @@ mod tests {
         );
         assert_eq!(value(&["my_net_read"]), "connections stand in: 55 % my_net_read < do_command");
         assert_eq!(value(&["log_flusher"]), "threads stand in: 40.0 on average: log_flusher");
+    }
+
+    #[test]
+    fn who_sleeps_on_purpose_or_sends_the_binary_log_is_in_no_share_of_those_at_work() {
+        use spindoctor_model::stack::ThreadState::{Condition, Lock};
+        const LOCKED: &[&str] = &["lock_wait_suspend_thread", "dispatch_command", "do_command"];
+        const SLEEPS: &[&str] = &["Item_func_sleep::val_int", "dispatch_command", "do_command"];
+        const SENDS: &[&str] = &["pthread_cond_wait", "mysql_binlog_send", "dispatch_command", "do_command"];
+        let window = Build::busy("8.0.36")
+            .only_snapshots(&[(3, Lock, LOCKED), (9, Condition, SLEEPS), (9, Condition, SENDS)])
+            .window();
+        let shown = Stacks::Standing(&["lock_wait_suspend_thread"]).evidence(&window);
+        let wanted = "100 % lock_wait_suspend_thread < dispatch_command < do_command";
+        assert_eq!(shown[0].value, spindoctor_model::Value::Text(wanted.into()));
     }
 
     /// One of the server's threads, once in forty snapshots: "0.0 on average" says nothing.

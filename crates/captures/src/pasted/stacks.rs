@@ -120,3 +120,12 @@ fn commits_behind_one_sync_are_named_by_stacks() {
     }
     assert_eq!(found(&text)[0].0, "commit-sync-bound");
 }
+
+#[test]
+fn threads_that_rest_seem_to_run_where_their_innermost_functions_are_left_out() {
+    let text = "480 vio_read(viosocket.c:41),my_net_read(net_serv.cc:805),do_command(sql_parse.cc:901),handle_one_connection,start_thread,clone\n\
+                6 pthread_cond_wait,MDL_wait::timed_wait(mdl.cc:18),MDL_context::acquire_lock(mdl.cc:30),open_table(sql_base.cc:30),\
+                dispatch_command,do_command,handle_one_connection,start_thread,clone\n";
+    let time = spindoctor_rules::session_time(&window(&parts(text))).unwrap();
+    assert_eq!(time.session_seconds_per_second, 6.0);
+}

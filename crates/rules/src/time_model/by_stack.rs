@@ -175,7 +175,9 @@ impl<'a> Sessions<'a> {
         let listed = self.listed(seen.thread, at_s);
         let state = listed.and_then(|listed| listed.state);
         let sleeps_in_trigger = listed.is_some_and(|listed| listed.sleeps_in_trigger);
-        let runs = matches!(seen.state, ThreadState::Running | ThreadState::Runnable);
+        // Of a text that leaves out the innermost functions a thread that rests seems to run.
+        let rests = self.profile.is_of_a_text() && work.is_at_rest;
+        let runs = matches!(seen.state, ThreadState::Running | ThreadState::Runnable) && !rests;
         // A thread of a client that runs, or would, has something to do, even where its stack is still that of the wait for the
         // next statement: the statement has come, and the thread waits for a CPU to read it.
         let is_at_work = runs || if work.is_empty { state.is_some() } else { work.is_at_work };

@@ -18,7 +18,7 @@ mod tests;
 
 use std::collections::BTreeSet;
 
-use spindoctor_model::stack::{Observation, Spin};
+use spindoctor_model::stack::{Observation, Profile, Spin};
 use spindoctor_model::{KnownBy, SessionTime, TimeClass, Window};
 
 use crate::replication_group;
@@ -29,6 +29,7 @@ pub(crate) use by_list::InnodbLocks;
 pub(crate) use explained::{ORDINARY, explained, share_of, unnamed, waits};
 pub(crate) use in_classes::{InClasses, blocker, is_worth_a_finding};
 pub(crate) use score::{FEW, SESSIONS, set_scores, severity};
+use stacks::StackWork;
 pub(crate) use stacks::{has_a_state, wait_class};
 
 /// CPU samples of sessions below which spinning and the kernel are not distinguished from other work.
@@ -70,6 +71,12 @@ pub fn session_time(window: &Window) -> Option<SessionTime> {
     };
     by_row_lock_time(window, &mut account);
     account.shares()
+}
+
+/// Of each stack of a profile, whether it is one of a session at work. Threads that rest between statements or sleep on purpose are none,
+/// nor are those of the server itself: a share of all threads would say nothing.
+pub(crate) fn at_work(profile: &Profile) -> Vec<bool> {
+    StackWork::from_profile(profile).iter().map(StackWork::counts).collect()
 }
 
 /// Of what somebody captured: stacks of a few threads beside a list of many sessions at work, as where one thread was copied. The

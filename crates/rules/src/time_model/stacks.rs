@@ -13,6 +13,8 @@ pub(super) struct StackWork {
     pub(super) is_connection: bool,
     /// True where a statement, a login or the end of a connection is at work.
     pub(super) is_at_work: bool,
+    /// True where it waits for the next statement, or for the next connection.
+    pub(super) is_at_rest: bool,
     /// True where there are no frames: the thread ran, as a rule.
     pub(super) is_empty: bool,
     is_login: bool,
@@ -68,6 +70,7 @@ struct Role {
     is_page_write: bool,
     is_below_statement: bool,
     is_dump: bool,
+    is_rest: bool,
     is_condition: bool,
     /// Its line in [`tables::WAITS`]; the first line decides.
     waits: Option<usize>,
@@ -95,6 +98,7 @@ impl Role {
             is_page_write: is_in(tables::PAGE_WRITES),
             is_below_statement: tables::BELOW_STATEMENT.iter().any(|begin| frame.name.starts_with(begin)),
             is_dump: is_in(tables::DUMPS),
+            is_rest: is_in(tables::RESTS),
             is_condition: is_in(tables::CONDITIONS),
             waits: tables::WAITS.iter().position(|(name, _)| *name == frame.name),
         }
@@ -137,6 +141,7 @@ impl StackWork {
         Self {
             is_connection: !is_dump && is_connection,
             is_at_work: !is_dump && (is_login || is_cut_statement || is_statement || is_held_up),
+            is_at_rest: !is_login && !is_cut_statement && !is_statement && has(|role| role.is_rest),
             is_empty: names.is_empty() || matches!(stack.end, StackEnd::None(_)),
             is_login,
             is_sleeping: has(|role| role.is_sleep),
@@ -168,6 +173,11 @@ impl StackWork {
             is_read_call: names.first().is_none_or(|name| is_read_call(name)),
             is_in_nameless_engine: is_in_nameless_engine(&names),
         }
+    }
+
+    /// True for a session at work: one that sleeps on purpose is not.
+    pub(super) fn counts(&self) -> bool {
+        self.is_at_work && !self.is_sleeping
     }
 
     /// True where it stands in the functions of the metadata locks, and nothing on it says for which of the locks that are theirs.

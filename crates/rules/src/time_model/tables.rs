@@ -60,6 +60,27 @@ pub(crate) const STATEMENT: &[&str] = &["dispatch_command", "Event_job_data::exe
 pub(super) const LOGIN: &[&str] =
     &["acl_authenticate", "login_connection", "thd_prepare_connection", "check_connection"];
 
+/// Functions in which a thread of a connection waits for the next statement, or for the next connection (sql/net_serv.cc, vio/viosocket.cc,
+/// sql/protocol_classic.cc, sql/mysqld.cc, sql/conn_handler).
+pub(super) const RESTS: &[&str] = &[
+    "vio_io_wait",
+    "vio_socket_io_wait",
+    "vio_read",
+    "vio_read_buff",
+    "my_real_read",
+    "my_net_read",
+    "my_net_read_packet",
+    "net_read_raw_loop",
+    "net_read_packet",
+    "Protocol_classic::read_packet",
+    "Protocol_classic::get_command",
+    "end_thread",
+    "one_thread_per_connection_end",
+    "cache_thread",
+    "block_until_new_connection",
+    "Per_thread_connection_handler::block_until_new_connection",
+];
+
 /// Functions that wait, and the class of the wait, wherever on the stack they stand. The first line that fits decides: what
 /// is special stands before what is general.
 pub(super) const WAITS: &[(&str, TimeClass)] = &[
