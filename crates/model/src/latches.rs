@@ -189,6 +189,24 @@ pub const BUFFER_POOL_LISTS: Latch = Latch {
     )
 };
 
+/// The open tables that the server keeps (sql_base.cc, table_cache.h): one mutex to MySQL 5.6.5, LOCK_open, from then on one for each part
+/// of the cache, and LOCK_open for what they share.
+pub const TABLE_CACHE: Latch = Latch {
+    other_events: &["LOCK_open"],
+    ..latch(
+        "table cache",
+        Some("mutex/sql/LOCK_table_cache"),
+        &[
+            "open_table",
+            "close_open_tables",
+            "close_thread_table*",
+            "tdc_open_view",
+            "tdc_remove_table",
+            "Table_cache*",
+        ],
+    )
+};
+
 /// Who takes what, in MySQL 5.5 to 9.7 and MariaDB 10.3 to 11.8 (trx0trx.cc, trx0undo.cc, trx0rseg.cc, read0read.cc, lock0lock.cc,
 /// btr0sea.cc, buf0buf.cc, buf0lru.cc, buf0flu.cc, btr0cur.cc, log0buf.cc, log0write.cc, sync0arr.cc, sql_base.cc, binlog.cc). Special
 /// ones stand before general ones.
@@ -219,11 +237,13 @@ pub const LATCHES: &[Latch] = &[
     latch("auto-increment counter", Some("mutex/innodb/autoinc_mutex"), &["dict_table_autoinc_lock"]),
     latch("dictionary", Some("mutex/innodb/dict_sys_mutex"), &["dict_*", "dd_*"]),
     latch("tablespaces", Some("mutex/innodb/fil_system_mutex"), &["fil_*", "Fil_shard::*", "Fil_system::*"]),
+    // They are taken while a table is opened.
     latch(
-        "table cache",
-        Some("mutex/sql/LOCK_table_cache"),
-        &["open_table", "close_thread_table*", "Table_cache*"],
+        "metadata locks",
+        Some("mutex/sql/MDL_map::mutex"),
+        &["MDL_map::*", "MDL_map_partition::*", "MDL_lock::*", "MDL_context::*"],
     ),
+    TABLE_CACHE,
     latch("list of connections", Some("mutex/sql/LOCK_thd_list"), &["Global_THD_manager::*"]),
     latch(
         "binary log",
@@ -436,6 +456,14 @@ mod tests {
                 "libc.so.6+0x85d36 < ___pthread_mutex_lock < inline_mysql_mutex_lock < open_table".to_owned(),
                 "table cache",
             ),
+            // MySQL 5.5: LOCK_open; and a mutex of the metadata locks that is taken on the way.
+            ("__lll_lock_wait < pthread_mutex_lock < open_table < open_tables".to_owned(), "table cache"),
+            ("pthread_mutex_lock < close_open_tables < close_thread_tables".to_owned(), "table cache"),
+            (
+                "pthread_mutex_lock < MDL_map::find_or_insert < MDL_context::acquire_lock < open_table"
+                    .to_owned(),
+                "metadata locks",
+            ),
             (
                 "__lll_lock_wait < _L_lock_883 < pthread_mutex_lock < get_db_stats < dispatch_command"
                     .to_owned(),
@@ -502,6 +530,8 @@ mod tests {
             ("wait/synch/mutex/innodb/buf_pool_mutex", BUFFER_POOL_LISTS),
             ("wait/synch/sxlock/innodb/hash_table_locks", PAGE_HASH),
             ("wait/synch/rwlock/innodb/btr_search_latch", ADAPTIVE_HASH_INDEX),
+            ("wait/synch/mutex/sql/LOCK_open", TABLE_CACHE),
+            ("wait/synch/mutex/sql/LOCK_table_cache", TABLE_CACHE),
         ] {
             let counted: Vec<&str> =
                 LATCHES.iter().filter(|one| one.is_counted_by(event)).map(|one| one.name).collect();

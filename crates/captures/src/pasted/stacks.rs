@@ -122,6 +122,31 @@ fn commits_behind_one_sync_are_named_by_stacks() {
 }
 
 #[test]
+fn sessions_before_the_mutex_of_the_open_tables_are_named_and_idle_threads_are_in_no_share() {
+    let counted = |rests: &str, of_statement: &str| {
+        format!(
+            "    480 {rests},do_command(sql_parse.cc:901),handle_one_connection(sql_connect.cc:1208),start_thread,clone\n\
+             \x20    37 pthread_cond_wait,os_event_wait_low(os0sync.c:396),srv_purge_thread,start_thread,clone\n\
+             \x20     9 __lll_lock_wait,_L_lock_854,pthread_mutex_lock,open_table(sql_base.cc:2711),open_tables(sql_base.cc:4301){of_statement}\n\
+             \x20     3 row_search_for_mysql(row0sel.c:3369),ha_innobase::index_read(ha_innodb.cc:5100){of_statement}\n"
+        )
+    };
+    let whole = ",mysql_execute_command,dispatch_command,do_command,handle_one_connection,start_thread,clone";
+    let polls = "poll,vio_poll_read(viosocket.c:300),my_net_read(net_serv.cc:805)";
+    // The innermost functions are left out, or the outer ones.
+    for (rests, of_statement) in [
+        (polls, whole),
+        ("vio_read(viosocket.c:41),my_net_read(net_serv.cc:805)", whole),
+        (polls, ",mysql_execute_command"),
+    ] {
+        let text = counted(rests, of_statement);
+        let first = spindoctor_rules::diagnose(&window(&parts(&text))).findings.remove(0);
+        assert_eq!(first.cause, "table-cache-contention", "{text}{first:#?}");
+        assert!(first.headline.starts_with("75 % of the sessions' time"), "{text}{}", first.headline);
+    }
+}
+
+#[test]
 fn threads_that_rest_seem_to_run_where_their_innermost_functions_are_left_out() {
     let text = "480 vio_read(viosocket.c:41),my_net_read(net_serv.cc:805),do_command(sql_parse.cc:901),handle_one_connection,start_thread,clone\n\
                 6 pthread_cond_wait,MDL_wait::timed_wait(mdl.cc:18),MDL_context::acquire_lock(mdl.cc:30),open_table(sql_base.cc:30),\

@@ -1,6 +1,7 @@
 //! `table-cache-contention`: tables opened and closed all the time.
 
 mod innodb_files;
+mod mutex;
 
 use spindoctor_model::number::whole;
 use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window};
@@ -30,7 +31,8 @@ pub const CAUSE: Cause = Cause {
                it. The estimate is the larger of two shares: CPU samples in open_table, closefrm and their like, as part \
                of the effective CPUs (without samples: the openings at 20 us each, an estimate); and sessions at work \
                in the state `Opening tables` or `closing tables`. Of captured stacks or CPU samples: a tenth that waits for a place \
-               among InnoDB's open files.",
+               among InnoDB's open files. Of stacks, captured or live: two sessions and 5 % of those at work that wait for the mutex \
+               of the open tables in open_table or close_thread_tables.",
     looks_alike: "A server that has just started opens each table once. `Opening tables` while a file is deleted or a \
                   table is dropped is dictionary-stall; `Waiting for table metadata lock` is metadata-lock-pileup; \
                   `Waiting for table flush` waits for a long statement. information_schema queries over many tables \
@@ -84,9 +86,10 @@ const OPEN_CPU_S: f64 = 20e-6;
 /// The cache counts as full from this share on: it is split over instances, and not all of them are full.
 const FULL_RATIO: f64 = 0.8;
 
-/// What a capture of one moment says: a status, or stacks in which threads wait for a place among InnoDB's open files.
+/// What a capture of one moment says, a status or stacks in which threads wait for a place among InnoDB's open files; and stacks, those of
+/// a live server too, in which sessions wait for the mutex of the open tables.
 fn of_capture(window: &Window) -> Option<Finding> {
-    of_status(window).or_else(|| innodb_files::found(window))
+    of_status(window).or_else(|| innodb_files::found(window)).or_else(|| mutex::found(window))
 }
 
 /// What one status says.
@@ -133,6 +136,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     });
     let waiting = waiting.ok().filter(|waiting| waiting.mean > 0.0);
     let in_states = waiting.as_ref().map_or(0.0, Waiting::lost_ratio);
+    let for_mutex = mutex::waits(window);
     let made_per_s = made_per_s(window).filter(|&made_per_s| made_per_s * OPENED_BY_MAKING >= opened_per_s);
     let fills = match made_per_s {
         _ if is_full => match (cache, open) {
@@ -151,7 +155,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     Ok(Some(
         Draft::new(
             &CAUSE,
-            cpu_ratio.max(in_states),
+            cpu_ratio.max(in_states).max(for_mutex.map_or(0.0, |time| time.share())),
             format!(
                 "{} tables are opened a second, {:.0} in 100 uses of a table open it; {fills}",
                 whole(opened_per_s),
@@ -159,9 +163,10 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             ),
         )
         .why(format!(
-            "Opening and closing takes {:.0} % of the effective CPUs, or {:.0} % of the sessions' time by their states.",
+            "Opening and closing takes {:.0} % of the effective CPUs, or {:.0} % of the sessions' time by their states.{}",
             cpu_ratio * 100.0,
-            in_states * 100.0
+            in_states * 100.0,
+            for_mutex.as_ref().map_or_else(String::new, mutex::sentence)
         ))
         .evidence(
             Evidence::new("tables opened", opened_per_s, "1/s", "SHOW GLOBAL STATUS Opened_tables")

@@ -27,7 +27,7 @@ fn propose(examined: &Examined<'_>) -> Result<Advice, Unavailable> {
     if let Some(finding) = examined.finding_cured_by(&FAMILY) {
         return match examined.remedies_of(finding, &[VARIABLE]) {
             Some(proposal) => Ok(Advice::Propose(vec![proposal])),
-            None => leave("tables are opened all the time, but the cache is not full: something flushes it"),
+            None => leave(format!("{}; a larger cache does not cure that", finding.headline)),
         };
     }
     let opened_per_s =

@@ -286,6 +286,7 @@ pub(super) const ROLLBACK: &[&str] =
 pub(super) const TABLES: &[&str] = &[
     "open_table",
     "open_tables",
+    "close_open_tables",
     "close_thread_tables",
     "close_thread_table",
     "tdc_acquire_share",
