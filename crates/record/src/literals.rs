@@ -12,6 +12,10 @@ use spindoctor_sql::{digest, error_without_values, sentence_without_quotes};
 
 /// Between an index and what a lock on one of its records names.
 const RECORD: &str = " record ";
+/// What stands behind the last record of an index, as InnoDB names it in place of a record's values
+/// (storage/innobase/handler/p_s.cc, trx/trx0i_s.cc). It is no value of a user's, whose texts stand in quotes; and without it a lock
+/// of the gap at an index's end looks like a lock of a row.
+const SUPREMUM: &str = "supremum pseudo-record";
 /// The text around the name of a user's lock.
 const USER_LOCK: &str = "user lock '";
 
@@ -40,10 +44,10 @@ impl Literals {
             wait.record = self.record(&wait.record);
         }
         for lock in each(&mut server.metadata_locks).filter(|lock| lock.object_type == "USER LEVEL LOCK") {
-            lock.name = self.record(&lock.name);
+            lock.name = self.masked(&lock.name);
         }
         for wait in each(&mut server.user_lock_waits) {
-            wait.name = self.record(&wait.name);
+            wait.name = self.masked(&wait.name);
         }
         for last in each(&mut server.last_statements) {
             last.statement = digest(&last.statement);
@@ -121,18 +125,26 @@ impl Literals {
         event.graphs.iter_mut().for_each(|recorded| self.take_out_of_graph(&mut recorded.graph));
     }
 
-    /// `5` as a number that stands for it as long as this process lives.
+    /// The values of a locked record masked; where the end of the index is locked, there are none.
     fn record(&self, record: &str) -> String {
-        if record.is_empty() || is_masked(record) {
-            return record.to_owned();
+        match record {
+            SUPREMUM => record.to_owned(),
+            _ => self.masked(record),
         }
-        format!("#{:08x}", self.key.hash_one(record) as u32)
+    }
+
+    /// `5` as a number that stands for it as long as this process lives.
+    fn masked(&self, value: &str) -> String {
+        if value.is_empty() || is_masked(value) {
+            return value.to_owned();
+        }
+        format!("#{:08x}", self.key.hash_one(value) as u32)
     }
 
     /// `shop.stock PRIMARY record 5` with the record masked, `user lock 'nightly'` with the name.
     fn place(&self, object: &str) -> String {
         if let Some(name) = object.strip_prefix(USER_LOCK).and_then(|rest| rest.strip_suffix('\'')) {
-            return format!("{USER_LOCK}{}'", self.record(name));
+            return format!("{USER_LOCK}{}'", self.masked(name));
         }
         match object.split_once(RECORD) {
             Some((index, record)) => format!("{index}{RECORD}{}", self.record(record)),
@@ -194,6 +206,31 @@ mod tests {
         let once = sample.clone();
         literals.take_out_of_sample(&mut sample);
         assert_eq!(sample, once);
+    }
+
+    #[test]
+    fn the_end_of_an_index_is_no_value_and_stays_what_it_is() {
+        let literals = Literals::default();
+        let shown = |record: &str| {
+            let wait = RowLockWait { record: record.into(), ..RowLockWait::default() };
+            let mut sample = Sample::default();
+            sample.server.row_lock_waits = Reading::Available { at_s: 0.0, took_ms: 1.0, value: vec![wait] };
+            literals.take_out_of_sample(&mut sample);
+            sample.server.row_lock_waits.value().unwrap()[0].record.clone()
+        };
+        assert_eq!(shown(SUPREMUM), SUPREMUM);
+        let place = "shop.orders PRIMARY record supremum pseudo-record";
+        assert_eq!(literals.place(place), place);
+        // A row may have such a text, in quotes or as a part of more; and a user may call a lock so.
+        for value in
+            ["'supremum pseudo-record'", "supremum", "supremum pseudo-record, 5", "Supremum pseudo-record"]
+        {
+            assert!(is_masked(&shown(value)), "{value}");
+        }
+        assert_ne!(
+            literals.place("user lock 'supremum pseudo-record'"),
+            "user lock 'supremum pseudo-record'"
+        );
     }
 
     #[test]
