@@ -7,6 +7,7 @@
 //! and from which score on they are warnings, is in [`rank`] and nowhere else.
 
 pub mod accept_time;
+mod applier_scans;
 mod below;
 mod captured;
 pub mod causes;

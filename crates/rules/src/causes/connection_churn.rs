@@ -9,6 +9,7 @@ use crate::connections::{self, AccountRate};
 use crate::draft::Draft;
 use crate::run_queue::cpus_used;
 use crate::since_start::{self, SinceStart};
+use crate::time_model::tables::LOGIN;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 /// The catalogue entry.
@@ -75,10 +76,6 @@ const STATEMENTS_EACH: f64 = 10.0;
 /// included: 200 us on MySQL 9.7, 110 us on MariaDB 10.11, by the recorded windows (`cargo test -p spindoctor-rules --test windows
 /// what_work_costs`). A TLS handshake comes on top and costs more than all of it.
 const LOGIN_CPU_S: f64 = 200e-6;
-
-/// Functions that a login is below: its authentication and a TLS handshake among it (sql/sql_connect.cc; MariaDB's packages name the last).
-const LOGIN: &[&str] =
-    &["thd_prepare_connection", "login_connection", "check_connection", "acl_authenticate"];
 
 /// CPU samples that are too few to give a share.
 const SAMPLES: usize = 100;
@@ -297,6 +294,27 @@ pub(crate) mod examples {
             assert_eq!(older.remedies.len(), 1, "{version}: {:?}", older.remedies);
         }
         assert!(of(0.0).why.contains("an estimate"), "{}", of(0.0).why);
+    }
+
+    /// What the account of time counts as a login is a login's CPU, too.
+    #[test]
+    fn whatever_the_time_model_knows_as_a_login_counts() {
+        for &login in LOGIN {
+            let window = Build::busy("8.0.31")
+                .counter("Connections", 370.0)
+                .counter("Questions", 800.0)
+                .quota(2.0, 2)
+                .running(400, 0.75, &["SSL_do_handshake", login])
+                .each(|at_s, _, host| {
+                    let spindoctor_model::Reading::Available { value: process, .. } = &mut host.process
+                    else {
+                        panic!()
+                    };
+                    (process.user_us, process.system_us) = ((at_s * 0.8e6) as u64, 0);
+                });
+            let Outcome::Fired(finding) = evaluate(&window.window()) else { panic!("{login}") };
+            assert!(finding.why.contains("by the CPU samples"), "{login}: {}", finding.why);
+        }
     }
 
     #[test]

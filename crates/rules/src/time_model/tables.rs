@@ -56,8 +56,9 @@ pub(super) const DUMPS: &[&str] = &[
 /// The functions below which a statement of a client, or of an event, is at work.
 pub(crate) const STATEMENT: &[&str] = &["dispatch_command", "Event_job_data::execute"];
 
-/// Functions below which a client logs in (sql/auth, sql/sql_connect.cc).
-pub(super) const LOGIN: &[&str] =
+/// Functions below which a client logs in, its authentication and a TLS handshake among it (sql/auth, sql/sql_connect.cc; MariaDB's
+/// packages name the first).
+pub(crate) const LOGIN: &[&str] =
     &["acl_authenticate", "login_connection", "thd_prepare_connection", "check_connection"];
 
 /// Functions in which a thread of a connection waits for the next statement, or for the next connection (sql/net_serv.cc, vio/viosocket.cc,

@@ -4,20 +4,7 @@ use spindoctor_model::mysql::{MetadataLock, ServerThread};
 use spindoctor_model::stack::{Observation, Profile};
 use spindoctor_model::{Evidence, Remedy, Window};
 
-use crate::below::is_below;
-use crate::replica;
-
-/// The function in which an applier of rows is (sql/log_event.cc, MariaDB: sql/log_event_server.cc).
-const APPLIES: &str = "Rows_log_event::do_apply_event";
-
-/// Where it looks for a row that no key finds, by one scan for each row.
-const SCANS: &str = "Rows_log_event::do_table_scan_and_update";
-
-/// Those that may read the table for it, or an index: one scan for all rows of the event, and how MariaDB looks for each row.
-const LOOKS: [&str; 2] = ["Rows_log_event::do_hash_scan_and_update", "Rows_log_event::find_row"];
-
-/// Which reads the next row of the table, by no index.
-const READS_NEXT: &str = "handler::ha_rnd_next";
+use crate::{applier_scans, replica};
 
 /// The part of an applier's stacks that must lie in a scan before its table is said to have no key. Chosen.
 const LEAST: f64 = 0.5;
@@ -39,13 +26,10 @@ pub(super) struct Scan {
 impl Scan {
     pub(super) fn from_window(window: &Window) -> Option<Self> {
         let profile = window.profile.value()?;
-        let applying = || observations(profile).filter(|seen| is_below(profile, seen, &[APPLIES]));
-        let scans = |seen: &&Observation| {
-            is_below(profile, seen, &[SCANS])
-                || is_below(profile, seen, &LOOKS) && is_below(profile, seen, &[READS_NEXT])
-        };
+        let applying = || observations(profile).filter(|seen| applier_scans::applies(profile, seen));
         let all = applying().count();
-        let share = applying().filter(scans).count() as f64 / all.max(1) as f64;
+        let scanning = applying().filter(|seen| applier_scans::scans(profile, seen)).count();
+        let share = scanning as f64 / all.max(1) as f64;
         (all >= STACKS && share >= LEAST).then(|| Self { share, table: table(window) })
     }
 
@@ -129,19 +113,16 @@ mod tests {
     use spindoctor_model::stack::ThreadState;
 
     use super::super::tests::{found, replica};
+    use crate::applier_scans::APPLIES;
 
     const BEHIND: fn(f64) -> f64 = |at_s| 20.0 + 0.8 * at_s;
 
     #[test]
     fn an_applier_that_reads_a_table_for_each_row_has_a_key_as_its_remedy() {
-        let mysql = [
-            "row_search_mvcc",
-            "handler::ha_rnd_next",
-            "Rows_log_event::do_table_scan_and_update",
-            super::APPLIES,
-        ];
-        let mariadb = ["handler::ha_rnd_next", "Rows_log_event::find_row", super::APPLIES];
-        let hashed = ["handler::ha_rnd_next", "Rows_log_event::do_hash_scan_and_update", super::APPLIES];
+        let mysql =
+            ["row_search_mvcc", "handler::ha_rnd_next", "Rows_log_event::do_table_scan_and_update", APPLIES];
+        let mariadb = ["handler::ha_rnd_next", "Rows_log_event::find_row", APPLIES];
+        let hashed = ["handler::ha_rnd_next", "Rows_log_event::do_hash_scan_and_update", APPLIES];
         for frames in [&mysql[..], &mariadb, &hashed] {
             let build = replica(BEHIND).variable(super::ALGORITHMS, "TABLE_SCAN,INDEX_SCAN");
             let finding = found(&build.only_snapshots(&[(1, ThreadState::Running, frames)]).window());
@@ -159,10 +140,9 @@ mod tests {
 
     #[test]
     fn one_that_finds_its_rows_by_a_key_is_not() {
-        let by_key =
-            ["handler::ha_index_read_map", "Rows_log_event::do_index_scan_and_update", super::APPLIES];
+        let by_key = ["handler::ha_index_read_map", "Rows_log_event::do_index_scan_and_update", APPLIES];
         // One that hashes the rows of an event reads a secondary index where the table has one.
-        let hashed = ["handler::ha_index_next", "Rows_log_event::do_hash_scan_and_update", super::APPLIES];
+        let hashed = ["handler::ha_index_next", "Rows_log_event::do_hash_scan_and_update", APPLIES];
         for frames in [&by_key[..], &hashed] {
             let build = replica(BEHIND).only_snapshots(&[(1, ThreadState::Running, frames)]);
             let finding = found(&build.window());

@@ -3,19 +3,13 @@
 use spindoctor_model::{Remedy, Window};
 
 use crate::below::is_below;
-use crate::replica;
-use crate::spin_samples::names;
+use crate::{applier_scans, replica};
 
-/// How the functions in which an applier of rows is begin (sql/log_event.cc, MariaDB: sql/log_event_server.cc).
-const APPLIES: &str = "Rows_log_event::";
-
-/// What reads the next row of a table, and what of an applier's does nothing else.
+/// What reads the next row of a table for a statement.
 const SCANS: &[&str] = &[
-    "handler::ha_rnd_next",
+    applier_scans::READS_NEXT,
     "TableScanIterator::Read",
     "rr_sequential", // MariaDB
-    "Rows_log_event::do_table_scan_and_update",
-    "Rows_log_event::do_hash_scan_and_update",
 ];
 
 /// Part of the CPU that scans take, from which on they are the applier's. Chosen: more than half is most.
@@ -34,10 +28,9 @@ pub(super) fn share(window: &Window) -> Option<f64> {
     let profile = window.profile.value()?;
     let (mut scanning, mut applying) = (0_usize, 0_usize);
     for sample in profile.samples() {
-        if is_below(profile, sample, SCANS) {
-            scanning += 1;
-            applying += usize::from(names(profile, sample).any(|name| name.starts_with(APPLIES)));
-        }
+        let is_appliers = applier_scans::scans(profile, sample);
+        applying += usize::from(is_appliers);
+        scanning += usize::from(is_appliers || is_below(profile, sample, SCANS));
     }
     (scanning >= SAMPLES).then(|| applying as f64 / scanning as f64)
 }
