@@ -89,6 +89,8 @@ pub struct PrintedDeadlock<'t> {
 pub struct PrintedTransaction<'t> {
     /// Its number in the text.
     pub number: &'t str,
+    /// Its id, as the list of transactions has it, too.
+    pub id: Option<&'t str>,
     /// Its connection.
     pub connection_id: Option<u64>,
     /// Its statement as it is printed, with its literals.
@@ -102,11 +104,19 @@ pub struct PrintedTransaction<'t> {
     pub tables_in_use: Option<u64>,
 }
 
+impl<'t> PrintedDeadlock<'t> {
+    /// The id of the one that was rolled back.
+    pub fn victim_id(&self) -> Option<&'t str> {
+        self.transactions.iter().find(|one| Some(one.number) == self.victim)?.id
+    }
+}
+
 impl<'t> PrintedTransaction<'t> {
-    fn from_lines(number: &'t str, lines: &[&str]) -> Self {
+    fn from_lines(number: &'t str, lines: &[&'t str]) -> Self {
         let locks = || lines.iter().filter_map(|line| PrintedLock::from_line(line));
         Self {
             number,
+            id: lines.iter().find_map(|line| transaction_id(line)),
             connection_id: lines.iter().find_map(|line| connection_id(line)),
             statement: statements(&lines.join("\n")).into_iter().next(),
             waited_for: locks().find(|(_, waits)| *waits).map(|(lock, _)| lock),
@@ -177,6 +187,12 @@ fn victim(line: &str) -> Option<&str> {
     line.trim().strip_prefix(LAST_LINE)?.strip_prefix(" TRANSACTION (")?.strip_suffix(')')
 }
 
+/// The id in `TRANSACTION 2309, ACTIVE 5 sec starting index read`
+fn transaction_id(line: &str) -> Option<&str> {
+    let (id, _) = line.trim().strip_prefix("TRANSACTION ")?.split_once(", ACTIVE ")?;
+    Some(id)
+}
+
 /// `MySQL thread id 12, OS thread handle 140041065064128, query id 17 localhost root updating`; MariaDB has its own name there.
 fn connection_id(line: &str) -> Option<u64> {
     let (_, rest) = line.split_once(" thread id ").filter(|(_, rest)| rest.contains("query id "))?;
@@ -221,7 +237,11 @@ mod tests {
                 assert_eq!(wanted, Some(row), "{name}");
             }
             assert!(deadlock.transactions.iter().any(|one| !one.held.is_empty()), "{name}");
+            let ids: Vec<&str> = deadlock.transactions.iter().filter_map(|one| one.id).collect();
+            assert!(ids.len() == 2 && ids[0] != ids[1], "{name}: {ids:?}");
+            assert!(deadlock.victim_id().is_some_and(|id| ids.contains(&id)), "{name}");
             let kept = without_statements(&text);
+            assert_eq!(parse(&kept).victim_id(), deadlock.victim_id(), "{name}");
             assert!(!kept.contains("UPDATE"), "{name}: {kept}");
             let locks = |text: &str| {
                 let of_each = parse(text).transactions.into_iter().map(|one| (one.waited_for, one.held));

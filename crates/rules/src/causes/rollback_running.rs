@@ -3,7 +3,9 @@
 use spindoctor_model::mysql::Transaction;
 use spindoctor_model::wait_graph::{LockKind, WaitRoot};
 use spindoctor_model::window::Series;
-use spindoctor_model::{Evidence, Finding, Remedy, Root, Sample, TimeClass, Unavailable, Window, number};
+use spindoctor_model::{
+    Evidence, Finding, Remedy, Root, Sample, TimeClass, Unavailable, Window, number, printed_deadlock,
+};
 
 use super::{metadata_lock_pileup, row_lock_pileup};
 use crate::draft::Draft;
@@ -99,6 +101,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         Some(left_s) => format!("about {} to go", number::roughly(left_s)),
         None => "how long it takes is not known yet".to_owned(),
     };
+    let lost_a_deadlock = lost_the_latest_deadlock(window, &it.id);
     let headline = match has_ended {
         true => format!("{who} rolled back and blocked {behind}: {to_go}"),
         false => format!("{who} rolls back and blocks {behind}: {to_go}"),
@@ -109,8 +112,12 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
                 "It kept its locks until all of its changes were undone. What waits now waits for something else.".to_owned()
             } else {
                 format!(
-                    "It has {} left to undo, and keeps its locks until all are undone. KILL has done what it can.",
-                    number::counted(it.rows_modified, "change", "changes")
+                    "It has {} left to undo, and keeps its locks until all are undone. {}",
+                    number::counted(it.rows_modified, "change", "changes"),
+                    match lost_a_deadlock {
+                        true => "InnoDB ended it to resolve a deadlock; a KILL changes nothing.",
+                        false => "KILL has done what it can.",
+                    }
                 )
             })
             .evidence(Evidence::new("transactions that wait for it", waiting, "", "lock waits, INNODB_TRX"))
@@ -130,10 +137,18 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
                 risk: "Those who want its rows wait meanwhile.".into(),
                 undo: String::new(),
             }))
-            .remedy_if(row_lock_pileup::shorter_timeout(window).filter(|_| !has_ended))
+            .remedy_if(row_lock_pileup::shorter_timeout(window).filter(|_| {
+                // The timeout is one of waits for rows. Of a ring, a statement that fails keeps the locks of its transaction: the ring
+                // comes again.
+                let helps = root.kind == LockKind::Row && !lost_a_deadlock && !has_ended;
+                helps && lasts(left_s) && !row_lock_pileup::undoes_transactions(window)
+            }))
             .remedy(Remedy {
                 statement: "Make the job commit every few thousand rows".into(),
-                why: "Then a KILL undoes a few thousand changes.".into(),
+                why: match lost_a_deadlock {
+                    true => "Then a deadlock undoes a few thousand changes.".into(),
+                    false => "Then a KILL undoes a few thousand changes.".into(),
+                },
                 dynamic: true,
                 risk: "A change of the application; its parts become visible one by one.".into(),
                 undo: String::new(),
@@ -142,6 +157,18 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             .explains(&[row_lock_pileup::CAUSE.name, metadata_lock_pileup::CAUSE.name])
             .finding(),
     ))
+}
+
+/// True where who begins to wait now would come to the end of a short timeout before the rollback ends.
+fn lasts(left_s: Option<f64>) -> bool {
+    left_s.is_none_or(|left_s| left_s > row_lock_pileup::SHORT_TIMEOUT_S)
+}
+
+/// True where it is the transaction that InnoDB chose in the latest deadlock that it printed.
+fn lost_the_latest_deadlock(window: &Window, id: &str) -> bool {
+    let status = window.latest(|sample| &sample.server.innodb_status);
+    let printed = status.and_then(|status| status.latest_deadlock.as_ref());
+    printed.is_some_and(|printed| printed_deadlock::parse(&printed.text).victim_id() == Some(id))
 }
 
 /// The transactions of a sample that roll back.
@@ -169,6 +196,7 @@ fn held_by_a_rollback(window: &Window, sample: &Sample) -> Option<(WaitRoot, Roo
 #[cfg(test)]
 pub(crate) mod examples {
     use spindoctor_model::Reading;
+    use spindoctor_model::innodb_status::{InnodbStatus, PrintedEvent};
     use spindoctor_model::mysql::RowLockWait;
 
     use super::*;
@@ -230,6 +258,54 @@ pub(crate) mod examples {
             let kills = finding.remedies.iter().any(|remedy| remedy.statement.starts_with("KILL"));
             assert!(!kills, "{}: {:?}", finding.cause, finding.remedies);
         }
+    }
+
+    fn shortens_the_timeout(build: Build) -> bool {
+        let finding = examine(&build.window()).unwrap().unwrap();
+        finding.remedies.iter().any(|one| one.statement.starts_with("SET GLOBAL innodb_lock_wait_timeout"))
+    }
+
+    #[test]
+    fn a_shorter_timeout_is_offered_where_it_lets_those_who_wait_give_up_sooner() {
+        let long = || held_by(Some(7), "ROLLING BACK").variable("innodb_lock_wait_timeout", "50");
+        assert!(shortens_the_timeout(long()));
+        // A server that has no such variable, and one where a timeout begins one more rollback.
+        assert!(!shortens_the_timeout(held_by(Some(7), "ROLLING BACK")));
+        assert!(!shortens_the_timeout(long().variable("innodb_rollback_on_timeout", "ON")));
+        // Three seconds to go.
+        let ends_soon = long().each(|at_s, server, _| {
+            if let Reading::Available { value, .. } = &mut server.transactions
+                && let Some(it) = value.last_mut()
+            {
+                it.rows_modified = 130_000 - 10_000 * at_s as u64;
+            }
+        });
+        assert!(!shortens_the_timeout(ends_soon));
+    }
+
+    #[test]
+    fn of_a_deadlocks_victim_no_kill_is_spoken_of_and_no_timeout_is_shortened() {
+        let printed = |victim: &str| {
+            let text = format!(
+                "*** (1) TRANSACTION:\nTRANSACTION 9020, ACTIVE 3 sec starting index read\n*** (2) TRANSACTION:\n\
+                 TRANSACTION 9007, ACTIVE 60 sec updating\n*** WE ROLL BACK TRANSACTION ({victim})"
+            );
+            let build = held_by(Some(7), "ROLLING BACK").variable("innodb_lock_wait_timeout", "50");
+            build.each(move |at_s, server, _| {
+                let latest_deadlock = Some(PrintedEvent { text: text.clone(), ..PrintedEvent::default() });
+                let status = InnodbStatus { latest_deadlock, ..InnodbStatus::default() };
+                server.innodb_status = answer(at_s, status);
+            })
+        };
+        let why = |build: Build| examine(&build.window()).unwrap().unwrap().why;
+        assert!(
+            why(printed("2")).ends_with("to resolve a deadlock; a KILL changes nothing."),
+            "{}",
+            why(printed("2"))
+        );
+        assert!(!shortens_the_timeout(printed("2")));
+        assert!(why(printed("1")).ends_with("KILL has done what it can."), "it is the other one");
+        assert!(shortens_the_timeout(printed("1")));
     }
 
     #[test]

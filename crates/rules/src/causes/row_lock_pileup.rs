@@ -24,7 +24,7 @@ use crate::{Cause, Costs, Outcome, Rule, Stacks};
 use checking::Checking;
 use pileup::Pileup;
 use queue::Queue;
-pub(super) use remedies::shorter_timeout;
+pub(super) use remedies::{SHORT_TIMEOUT_S, shorter_timeout, undoes_transactions};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {

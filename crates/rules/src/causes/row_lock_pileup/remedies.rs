@@ -188,22 +188,47 @@ fn look_at_unattached() -> Remedy {
     }
 }
 
+/// How long a wait for a row may take, in MySQL and MariaDB.
+const TIMEOUT: &str = "innodb_lock_wait_timeout";
+
 /// What a shorter wait for a row may be, seconds: most statements of an application are given up by their clients by then. Chosen.
-const SHORT_TIMEOUT_S: f64 = 5.0;
+pub(in crate::causes) const SHORT_TIMEOUT_S: f64 = 5.0;
 
 /// To let who waits for a row give up sooner, where it is not soon enough already.
 pub(in crate::causes) fn shorter_timeout(window: &Window) -> Option<Remedy> {
-    let timeout_s = window.variable_number("innodb_lock_wait_timeout");
-    timeout_s.is_none_or(|timeout_s| timeout_s > SHORT_TIMEOUT_S).then(|| Remedy {
-        statement: format!("SET GLOBAL innodb_lock_wait_timeout = {SHORT_TIMEOUT_S}"),
+    let timeout_s = window.variable_number(TIMEOUT);
+    let is_short = timeout_s.is_some_and(|timeout_s| timeout_s <= SHORT_TIMEOUT_S);
+    let risk = match undoes_transactions(window) {
+        true => {
+            "Clients must handle error 1205, with which a statement's whole transaction is rolled back (innodb_rollback_on_timeout); holds \
+             for sessions that start later."
+        }
+        false => "Clients must handle error 1205; holds for sessions that start later.",
+    };
+    (takes_timeout(window) && !is_short).then(|| Remedy {
+        statement: format!("SET GLOBAL {TIMEOUT} = {SHORT_TIMEOUT_S}"),
         why: format!("Waiters fail after {SHORT_TIMEOUT_S} s instead of filling the connections."),
         dynamic: true,
-        risk: "Clients must handle error 1205; holds for sessions that start later.".into(),
-        undo: format!(
-            "SET GLOBAL innodb_lock_wait_timeout = {}",
-            window.variable("innodb_lock_wait_timeout").unwrap_or("50")
-        ),
+        risk: risk.into(),
+        undo: format!("SET GLOBAL {TIMEOUT} = {}", window.variable(TIMEOUT).unwrap_or("50")),
     })
+}
+
+/// True where a wait that takes too long ends its whole transaction, and not its statement alone.
+pub(in crate::causes) fn undoes_transactions(window: &Window) -> bool {
+    let variables = window.latest(|sample| &sample.server.variables);
+    variables.and_then(|variables| variables.switch("innodb_rollback_on_timeout")) == Some(true)
+}
+
+/// True where the server takes a new value while it runs: from 5.5 on, where it has InnoDB. A list that somebody captured may be a
+/// part of it: what is missing there says nothing.
+fn takes_timeout(window: &Window) -> bool {
+    let is_old = window
+        .server
+        .version
+        .is_some_and(|version| !version.mysql_at_least(5, 5, 0) && !version.mariadb_at_least(5, 5, 0));
+    let is_read = !window.is_given() && window.latest(|sample| &sample.server.variables).is_some();
+    !is_old && (!is_read || window.variable(TIMEOUT).is_some())
 }
 
 #[cfg(test)]
@@ -296,5 +321,22 @@ mod tests {
         let finding = hot("8.0.36", "UPDATE counters SET n = n + 1 WHERE id = 1", "shop.counters");
         let shortens = |one: &spindoctor_model::Remedy| one.statement.contains("innodb_lock_wait_timeout");
         assert!(!finding.remedies.iter().any(shortens), "{:?}", finding.remedies);
+    }
+
+    #[test]
+    fn the_timeout_is_offered_where_the_server_takes_one() {
+        let of = |version: &str, variables: &[(&'static str, &'static str)]| {
+            let build = Build::busy(version);
+            let build = variables.iter().fold(build, |build, (name, value)| build.variable(name, value));
+            super::shorter_timeout(&build.window())
+        };
+        let offered = of("8.0.36", &[("innodb_lock_wait_timeout", "50")]).unwrap();
+        assert_eq!(offered.undo, "SET GLOBAL innodb_lock_wait_timeout = 50");
+        assert!(!offered.risk.contains("whole transaction"), "{}", offered.risk);
+        let undoes = [("innodb_lock_wait_timeout", "50"), ("innodb_rollback_on_timeout", "ON")];
+        assert!(of("8.0.36", &undoes).unwrap().risk.contains("whole transaction"));
+        assert_eq!(of("8.0.36", &[("innodb_lock_wait_timeout", "5")]), None, "it is short already");
+        assert_eq!(of("10.11.8-MariaDB", &[("skip_innodb", "ON")]), None, "a server without InnoDB");
+        assert_eq!(of("5.1.73", &[("innodb_lock_wait_timeout", "50")]), None, "only in the option file");
     }
 }
