@@ -46,7 +46,7 @@ readings! {
         /// MariaDB's METADATA_LOCK_INFO lists granted locks of every object, and none that is pending.
         metadata_locks: Vec<MetadataLock> => [],
         /// The last statements of connections that rest, bounded; read where somebody waits for a lock that a session keeps without
-        /// a transaction, and no list of metadata locks was read.
+        /// a transaction, and no list of metadata locks was read; and of those alone whose rows others wait for.
         last_statements: Vec<LastStatement> => [],
         /// Who waits for whose lock of `GET_LOCK`, bounded; read where somebody waits for one and no list of metadata locks was read.
         user_lock_waits: Vec<UserLockWait> => [],

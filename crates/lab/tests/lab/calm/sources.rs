@@ -212,6 +212,25 @@ async fn mysql_shows_who_holds_the_row_and_the_table() {
     sees_a_row_lock_and_a_metadata_lock(&server(Which::Mysql, &[]).await).await;
 }
 
+/// MariaDB's performance_schema counts no statements unless it is set up to.
+#[tokio::test]
+async fn mysql_shows_what_an_idle_holder_of_a_row_ran_last() {
+    let server = server(Which::Mysql, &[]).await;
+    shop(&server).await;
+    let (mut holder, id) = holder(&server, &["BEGIN", "UPDATE shop.stock SET n = 9 WHERE id = 1"]).await;
+    let mut waiter = server.connect().await.unwrap();
+    let update = "UPDATE shop.stock SET n = 8 WHERE id = 1";
+    let update = tokio::spawn(async move { waiter.query_drop(update).await });
+    let last = until(&server, |sample| {
+        let last = sample.last_statements.value()?;
+        last.iter().find(|last| last.connection_id == Some(id)).cloned()
+    })
+    .await;
+    assert_eq!(last.statement, "UPDATE shop.stock SET n = 9 WHERE id = 1");
+    holder.query_drop("ROLLBACK").await.unwrap();
+    update.await.unwrap().unwrap();
+}
+
 #[tokio::test]
 async fn mariadb_shows_who_holds_the_row_and_the_table() {
     let options =

@@ -1,6 +1,6 @@
 //! Queues behind one transaction, behind several, and for a hot row.
 
-use spindoctor_model::mysql::RowLockWait;
+use spindoctor_model::mysql::{LastStatement, RowLockWait};
 
 use super::*;
 use crate::testing::{Build, answer, session, transaction};
@@ -45,6 +45,23 @@ fn a_single_long_wait_rests_on_its_length_and_counts_itself_alone() {
         .map(|evidence| evidence.reading.as_str())
         .collect();
     assert_eq!(beyond, ["longest wait"], "what is within its bound is no evidence");
+}
+
+#[test]
+fn what_an_idle_holder_ran_last_stands_in_the_finding() {
+    let mut window = one_long_wait(Some(7));
+    for sample in &mut window.samples {
+        let last = LastStatement {
+            connection_id: Some(7),
+            statement: "UPDATE stock SET n = 9 WHERE id = 1".into(),
+            ..LastStatement::default()
+        };
+        sample.server.last_statements = answer(sample.at_s, vec![last]);
+    }
+    let Outcome::Fired(finding) = evaluate(&window) else { panic!("it fires") };
+    let ran = finding.evidence.iter().find(|one| one.reading == "who had the lock ran");
+    let ran = serde_json::to_string(&ran).unwrap();
+    assert!(ran.contains("UPDATE stock SET n = ? WHERE id = ?"), "{ran}");
 }
 
 #[test]
