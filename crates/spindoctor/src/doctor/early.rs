@@ -10,7 +10,7 @@ use spindoctor_page::text::wrapped;
 
 use crate::common::{output, terminal};
 
-/// After two intervals of a second, with half of one for the server's answers: the verdict is there within three seconds.
+/// After two intervals of a second or a little less, with half of one for the server's answers: the verdict is there within three seconds.
 pub const AFTER: Duration = Duration::from_millis(2_500);
 
 /// The first finding in a line, where it is critical; what is milder may look otherwise after the whole window.

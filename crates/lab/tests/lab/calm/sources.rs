@@ -275,13 +275,13 @@ async fn a_server_that_stops_in_the_window_loses_its_own_readings_and_no_others(
     .await
     .unwrap();
     server.pause(false);
-    assert_eq!(window.samples.len(), 9);
+    assert_eq!(window.samples.len(), 10);
     assert!(
         window.samples[0].server.status.value().is_some(),
         "the first sample has no answer: {:?}",
         window.samples[0].server.status
     );
-    let last = &window.samples[8];
+    let last = &window.samples[9];
     assert!(
         last.server.status.unavailable().is_some_and(|why| why.because.contains("did not answer")),
         "{last:?}"
