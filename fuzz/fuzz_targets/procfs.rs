@@ -6,7 +6,7 @@
 use libfuzzer_sys::fuzz_target;
 use spindoctor_collect::host::{
     cgroup, cpu_list, cpu_model, cpu_times, disks, effective_cpus, listen_queues, memory, numa, numa_counters, open_files, page_nodes, pressure, process,
-    srv_cpu_usage, threads, throttling,
+    srv_cpu_usage, tcp_queues, threads, throttling,
 };
 use spindoctor_model::ServerVersion;
 use spindoctor_stacks::module::maps;
@@ -26,6 +26,7 @@ fuzz_target!(|bytes: &[u8]| {
     listen_queues::parse_counter(text, "TcpExt:", "ListenDrops");
     for line in text.lines() {
         listen_queues::parse_listener(line);
+        tcp_queues::parse_connection(line, 0);
     }
     memory::parse_bytes(text);
     memory::parse_meminfo(text);

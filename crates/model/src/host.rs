@@ -50,6 +50,8 @@ readings! {
         page_cache: PageCache => [numbers, lasts],
         /// Sockets that listen where the server does, and who waits before them.
         listen_queues: ListenQueues => [numbers],
+        /// What lies in the queues of connections that are made, bounded.
+        tcp_queues: TcpQueues => [],
         /// How many files the server's process has open, and how many it may have.
         open_files: OpenFiles => [numbers, lasts],
     }
@@ -466,6 +468,35 @@ pub struct ListenQueue {
     pub port: u16,
     /// Connections that are made and that nobody has accepted yet.
     pub waiting: u64,
+}
+
+/// Connections over TCP, of the account that the server's process runs as, with bytes in one of their queues (`/proc/PID/net/tcp`).
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TcpQueues {
+    /// These connections; of all others both queues are empty.
+    pub connections: Vec<TcpQueue>,
+    /// True where there are more than were read.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_cut: bool,
+}
+
+/// The queues of one connection.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TcpQueue {
+    /// The port at the server's end.
+    pub port: u16,
+    /// The other end: `10.0.0.7:51234`.
+    pub peer: String,
+    /// The socket's inode: while it is open no other has the same.
+    pub inode: u64,
+    /// Bytes that are sent, or to be sent, and that the other end has not acknowledged.
+    pub unsent_bytes: u64,
+    /// Bytes that came and that the process has not read.
+    pub unread_bytes: u64,
+    /// How often the kernel has sent the first of these again without an answer, or asked for room at the other end.
+    pub tries: u32,
 }
 
 /// Files that the server's process has open: tables, logs, temporary files and connections.

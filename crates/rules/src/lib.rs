@@ -49,6 +49,7 @@ mod spin_samples;
 mod stack_evidence;
 mod stall;
 mod statement_log;
+mod tcp_queues;
 mod temporary_room;
 #[cfg(test)]
 mod testing;

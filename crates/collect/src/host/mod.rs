@@ -33,6 +33,7 @@ mod sock_diag;
 pub mod source;
 #[expect(unsafe_code, reason = "memory of the server is read")]
 pub mod srv_cpu_usage;
+pub mod tcp_queues;
 #[cfg(test)]
 mod testing;
 pub mod thread_ids;
@@ -63,6 +64,7 @@ pub const SOURCES: &[HostSource] = &[
     numa::SOURCE,
     data_directory::SOURCE,
     open_files::SOURCE,
+    tcp_queues::SOURCE,
     page_cache::SOURCE,
     pause::SOURCE,
 ];

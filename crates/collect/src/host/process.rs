@@ -100,6 +100,8 @@ pub struct ProcessStatus {
     pub swapped_bytes: u64,
     /// `TracerPid`, where one traces it.
     pub tracer_pid: Option<u32>,
+    /// The last number of `Uid`: as whom it opens files and sockets.
+    pub uid: Option<u32>,
     /// `Cpus_allowed_list`.
     pub cpus_allowed: Option<super::cpu_list::CpuSet>,
 }
@@ -112,6 +114,7 @@ pub fn parse_status(text: &str) -> ProcessStatus {
             "VmRSS" => status.resident_bytes = kilobytes(value).unwrap_or(0),
             "VmSwap" => status.swapped_bytes = kilobytes(value).unwrap_or(0),
             "TracerPid" => status.tracer_pid = value.parse().ok().filter(|&pid| pid != 0),
+            "Uid" => status.uid = value.split_ascii_whitespace().next_back().and_then(|uid| uid.parse().ok()),
             "Cpus_allowed_list" => status.cpus_allowed = super::cpu_list::parse_cpu_list(value),
             _ => {}
         }
@@ -222,6 +225,12 @@ mod tests {
     fn a_tracer_is_named() {
         assert_eq!(parse_status("State:\tt (tracing stop)\nTracerPid:\t77\n").tracer_pid, Some(77));
         assert_eq!(parse_status("TracerPid:\t0\n").tracer_pid, None);
+    }
+
+    #[test]
+    fn sockets_are_those_of_the_last_id() {
+        assert_eq!(parse_status("Uid:\t0\t0\t0\t999\n").uid, Some(999));
+        assert_eq!(parse_status("Uid:\t\n").uid, None);
     }
 
     #[test]

@@ -15,9 +15,9 @@ use super::statements_refused;
 use super::storage_stalled::{OneIo, look_at_the_device};
 use crate::draft::Draft;
 use crate::logged;
-use crate::open_files;
 use crate::time_model::session_time;
 use crate::{CAUSES, Cause, Costs, Outcome, Rule, Stacks};
+use crate::{open_files, tcp_queues};
 
 pub(super) use start::first_error;
 
@@ -229,6 +229,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
                 Evidence::new("traced by process", f64::from(tracer), "", "/proc/PID/status TracerPid").expected("0")
             }))
             .evidence_if(silent.map(|because| Evidence::new("session", because, "", "connect").expected("an answer")))
+            .evidence_if(tcp_queues::unread(window))
             .remedy(remedy)
             .explains(&everything_else())
             .finding(),
@@ -325,6 +326,7 @@ pub(crate) mod examples {
 
     use super::*;
     use crate::diagnose;
+    use crate::tcp_queues::tests::{queue, with};
     use crate::testing::{Build, answer};
 
     fn state(build: Build, state: &'static str, tracer: Option<u32>, frozen: bool) -> Build {
@@ -355,6 +357,18 @@ pub(crate) mod examples {
             Outcome::Fired(finding) => finding,
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn requests_that_nobody_reads_are_evidence_of_a_server_that_is_held() {
+        let unread = || (1..=5).map(|at| queue(at, 0, 40, 0)).collect();
+        let build = state(Build::busy("8.0.36"), "T", None, false);
+        let finding = found(&with(build, unread(), unread()).window());
+        assert!(
+            finding.evidence.iter().any(|one| one.reading.starts_with("connections with a request unread")),
+            "{:?}",
+            finding.evidence
+        );
     }
 
     /// Where the line ends of a log were lost, a text of any length stands behind the number.

@@ -14,8 +14,8 @@ use crate::own_answers::OwnAnswers;
 use crate::rank::{CRITICAL_FROM, WARNING_FROM};
 use crate::run_queue::allowed_busy;
 use crate::sessions::Waiting;
-use crate::since_start;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
+use crate::{since_start, tcp_queues};
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -269,6 +269,7 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
         .evidence(Evidence::new("of them wait or sleep", waiting(time), "", "session time"))
         .evidence(Evidence::new("groups of the pool", groups, "", "thread_pool_size"))
         .evidence(Evidence::new("connections", connected, "", "SHOW GLOBAL STATUS Threads_connected"))
+        .evidence_if(tcp_queues::unread(window))
         .evidence_if((own.late > 0).then(|| {
             Evidence::new("spindoctor's own questions that took a second or more", own.late as f64, "", "answers").expected("0")
         }))
@@ -420,6 +421,7 @@ pub(crate) mod examples {
     use spindoctor_model::stack::ThreadState::{Condition, Epoll, Lock, Running};
 
     use super::*;
+    use crate::tcp_queues::tests::{queue, with};
     use crate::testing::{Build, session};
 
     /// A pool of sixteen threads in two groups: so many sessions in that state, and others that seem to sleep.
@@ -469,6 +471,15 @@ pub(crate) mod examples {
             "All 16 threads of the pool are taken, most by sessions that wait (SLEEP()): 30 of 45 connections have none"
         );
         assert_eq!(finding.remedies[0].statement, "SET GLOBAL thread_pool_max_threads = 47");
+    }
+
+    #[test]
+    fn requests_that_nobody_reads_are_its_evidence() {
+        let unread = || (1..=30).map(|at| queue(at, 0, 40, 0)).collect();
+        let finding = found(&with(pool(15, "User sleep"), unread(), unread()).window()).unwrap();
+        let unread =
+            finding.evidence.iter().find(|one| one.reading.starts_with("connections with a request unread"));
+        assert_eq!(unread.unwrap().value, 30.0_f64.into());
     }
 
     #[test]

@@ -6,6 +6,7 @@
 mod captured;
 mod group;
 mod login;
+mod queues;
 #[cfg(test)]
 mod tests;
 
@@ -16,6 +17,7 @@ use spindoctor_model::{
 use self::captured::{commonest, explain, nobody_has_lasted, of_one};
 use self::group::GroupWait;
 use self::login::LoginWait;
+use self::queues::Queues;
 use crate::commits::commits_per_s;
 use crate::draft::Draft;
 use crate::own_answers::OwnAnswers;
@@ -40,7 +42,10 @@ pub const CAUSE: Cause = Cause {
                from a fifth of their time on. Beside other findings sessions that wait for their clients are a note, from a fifth of the \
                time and four sessions on. And what spindoctor's own questions took: where nothing \
                else is found and one of them took a second or more it is a note, where two or more did, for a twentieth of the time, \
-               a warning. In a list that was captured one session that is at work alone, for a minute or more, is a note.",
+               a warning.\n\n\
+               The queues of the clients' TCP connections at both ends of the window, on the server's host: a note where three or more \
+               sessions that are not at work have an answer that their client did not take meanwhile, with tries of the kernel's (one, \
+               where others wait for a row of an idle session of that host), or a request that the server did not read.",
     looks_alike: "Sessions that sleep on purpose and idle connections are not at work and are not counted. A share of \
                   commits, reads or network in a server that does well is no trouble: these classes are a note at most, \
                   from half of the session time on; only sixteen sessions and more in logins, or before the mutex of the open tables, \
@@ -88,8 +93,17 @@ const COMMON: &[TimeClass] = &[TimeClass::Latch, TimeClass::Mutex];
 /// Up to this share of the session time they are a note.
 const COMMON_UP_TO: f64 = 0.15;
 
-/// What is left when the other rules have had their say.
+/// What is left when the other rules have had their say, and what no session time is spent in: bytes that stay in queues.
 pub(crate) fn evaluate(window: &Window, time: &SessionTime, findings: &[Finding]) -> Outcome {
+    match (of_time(window, time, findings), Queues::from_window(window, time, findings)) {
+        (Outcome::Fired(finding), Some(queues)) => Outcome::Fired(queues.beside(finding)),
+        (Outcome::Clear, Some(queues)) => Outcome::Fired(queues.finding()),
+        (outcome, _) => outcome,
+    }
+}
+
+/// The part of the session time that no finding explains.
+fn of_time(window: &Window, time: &SessionTime, findings: &[Finding]) -> Outcome {
     // A note costs little, but it is no silence about a wait that is as little.
     let is_noted = |one: &&TimeShare| one.share < COMMON_UP_TO && is_named(findings, one.class);
     let waits: Vec<&TimeShare> = waits(time, findings).into_iter().filter(|one| !is_noted(one)).collect();

@@ -108,6 +108,7 @@ async fn every_source_answers_about_a_mysql_with_half_a_cpu() {
     assert!(sample.disks.value().is_some() && sample.memory.value().is_some());
     let logs = sample.page_cache.value().unwrap();
     assert!(logs.binlog.files > 0 && logs.redo.files > 0 && logs.redo.bytes > 1 << 20, "{logs:?}");
+    assert!(sample.tcp_queues.value().is_some_and(|queues| !queues.is_cut), "{:?}", sample.tcp_queues);
     let queues = sample.listen_queues.value().unwrap();
     assert!(queues.sockets.iter().any(|socket| socket.port == server.port()), "{queues:?}");
 
