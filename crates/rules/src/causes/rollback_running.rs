@@ -52,8 +52,9 @@ pub const CAUSE: Cause = Cause {
 /// Locks for which others wait behind it.
 const KINDS: &[LockKind] = &[LockKind::Row, LockKind::Metadata];
 
-/// Seconds for which it must have been seen at it: victims of deadlocks and failed statements roll back all the time.
-const SEEN_S: f64 = 1.0;
+/// Seconds for which it must have been seen at it: victims of deadlocks and failed statements roll back all the time. Two lists of a
+/// window are a little less than a second apart.
+const SEEN_S: f64 = 0.9;
 
 /// Less than that to go is no number of seconds: the list is read once a second, and the pace changes.
 const SOON_S: f64 = 3.0;

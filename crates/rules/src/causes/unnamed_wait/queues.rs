@@ -70,20 +70,16 @@ impl<'w> Queues<'w> {
         let for_s = number::roughly(self.stuck.seconds);
         let connections = |count: usize| number::counted(count as u64, "connection", "connections");
         match (self.unsent, self.unread) {
-            (0, unread) => {
-                format!(
-                    "The server has not read the request of {} for {for_s}; the sessions seem to sleep",
-                    connections(unread)
-                )
-            }
-            (unsent, 0) => {
-                format!(
-                    "The client of {} has not taken its answer for {for_s}; the sessions seem to sleep",
-                    connections(unsent)
-                )
-            }
+            (0, unread) => format!(
+                "The server has not read the requests on {} for {for_s}; the sessions seem to sleep",
+                connections(unread)
+            ),
+            (unsent, 0) => format!(
+                "Clients have not taken the answers on {} for {for_s}; the sessions seem to sleep",
+                connections(unsent)
+            ),
             (unsent, unread) => format!(
-                "For {for_s} the client of {} has not taken its answer, and the server has not read the request of {}",
+                "For {for_s} clients have not taken the answers on {}, and the server has not read the requests on {}",
                 connections(unsent),
                 connections(unread)
             ),
@@ -190,7 +186,7 @@ mod tests {
             (finding.severity, finding.headline.as_str()),
             (
                 Severity::Note,
-                "The client of 4 connections has not taken its answer for 10 s; the sessions seem to sleep"
+                "Clients have not taken the answers on 4 connections for 10 s; the sessions seem to sleep"
             )
         );
         let all = serde_json::to_string(&finding.evidence).unwrap();
@@ -210,7 +206,7 @@ mod tests {
             |_| (20..24).map(|id| session(id, "Query", "Writing to net", "SELECT * FROM t")).collect();
         let build = Build::busy("8.0.36").sessions(writing).without_profile();
         let all = serde_json::to_string(&found(with(build, untaken(4), untaken(4)))).unwrap();
-        assert!(!all.contains("has not taken") && !all.contains("unsent"), "{all}");
+        assert!(!all.contains("have not taken") && !all.contains("unsent"), "{all}");
     }
 
     #[test]
@@ -247,7 +243,7 @@ mod tests {
     fn requests_that_nobody_reads_are_a_note_unless_another_finding_says_why() {
         let finding = noted(not_read(30)).unwrap();
         assert!(
-            finding.headline.starts_with("The server has not read the request of "),
+            finding.headline.starts_with("The server has not read the requests on "),
             "{}",
             finding.headline
         );
