@@ -42,7 +42,7 @@ pub const CAUSE: Cause = Cause {
                from a fifth of their time on. Beside other findings sessions that wait for their clients are a note, from a fifth of the \
                time and four sessions on. And what spindoctor's own questions took: where nothing \
                else is found and one of them took a second or more it is a note, where two or more did, for a twentieth of the time, \
-               a warning.\n\n\
+               a warning. In a list that was captured one session that is at work alone, for a minute or more, is a note.\n\n\
                The queues of the clients' TCP connections at both ends of the window, on the server's host: a note where three or more \
                sessions that are not at work have an answer that their client did not take meanwhile, with tries of the kernel's (one, \
                where others wait for a row of an idle session of that host), or a request that the server did not read.",
