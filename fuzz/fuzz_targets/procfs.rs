@@ -5,7 +5,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use spindoctor_collect::host::{
-    cgroup, cpu_list, cpu_model, cpu_times, disks, effective_cpus, listen_queues, memory, numa, numa_counters, open_files, page_nodes, pressure, process,
+    cgroup, cpu_list, cpu_model, cpu_times, disk_users, disks, effective_cpus, listen_queues, memory, numa, numa_counters, open_files, page_nodes, pressure, process,
     srv_cpu_usage, tcp_queues, threads, throttling,
 };
 use spindoctor_model::ServerVersion;
@@ -21,6 +21,8 @@ fuzz_target!(|bytes: &[u8]| {
     if let Some(sum) = cpu_times::parse_allowed(text, &cpu_list::CpuSet::from([0, 1])) {
         assert_eq!(cpu_list::parse_cpu_list(&sum.cpus).map(|cpus| cpus.len()), Some(sum.count as usize));
     }
+    disk_users::parse_mount_id(text);
+    disk_users::parse_mounts(text);
     disks::parse_diskstats(text);
     effective_cpus::parse_stat_cpus(text);
     listen_queues::parse_counter(text, "TcpExt:", "ListenDrops");

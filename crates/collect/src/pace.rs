@@ -62,6 +62,8 @@ pub enum Period {
     With(&'static str),
     /// In the first sample of a segment: it does not change.
     Once,
+    /// Not at all: it is read at the ends of a window alone.
+    Never,
 }
 
 impl Pace {
@@ -108,6 +110,11 @@ impl Pace {
         Self { period: Period::Once, expensive_ms: f64::MAX, rows_per_s: usize::MAX, ..Self::server(1, 0) }
     }
 
+    /// One that is read in windows alone.
+    pub(crate) const fn never() -> Self {
+        Self { period: Period::Never, ..Self::once() }
+    }
+
     /// The same for a source that stands in for another one.
     pub(crate) const fn instead_of(self, other: &'static str) -> Self {
         Self { instead_of: Some(other), ..self }
@@ -151,7 +158,7 @@ mod tests {
                 Period::Every(seconds) => {
                     assert!(pace.longest_s >= seconds && seconds > 0, "{name}: {pace:?}");
                 }
-                Period::Once => {}
+                Period::Once | Period::Never => {}
             }
             before.push(name);
         }

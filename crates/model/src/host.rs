@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::page_cache::PageCache;
+use crate::page_cache::{FileKind, PageCache};
 use crate::readings::readings;
 
 /// How rarely the counters of the host and of the server's process are read at most where sampling has no end, seconds: their
@@ -34,6 +34,8 @@ readings! {
         threads: Vec<ThreadStat> => [],
         /// The other programs of the host that used its CPUs most since the reading before.
         other_programs: OtherPrograms => [],
+        /// The other programs of the host that read and wrote most since the reading before.
+        disk_users: DiskUsers => [],
         /// NUMA nodes and the server's memory on each.
         numa: Vec<NumaNode> => [numbers, constant],
         /// Pages that were taken on each NUMA node.
@@ -314,6 +316,40 @@ pub struct OtherProgram {
     pub is_client: Option<bool>,
 }
 
+/// Programs of the host beside the server, and what they read and wrote from the reading before to this one. Threads of the kernel
+/// are left out: they write for others.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DiskUsers {
+    /// Seconds since the reading before; 0 in the first one, which has no programs.
+    pub over_s: f64,
+    /// Those that read and wrote most first, a few.
+    pub programs: Vec<DiskUser>,
+    /// Processes whose I/O was not read, for want of the right or of time.
+    pub unread: u64,
+}
+
+/// Processes of one name in one control group.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DiskUser {
+    /// `comm`: `rsync`.
+    pub name: String,
+    /// The control group, as `/proc/PID/cgroup` names it; empty where it is the root.
+    pub cgroup: String,
+    /// The process of these that read and wrote most.
+    pub pid: u32,
+    /// How many there are.
+    pub processes: u64,
+    /// Bytes that they had read from storage a second.
+    pub read_bytes_per_s: f64,
+    /// Bytes that they wrote a second: to storage, or to the page cache, from where they come to storage later.
+    pub written_bytes_per_s: f64,
+    /// The disks below the files that the process has open, as `/proc/diskstats` names them; None where that cannot be said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disks: Option<Vec<String>>,
+}
+
 /// One NUMA node.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -389,6 +425,9 @@ pub struct MemoryStat {
     pub available_bytes: u64,
     /// Page cache.
     pub cached_bytes: u64,
+    /// What was written to the page cache and is not on storage yet: `Dirty` and `Writeback`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unwritten_bytes: Option<u64>,
     /// Swap space.
     pub swap_total_bytes: u64,
     /// Swap space free.
@@ -445,6 +484,25 @@ pub struct DataDirectory {
     /// Size of that file system, bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub temporary_total_bytes: Option<u64>,
+    /// On which disk each of the server's folders lies.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub folders: Vec<FolderDisk>,
+}
+
+/// A folder of the server's, and the disk below it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FolderDisk {
+    /// What the server keeps there.
+    pub holds: FileKind,
+    /// The folder, as the server names it.
+    pub path: String,
+    /// The whole disk below its file system, as `/proc/diskstats` names it: `sda`; None where it is unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk: Option<String>,
+    /// Why it is unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unknown: Option<String>,
 }
 
 /// What waits before the listening sockets of the server's network namespace (`/proc/PID/net`).

@@ -125,6 +125,7 @@ pub struct SourceCost {
     pub took_ms: f64,
     /// Rows that it answered with, summed; 0 for a source of the host.
     pub rows: u64,
-    /// Seconds from one question to the next, now; 0 where it is asked once, or together with another.
+    /// Seconds from one question to the next, now; 0 where it is asked once, together with another, or not at
+    /// all.
     pub period_s: f64,
 }

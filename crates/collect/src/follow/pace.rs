@@ -60,7 +60,7 @@ impl Paced {
     pub(super) fn new(name: &'static str, pace: Pace, place: usize) -> Self {
         let period_s = match pace.period {
             Period::Every(seconds) => seconds.max(1),
-            Period::With(_) | Period::Once => 0,
+            Period::With(_) | Period::Once | Period::Never => 0,
         };
         let offset = if period_s == 0 { 0 } else { u32::try_from(place).unwrap_or(0) % period_s };
         let mut paced = Self {
@@ -84,7 +84,7 @@ impl Paced {
     pub(super) fn begin(&mut self, second: u64) {
         self.next = match self.pace.period {
             Period::Every(_) | Period::Once => Some(second),
-            Period::With(_) => None,
+            Period::With(_) | Period::Never => None,
         };
     }
 
@@ -104,7 +104,7 @@ impl Paced {
     pub(super) fn goes_with(&self) -> Option<&'static str> {
         match self.pace.period {
             Period::With(other) => Some(other),
-            Period::Every(_) | Period::Once => None,
+            Period::Every(_) | Period::Once | Period::Never => None,
         }
     }
 
@@ -121,7 +121,7 @@ impl Paced {
                 let wait = if self.asked_before || self.offset == 0 { self.period_s } else { self.offset };
                 Some(second + u64::from(wait))
             }
-            Period::With(_) | Period::Once => None,
+            Period::With(_) | Period::Once | Period::Never => None,
         };
         self.asked_before = true;
     }
@@ -261,8 +261,10 @@ mod tests {
         assert_eq!(turns(&mut Paced::new("SHOW X", each_second, 7), 4, answer(1, 1)), [0, 1, 2, 3]);
         let once = Pace { period: Period::Once, ..PACE };
         assert_eq!(turns(&mut Paced::new("SHOW X", once, 0), 100, answer(1, 1)), [0]);
-        let with = Pace { period: Period::With("SHOW Y"), ..PACE };
-        assert!(turns(&mut Paced::new("SHOW X", with, 0), 100, answer(1, 1)).is_empty());
+        for period in [Period::With("SHOW Y"), Period::Never] {
+            let by_itself = Pace { period, ..PACE };
+            assert!(turns(&mut Paced::new("SHOW X", by_itself, 0), 100, answer(1, 1)).is_empty());
+        }
     }
 
     #[test]

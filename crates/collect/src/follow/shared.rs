@@ -48,7 +48,7 @@ impl Shared {
     pub(super) fn new(target: Target, options: &FollowOptions, followed: Sender<Followed>) -> Self {
         let sources = options.paces.iter().map(|(source, pace)| match pace.period {
             Period::Every(seconds) => (*source, f64::from(seconds)),
-            Period::With(_) | Period::Once => (*source, 0.0),
+            Period::With(_) | Period::Once | Period::Never => (*source, 0.0),
         });
         let probe = options.probe_every.map(|every| (PROBE, every.as_secs_f64()));
         Self {

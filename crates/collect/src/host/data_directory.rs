@@ -1,25 +1,27 @@
-//! `/proc/PID/cwd`: the server's data directory, and the room on its file system.
+//! `/proc/PID/cwd`: the server's data directory, the room on its file system, and the disk below it.
 //!
 //! MySQL and MariaDB change into their data directory at start and stay there.
 
+use std::fs::File;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path};
 
 use spindoctor_model::Unavailable;
-use spindoctor_model::host::DataDirectory;
+use spindoctor_model::host::{DataDirectory, FolderDisk};
+use spindoctor_model::page_cache::FileKind;
 use spindoctor_stacks::target_file::Root;
 
-use super::kernel_file;
 use super::source::{HostSource, Target, reading};
+use super::{block_device, kernel_file};
 use crate::pace::Pace;
 use crate::source::Cadence;
 
 /// The data directory.
 pub const SOURCE: HostSource = HostSource {
     name: "/proc/PID/cwd",
-    help: "room on the file system of the data directory",
-    cost: "one link and one statfs",
+    help: "room on the file system of the data directory, and the disk below it",
+    cost: "one link, one statfs and one stat",
     needs: "root or the server's user",
     cadence: Cadence::Ends,
     pace: Pace::host(60, 600),
@@ -31,8 +33,11 @@ fn collect(target: &Target) -> Result<DataDirectory, Unavailable> {
     let path = std::fs::read_link(&link).map_err(|error| kernel_file::because(&link, &error))?;
     // Through the link, and not by its text: the server may live in a file system of its own.
     let room = rustix::fs::statvfs(&link).map_err(|error| kernel_file::because(&link, &error.into()))?;
+    let path = path.to_string_lossy().into_owned();
+    let device = std::fs::metadata(&link).ok().map(|folder| folder.dev());
     Ok(DataDirectory {
-        path: path.to_string_lossy().into_owned(),
+        folders: vec![on_device(target, FileKind::Data, &path, device)],
+        path,
         total_bytes: room.f_blocks.saturating_mul(room.f_frsize),
         free_bytes: room.f_bavail.saturating_mul(room.f_frsize),
         undo_free_bytes: None,
@@ -63,6 +68,23 @@ pub fn room_of(target: &Target, folder: &str) -> Option<Room> {
 /// Free bytes there.
 pub fn free_bytes_of(target: &Target, folder: &str) -> Option<u64> {
     room_of(target, folder).map(|room| room.free_bytes)
+}
+
+/// On which disk a folder lies that the server names: as the server sees it, relative to its data directory.
+pub fn disk_of(target: &Target, holds: FileKind, folder: &str) -> FolderDisk {
+    let found = seen_by(target, folder).and_then(|folder| File::from(folder).metadata().ok());
+    on_device(target, holds, folder, found.map(|folder| folder.dev()))
+}
+
+fn on_device(target: &Target, holds: FileKind, path: &str, device: Option<u64>) -> FolderDisk {
+    let disk = match device {
+        Some(device) => {
+            block_device::whole_disk(target, rustix::fs::major(device), rustix::fs::minor(device))
+        }
+        None => Err(Unavailable::because("the folder cannot be looked at")),
+    };
+    let unknown = disk.as_ref().err().map(|why| why.because.clone());
+    FolderDisk { holds, path: path.to_owned(), disk: disk.ok(), unknown }
 }
 
 /// Bytes on disk of the undo tablespaces in a folder that the server names: the implicit ones (`undo_001`) and those that were
@@ -129,6 +151,34 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let nobody = super::super::testing::target(root.path());
         assert!(collect(&nobody).unwrap_err().because.starts_with("there is no "));
+    }
+
+    #[test]
+    fn a_folder_is_on_the_disk_of_its_file_system_and_where_that_has_none_it_says_so() {
+        let host = tempfile::tempdir().unwrap();
+        let data = host.path().join("own/data");
+        std::fs::create_dir_all(data.join("redo")).unwrap();
+        std::fs::create_dir_all(host.path().join("proc/7")).unwrap();
+        std::os::unix::fs::symlink(host.path().join("own"), host.path().join("proc/7/root")).unwrap();
+        std::os::unix::fs::symlink(&data, host.path().join("proc/7/cwd")).unwrap();
+        let server = Target::under(7, host.path().join("proc"), host.path().join("sys"));
+        let of_data = || collect(&server).unwrap().folders.remove(0);
+        assert_eq!((of_data().holds, of_data().disk), (FileKind::Data, None));
+        assert_eq!(of_data().unknown.as_deref(), Some("its files lie on no disk of this host"));
+        // The file system that the test stands on becomes a partition of a disk.
+        let device = std::fs::metadata(&data).unwrap().dev();
+        let number = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
+        super::super::block_device::tests::device(host.path(), &number, "pci/block/sdb/sdb1", &["partition"]);
+        assert_eq!((of_data().disk.as_deref(), of_data().unknown), (Some("sdb"), None));
+        for folder in ["./redo", "/data/redo"] {
+            let redo = disk_of(&server, FileKind::Redo, folder);
+            assert_eq!((redo.path.as_str(), redo.disk.as_deref()), (folder, Some("sdb")));
+        }
+        let nowhere = disk_of(&server, FileKind::Binlog, "/nowhere");
+        assert_eq!(
+            (nowhere.disk, nowhere.unknown.as_deref()),
+            (None, Some("the folder cannot be looked at"))
+        );
     }
 
     #[test]

@@ -113,11 +113,13 @@ pub fn parse_meminfo(text: &str) -> Option<MemoryStat> {
     let find = |wanted| kilobytes(named_values(text).find(|(name, _)| *name == wanted)?.1);
     let or_zero = |wanted| find(wanted).unwrap_or(0);
     let cached = or_zero("Cached");
+    let unwritten = find("Dirty").zip(find("Writeback"));
     Some(MemoryStat {
         total_bytes: find("MemTotal")?,
         available_bytes: find("MemAvailable")
             .unwrap_or_else(|| or_zero("MemFree").saturating_add(or_zero("Buffers")).saturating_add(cached)),
         cached_bytes: cached,
+        unwritten_bytes: unwritten.map(|(dirty, on_its_way)| dirty.saturating_add(on_its_way)),
         swap_total_bytes: or_zero("SwapTotal"),
         swap_free_bytes: or_zero("SwapFree"),
         ..MemoryStat::default()
@@ -150,6 +152,16 @@ mod tests {
             parse_meminfo("MemTotal: 9 kB\nMemAvailable: 5 kB\nMemFree: 1 kB\n").unwrap().available_bytes,
             5120
         );
+    }
+
+    #[test]
+    fn what_is_not_on_storage_yet_is_dirty_or_on_its_way() {
+        let unwritten = |text| parse_meminfo(text).unwrap().unwritten_bytes;
+        assert_eq!(
+            unwritten("MemTotal: 9 kB\nDirty: 5 kB\nWriteback: 2 kB\nWritebackTmp: 1 kB\n"),
+            Some(7168)
+        );
+        assert_eq!(unwritten("MemTotal: 9 kB\nDirty: 5 kB\n"), None);
     }
 
     #[test]

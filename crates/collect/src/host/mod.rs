@@ -10,6 +10,7 @@ pub mod cpu_list;
 pub mod cpu_model;
 pub mod cpu_times;
 pub mod data_directory;
+pub mod disk_users;
 pub mod disks;
 pub mod effective_cpus;
 #[expect(unsafe_code, reason = "SO_PEERCRED may say 0, which rustix cannot")]
@@ -59,6 +60,7 @@ pub const SOURCES: &[HostSource] = &[
     threads::SOURCE,
     numa_counters::SOURCE,
     other_programs::SOURCE,
+    disk_users::SOURCE,
     effective_cpus::SOURCE,
     cpu_model::SOURCE,
     numa::SOURCE,

@@ -105,7 +105,7 @@ fn busiest(target: &Target, processes: Vec<Process>, over_s: f64) -> Vec<OtherPr
 }
 
 /// The group whose CPUs it shares: that of the cpu controller, or the one of version 2. Empty for the root.
-fn cgroup_of(target: &Target, pid: u32) -> String {
+pub(super) fn cgroup_of(target: &Target, pid: u32) -> String {
     let text = kernel_file::read(&target.proc.join(format!("{pid}/cgroup"))).unwrap_or_default();
     let memberships = cgroup::parse_cgroup(&text);
     let by_cpu = memberships.iter().find(|one| one.controllers.iter().any(|name| name == "cpu"));

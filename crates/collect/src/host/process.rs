@@ -68,7 +68,12 @@ pub struct TaskStat {
     pub started_ticks: u64,
     /// The CPU that it ran on last; none where an old kernel does not say it.
     pub last_cpu: Option<u32>,
+    /// True for a thread of the kernel: `kworker/0:1`, `jbd2/sda1-8`.
+    pub is_of_kernel: bool,
 }
+
+/// The flag of a thread of the kernel: `PF_KTHREAD` (Linux, include/linux/sched.h).
+const OF_KERNEL: u64 = 0x0020_0000;
 
 /// Reads `PID (comm) S ppid ...` (proc_pid_stat(5)). The name may hold spaces and parentheses, so
 /// it ends at the last parenthesis.
@@ -88,6 +93,7 @@ pub fn parse_task_stat(text: &str) -> Option<TaskStat> {
         threads: number(20)?,
         started_ticks: number(22)?,
         last_cpu: number(39).and_then(|cpu| cpu.try_into().ok()),
+        is_of_kernel: number(9).is_some_and(|flags| flags & OF_KERNEL != 0),
     })
 }
 
@@ -210,9 +216,11 @@ mod tests {
         let text = std::fs::read_to_string(process(root.path(), 4400).process("stat")).unwrap();
         let stat = parse_task_stat(&text).unwrap();
         assert_eq!(
-            (stat.name.as_str(), stat.state.as_str(), stat.started_ticks),
-            ("kworker/0:1H-kb", "I", 5)
+            (stat.name.as_str(), stat.state.as_str(), stat.started_ticks, stat.is_of_kernel),
+            ("kworker/0:1H-kb", "I", 5, true)
         );
+        let text = std::fs::read_to_string(process(root.path(), 4100).process("stat")).unwrap();
+        assert!(!parse_task_stat(&text).unwrap().is_of_kernel);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use spindoctor_model::{HostSample, Reading, Unavailable};
 use super::cgroup::{Mount, parse_mountinfo};
 use super::cpu_list::CpuSet;
 use super::kernel_file;
-use super::other_programs::Before;
+use super::{disk_users, other_programs};
 use crate::pace::Pace;
 use crate::source::{Answer, Cadence};
 
@@ -24,10 +24,12 @@ pub struct Target {
     pub sys: PathBuf,
     /// Where cgroup file systems are mounted, as it was read last.
     mounts: Arc<Mutex<Option<Mounts>>>,
-    /// What the host's other programs had used when that was read last.
-    programs: Arc<Mutex<Option<Before>>>,
     /// The CPUs that the server may run on, as its status said when that was read last.
     allowed: Arc<Mutex<Option<CpuSet>>>,
+    /// What the host's other programs had used when that was read last.
+    programs: Arc<Mutex<Option<other_programs::Before>>>,
+    /// What they had read and written when that was read last.
+    disk_users: Arc<Mutex<Option<disk_users::Before>>>,
 }
 
 /// For so long it is not read again where cgroup file systems are mounted: six sources ask for it each second, and it
@@ -55,6 +57,7 @@ impl Target {
             mounts: Arc::default(),
             programs: Arc::default(),
             allowed: Arc::default(),
+            disk_users: Arc::default(),
         }
     }
 
@@ -78,8 +81,13 @@ impl Target {
     }
 
     /// Keeps what the host's other programs have used now, for the next reading, and gives what was kept.
-    pub(super) fn programs_before(&self, now: Before) -> Option<Before> {
+    pub(super) fn programs_before(&self, now: other_programs::Before) -> Option<other_programs::Before> {
         self.programs.lock().unwrap_or_else(PoisonError::into_inner).replace(now)
+    }
+
+    /// The same for what they have read and written.
+    pub(super) fn disk_users_before(&self, now: disk_users::Before) -> Option<disk_users::Before> {
+        self.disk_users.lock().unwrap_or_else(PoisonError::into_inner).replace(now)
     }
 
     /// Keeps the CPUs that the server may run on, for the source that counts how busy they are.

@@ -14,6 +14,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
+use spindoctor_model::host::FolderDisk;
+use spindoctor_model::page_cache::FileKind;
 use spindoctor_model::{Reading, Sample, ServerIdentity, ServerSample, Unavailable, Window};
 use thiserror::Error;
 use tokio::time::Instant;
@@ -267,10 +269,10 @@ pub async fn watch(
     Ok(window)
 }
 
-/// Adds what follows from the samples as a whole: room elsewhere, uptime.
+/// Adds what follows from the samples as a whole: room and disks elsewhere, uptime.
 fn complete(window: &mut Window, server_host: &ServerHost) {
     if let Some(target) = server_host.target() {
-        note_other_rooms(target, window);
+        note_other_folders(target, window);
     }
     window.server.uptime_s = window.samples[0]
         .server
@@ -280,13 +282,25 @@ fn complete(window: &mut Window, server_host: &ServerHost) {
         .map(|seconds| seconds as u64);
 }
 
-/// Asks how much room there is for undo, the binary log and temporary files, where the server keeps them elsewhere than its data.
-fn note_other_rooms(target: &host::Target, window: &mut Window) {
+/// Asks how much room there is for undo, the binary log and temporary files, where the server keeps them elsewhere than its data, and on
+/// which disks it keeps them and its redo log.
+fn note_other_folders(target: &host::Target, window: &mut Window) {
     let folder = |name: &str| window.variable(name).filter(|folder| !folder.is_empty()).map(str::to_owned);
     let undo = folder("innodb_undo_directory");
     let log = folder("log_bin_basename").and_then(|base| Some(base.rsplit_once('/')?.0.to_owned()));
     // Several folders are used in turn, `/tmp:/var/tmp`.
     let temporary = folder("tmpdir").and_then(|all| Some(all.split(':').next()?.to_owned()));
+    let redo = folder("innodb_log_group_home_dir");
+    let by_kind = [
+        (FileKind::Undo, &undo),
+        (FileKind::Redo, &redo),
+        (FileKind::Binlog, &log),
+        (FileKind::Temporary, &temporary),
+    ];
+    let on_disk = |(holds, folder): (FileKind, &Option<String>)| {
+        Some(host::data_directory::disk_of(target, holds, folder.as_deref()?))
+    };
+    let others: Vec<FolderDisk> = by_kind.into_iter().filter_map(on_disk).collect();
     let room = |folder: Option<String>| host::data_directory::room_of(target, &folder?);
     let (undo, log, temporary) = (room(undo), room(log), room(temporary));
     for sample in &mut window.samples {
@@ -295,6 +309,7 @@ fn note_other_rooms(target: &host::Target, window: &mut Window) {
             data.log_free_bytes = log.map(|room| room.free_bytes);
             data.temporary_free_bytes = temporary.map(|room| room.free_bytes);
             data.temporary_total_bytes = temporary.map(|room| room.total_bytes);
+            data.folders.extend(others.iter().cloned());
         }
     }
 }
