@@ -1,22 +1,24 @@
-//! The disk that the server most likely waits for, how busy it is, and how much of what it does is the server's.
+//! The disk that the server waits for, how busy it is, how much of what it does is the server's, and who else uses it.
 //!
-//! In: the counters of the host's disks and of the server's process. No reading says on which disk the server's files are: it is the
-//! one that does as much as the server asks for and is busy, where but one does as much.
+//! In: the counters of the host's disks, of the server's process and of other programs, and the disks below the server's folders. Where
+//! these are unknown (a volume, a loop device, an overlay), the disk is the one that does as much as the server asks for and is busy,
+//! where but one does as much. What a disk does beyond what the server's process has read and written is of others, whoever they are: no
+//! culprit need be found for that.
+
+mod others;
+mod which;
 
 use spindoctor_model::host::{DiskStat, ProcessStat};
+use spindoctor_model::page_cache::FileKind;
 use spindoctor_model::window::Change;
 use spindoctor_model::{Evidence, Remedy, Window, number};
+
+use others::{Other, Others};
+pub(crate) use which::{data_folder, known_disks};
 
 /// A disk with an I/O under way for such a share of the time has hardly any left. Chosen: `iostat` of disks that their users called
 /// full shows 90 to 100 %.
 const BUSY: f64 = 0.8;
-
-/// The part of what the server read and wrote that its disk has done at least. Some of what is written to the page cache reaches the
-/// disk after the window. Chosen.
-const DONE: f64 = 0.5;
-
-/// Disks that lie upon one another (a volume, what it is made of) do the same but for so much. Chosen.
-const SAME: f64 = 1.25;
 
 /// Below this part the server is the smaller user of a disk.
 const HALF: f64 = 0.5;
@@ -25,9 +27,6 @@ const HALF: f64 = 0.5;
 /// block to the block itself (Documentation/filesystems/ext4/journal.rst), and one more for luck. They are not counted as the
 /// server's.
 const JOURNAL: f64 = 6.0;
-
-/// A program that is no client and has so many CPUs may be who writes: what watches a host has less. Chosen.
-const WRITER_CPUS: f64 = 0.05;
 
 /// Part of a disk's I/Os, from which on a kind of them is shown. Chosen.
 const SHOWN: f64 = 0.05;
@@ -62,8 +61,9 @@ pub(crate) struct BusyDisk {
     pub(crate) name: String,
     /// Share of the time in which an I/O was under way.
     busy_ratio: f64,
-    /// I/Os under way, on average.
-    under_way: f64,
+    /// Reads and writes under way, on average.
+    reads_under_way: f64,
+    writes_under_way: f64,
     reads_per_s: f64,
     writes_per_s: f64,
     /// Milliseconds of one read, and of one write, where there are some.
@@ -73,51 +73,38 @@ pub(crate) struct BusyDisk {
     of_server: Bytes,
     /// The folder of the server's that is there.
     folder: Option<String>,
-    /// A program beside the server is at work that is none of its clients.
-    beside_another: bool,
+    /// That folder's file system says that it is this disk.
+    is_known: bool,
+    others: Others,
 }
 
 impl BusyDisk {
-    /// The only one on which so many I/Os can have been under way on average; None where there is none, or which it is cannot be said.
-    pub(crate) fn from_window(window: &Window, least_under_way: f64) -> Option<Self> {
+    /// The disk below the server's folders of these kinds, where so many I/Os were under way on it on average; where their disks are
+    /// unknown, the only one on which so many can have been. None where there is none, or which it is cannot be said.
+    pub(crate) fn from_window(window: &Window, least_under_way: f64, holds: &[FileKind]) -> Option<Self> {
         let disks = window.change(|sample| &sample.host.disks)?;
         let of_server = Bytes::of_server(&window.change(|sample| &sample.host.process)?)?;
-        let is_part = |disk: &DiskStat| disks.last.iter().any(|whole| is_part_of(&disk.name, &whole.name));
         let between = |last: &DiskStat| {
             let first = disks.first.iter().find(|first| first.name == last.name)?;
             Self::between(first, last, disks.seconds, of_server)
         };
-        // One that is quick may be the server's, beside a busy one that is not.
-        let can_be_it = |disk: &Self| {
-            disk.bytes.sum() > 0.0
-                && disk.bytes.read >= DONE * of_server.read
-                && disk.bytes.written >= DONE * of_server.written
+        let all: Vec<Self> = which::whole(disks.last).filter_map(between).collect();
+        let known = known_disks(window, holds);
+        let folder_on = |disk: &Self| {
+            let (_, folder) = known.as_ref()?.iter().find(|(name, _)| *name == disk.name)?;
+            Some(*folder)
         };
-        let candidates: Vec<Self> = disks
-            .last
-            .iter()
-            .filter(|disk| !is_part(disk) && !is_in_memory(&disk.name))
-            .filter_map(between)
-            .filter(can_be_it)
-            .collect();
-        let most = candidates.iter().max_by(|a, b| a.under_way.total_cmp(&b.under_way))?;
-        let is_same = |other: &Self| {
-            let (less, more) =
-                (other.bytes.sum().min(most.bytes.sum()), other.bytes.sum().max(most.bytes.sum()));
-            more <= SAME * less
+        let found = match &known {
+            Some(_) => which::busiest(all.iter().filter(|disk| folder_on(disk).is_some()))?,
+            None => which::inferred(&all, of_server)?,
         };
-        let is_it =
-            most.busy_ratio >= BUSY && most.under_way >= least_under_way && candidates.iter().all(is_same);
-        is_it.then(|| Self {
-            folder: data_folder(window).map(str::to_owned),
-            beside_another: is_beside_another(window),
-            ..most.clone()
+        let folder = folder_on(found).or_else(|| which::likely_folder(window, holds));
+        (found.busy_ratio >= BUSY && found.under_way() >= least_under_way).then(|| Self {
+            folder: folder.map(str::to_owned),
+            is_known: known.is_some(),
+            others: Others::from_window(window, &found.name),
+            ..found.clone()
         })
-    }
-
-    /// The same where the server writes to another folder than that of its data.
-    pub(crate) fn below(self, folder: Option<&str>) -> Self {
-        Self { folder: folder.map(str::to_owned), ..self }
     }
 
     /// What it did from one reading to another; None where a counter went back.
@@ -131,7 +118,8 @@ impl BusyDisk {
         Some(Self {
             name: last.name.clone(),
             busy_ratio: (grown(|disk| disk.busy_us)? / 1e6 / seconds).min(1.0),
-            under_way: (read_us + write_us) / 1e6 / seconds,
+            reads_under_way: read_us / 1e6 / seconds,
+            writes_under_way: write_us / 1e6 / seconds,
             reads_per_s: reads / seconds,
             writes_per_s: writes / seconds,
             read_ms: ms(read_us, reads),
@@ -142,56 +130,103 @@ impl BusyDisk {
             },
             of_server,
             folder: None,
-            beside_another: false,
+            is_known: false,
+            others: Others::default(),
         })
+    }
+
+    /// I/Os under way, on average.
+    fn under_way(&self) -> f64 {
+        self.reads_under_way + self.writes_under_way
+    }
+
+    /// What it does beyond what the server asks for.
+    fn rest(&self) -> f64 {
+        (self.bytes.sum() - self.of_server.sum()).max(0.0)
     }
 
     /// The share of what it does that is not the server's, 0 to 1, where that is most of it.
     pub(crate) fn of_others(&self) -> Option<f64> {
         let all = self.bytes.sum();
-        let surely = self.read_by_others() + (self.bytes.written - JOURNAL * self.of_server.written).max(0.0);
-        (all > 0.0 && surely >= HALF * all).then(|| (1.0 - self.of_server.sum() / all).clamp(0.0, 1.0))
+        let (seen, _) = self.others.seen();
+        let surely = (self.read_by_others() + self.written_by_others(0.0)).max(seen.min(self.rest()));
+        (all > 0.0 && surely >= HALF * all).then(|| (self.rest() / all).clamp(0.0, 1.0))
     }
 
     fn read_by_others(&self) -> f64 {
         (self.bytes.read - self.of_server.read).max(0.0)
     }
 
-    /// The same where it may stand in a headline: what is written may be the server's own, from before the window,
-    /// unless a program is there that may have written it. Who reads does so now.
-    fn of_known_others(&self) -> Option<f64> {
-        self.of_others().filter(|_| self.beside_another || self.read_by_others() >= HALF * self.bytes.sum())
+    /// Without what a file system adds to the server's writes, and without so much from before the window.
+    fn written_by_others(&self, from_before: f64) -> f64 {
+        (self.bytes.written - JOURNAL * self.of_server.written - from_before).max(0.0)
     }
 
-    /// For the end of a headline: that others have most of the disk; else nothing.
+    /// True where others have most of it now, whoever they are: what was written may be the server's own, from before the window, and
+    /// there was not so much. Who reads does so now.
+    fn is_surely_shared(&self) -> bool {
+        let written = self.others.from_before.map_or(0.0, |before| self.written_by_others(before));
+        self.read_by_others() + written >= HALF * self.bytes.sum()
+    }
+
+    /// The same where it may stand in a headline: it is sure, or a program is there that may have done it.
+    fn of_known_others(&self) -> Option<f64> {
+        self.of_others().filter(|_| self.is_surely_shared() || self.others.may_have_done(HALF * self.rest()))
+    }
+
+    /// The program that has most of what is not the server's.
+    fn culprit(&self) -> Option<&Other> {
+        self.others.programs.first().filter(|one| one.bytes.sum() >= HALF * self.rest())
+    }
+
+    /// Share of the time of its I/Os that is the server's, by the bytes of each kind; None where there were none.
+    fn time_of_server(&self) -> Option<f64> {
+        let part = |server: f64, all: f64| if all > 0.0 { (server / all).min(1.0) } else { 0.0 };
+        let reads = self.reads_under_way * part(self.of_server.read, self.bytes.read);
+        let writes = self.writes_under_way * part(self.of_server.written, self.bytes.written);
+        (self.under_way() > 0.0).then(|| (reads + writes) / self.under_way())
+    }
+
+    /// For the end of a headline: that others have most of the disk, and who; else nothing.
     pub(crate) fn in_headline(&self) -> String {
-        self.of_known_others().map_or_else(String::new, |share| {
-            format!(
-                ", and most likely others have {} of what disk {} does",
-                number::whole_percent(share),
-                self.name
-            )
-        })
+        let Some(share) = self.of_known_others() else { return String::new() };
+        let likely = if self.is_known && self.is_surely_shared() { "" } else { "most likely " };
+        let who = self.culprit().map_or_else(String::new, |one| {
+            let likely = if one.is_there { "most of it" } else { "most likely" };
+            format!(", {likely} {} (process {})", one.description, one.pid)
+        });
+        format!(
+            ", and {likely}others have {} of what disk {} does{who}",
+            number::whole_percent(share),
+            self.name
+        )
     }
 
     /// For the end of a `why`: which disk it is, and what it does.
     pub(crate) fn in_words(&self) -> String {
         let folder = self.folder.as_ref().map_or_else(String::new, |folder| format!(" (below {folder})"));
+        let likely = if self.is_known { "" } else { "most likely " };
         let kinds = [("read", self.reads_per_s, self.read_ms), ("write", self.writes_per_s, self.write_ms)];
         let takes = kinds.into_iter().filter_map(|(kind, per_s, ms)| {
             let (per_s, ms) = (number::whole(per_s), number::plain(ms?));
             Some(format!(", {per_s} {kind}s a second of {ms} ms each"))
         });
         let others = self.of_others().map_or_else(String::new, |_| {
+            let whose = match self.is_surely_shared() {
+                true => "the rest is somebody else's",
+                false => {
+                    "the rest is somebody else's, or was written to the page cache before and comes to the disk now"
+                }
+            };
             format!(
-                " Of {} that it reads and writes in a second the server has asked for {}: the rest is somebody else's, or was written \
-                 to the page cache before and comes to the disk now.",
+                " Of {} that it reads and writes in a second the server has asked for {}: {whose}.{}",
                 number::bytes(self.bytes.sum()),
-                number::bytes(self.of_server.sum())
+                number::bytes(self.of_server.sum()),
+                self.others.unread_in_words()
             )
         });
         format!(
-            " The disk is most likely {}{folder}: it is busy {} of the time{}.{others}",
+            " The disk is {likely}{}{folder}: it is busy {} of the time{}.{others}",
             self.name,
             number::whole_percent(self.busy_ratio),
             takes.collect::<String>()
@@ -202,26 +237,42 @@ impl BusyDisk {
     pub(crate) fn evidence(&self) -> Vec<Evidence> {
         let source = "/proc/diskstats";
         let ms = |reading: &str, ms: Option<f64>| ms.map(|ms| Evidence::new(reading, ms, "ms", source));
+        let name = if self.is_known { "the disk" } else { "the disk, most likely" };
+        let of_time = |ratio| {
+            Evidence::new("the server's part of the time of its I/Os, by bytes", ratio, "ratio", "computed")
+        };
         let readings = [
-            Some(Evidence::new("the disk, most likely", self.name.clone(), "", source)),
+            Some(Evidence::new(name, self.name.clone(), "", source)),
             Some(Evidence::new("time it is busy", self.busy_ratio, "ratio", source)),
             Some(Evidence::new("its I/Os", self.reads_per_s + self.writes_per_s, "1/s", source)),
             ms("one read takes", self.read_ms),
             ms("one write takes", self.write_ms),
             Some(Evidence::new("it reads and writes", self.bytes.sum(), "bytes/s", source)),
             Some(Evidence::new("of that the server", self.of_server.sum(), "bytes/s", "/proc/PID/io")),
+            self.time_of_server().map(of_time),
         ];
-        readings.into_iter().flatten().collect()
+        let others = self.of_others().is_some().then(|| self.others.evidence());
+        readings.into_iter().flatten().chain(others.into_iter().flatten()).collect()
     }
 
     /// What finds and bounds those who have most of it.
     pub(crate) fn remedies(&self) -> Vec<Remedy> {
         let Some(share) = self.of_known_others() else { return Vec::new() };
         let name = &self.name;
+        let culprit = self.culprit();
         let find = Remedy {
-            statement: format!(
-                "On the server's host: iotop -oP, or pidstat -d 1, says who else reads and writes on {name}"
-            ),
+            statement: match culprit {
+                Some(one) => format!(
+                    "On the server's host: look at {} (process {}), which reads and writes {} a second, and move it to another disk, stop \
+                     it or bound it; iotop -oP shows it",
+                    one.description,
+                    one.pid,
+                    number::bytes(one.bytes.sum())
+                ),
+                None => format!(
+                    "On the server's host: iotop -oP, or pidstat -d 1, says who else reads and writes on {name}"
+                ),
+            },
             why: format!(
                 "{} of what it does is most likely not the server's: that is gone when its owner is moved, stopped or bounded. What \
                  kworker and jbd2 threads write they write for others.",
@@ -230,180 +281,55 @@ impl BusyDisk {
             dynamic: true,
             ..Remedy::default()
         };
+        let unit = culprit.and_then(|one| one.unit.as_deref()).unwrap_or("UNIT");
+        let pid = culprit.map_or_else(|| "PID".to_owned(), |one| one.pid.to_string());
         let bound = Remedy {
             statement: format!(
-                "Bound it: systemctl set-property --runtime UNIT IOReadBandwidthMax=\"/dev/{name} 4M\" \
-                 IOWriteBandwidthMax=\"/dev/{name} 4M\" (io.max of its control group), or ionice -c 3 -p PID where the disk's scheduler \
+                "Bound it: systemctl set-property --runtime {unit} IOReadBandwidthMax=\"/dev/{name} 4M\" \
+                 IOWriteBandwidthMax=\"/dev/{name} 4M\" (io.max of its control group), or ionice -c 3 -p {pid} where the disk's scheduler \
                  is BFQ"
             ),
             why: "The server then has the rest of the disk, and no setting of it need change.".into(),
             dynamic: true,
             risk: "That program takes longer; a backup or a log that must keep up may not.".into(),
-            undo: "systemctl set-property --runtime UNIT IOReadBandwidthMax= IOWriteBandwidthMax=; ionice -c 2 -n 4 -p PID".into(),
+            undo: format!(
+                "systemctl set-property --runtime {unit} IOReadBandwidthMax= IOWriteBandwidthMax=; ionice -c 2 -n 4 -p {pid}"
+            ),
         };
         vec![find, bound]
     }
 }
 
-/// The folder of the server's data, where its logs are in it too: with logs elsewhere it is open which disk is whose.
-pub(crate) fn data_folder(window: &Window) -> Option<&str> {
-    let folder = window.variable("datadir").filter(|folder| !folder.is_empty())?;
-    let is_elsewhere = |name: &str| {
-        window.variable(name).is_some_and(|place| place.starts_with('/') && !place.starts_with(folder))
+/// Where the server's files lie: what their disks did, and who else may have used them. Nothing where the disks are unknown.
+pub(crate) fn evidence_of_known_disks(window: &Window) -> Vec<Evidence> {
+    let (Some(known), Some(disks)) =
+        (known_disks(window, FILES_OF_SERVER), window.change(|sample| &sample.host.disks))
+    else {
+        return Vec::new();
     };
-    let logs = ["log_bin_basename", "innodb_log_group_home_dir"];
-    (!logs.into_iter().any(is_elsewhere)).then_some(folder)
-}
-
-/// True where the host's list of programs has one that is no client of the server and may be who writes.
-fn is_beside_another(window: &Window) -> bool {
-    window.latest(|sample| &sample.host.other_programs).is_some_and(|found| {
-        found.programs.iter().any(|one| one.is_client == Some(false) && one.cpus >= WRITER_CPUS)
-    })
-}
-
-/// True for `sda1` of `sda`, and `nvme0n1p2` of `nvme0n1`: a part of a disk is no disk beside it.
-fn is_part_of(name: &str, disk: &str) -> bool {
-    let Some(rest) = name.strip_prefix(disk) else { return false };
-    let number = match disk.ends_with(|c: char| c.is_ascii_digit()) {
-        true => rest.strip_prefix('p'),
-        false => Some(rest),
+    let busy_ratio = |name: &str| {
+        let busy_us = |all: &[DiskStat]| Some(all.iter().find(|disk| disk.name == name)?.busy_us);
+        Some(busy_us(disks.last)?.checked_sub(busy_us(disks.first)?)? as f64 / 1e6 / disks.seconds)
     };
-    number.is_some_and(|number| !number.is_empty() && number.chars().all(|c| c.is_ascii_digit()))
+    let of_disk = |(name, folder): (&str, &str)| {
+        let reading = format!("time that {name}, below {folder}, is busy");
+        let busy =
+            busy_ratio(name).map(|ratio| Evidence::new(&reading, ratio.min(1.0), "ratio", "/proc/diskstats"));
+        busy.into_iter().chain(Others::from_window(window, name).evidence().collect::<Vec<_>>())
+    };
+    let mut all: Vec<Evidence> = Vec::new();
+    for one in known.into_iter().flat_map(of_disk) {
+        // A program of which it is unknown where its files lie may be on each.
+        if !all.contains(&one) {
+            all.push(one);
+        }
+    }
+    all
 }
 
-/// True for what the kernel keeps in memory.
-fn is_in_memory(name: &str) -> bool {
-    name.starts_with("ram") || name.starts_with("zram")
-}
+/// What sessions wait for: data and logs.
+pub(crate) const FILES_OF_SERVER: &[FileKind] =
+    &[FileKind::Data, FileKind::Undo, FileKind::Redo, FileKind::Binlog];
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use spindoctor_model::Reading;
-    use spindoctor_model::host::OtherProgram;
-
-    use super::*;
-    use crate::testing::{Build, answer};
-
-    const MB: f64 = 1e6;
-
-    /// A disk that is busy all the time: name, MB that it reads and writes a second, in I/Os of 16 KB of 20 ms each.
-    fn busy(name: &str, read: f64, written: f64, at_s: f64) -> DiskStat {
-        let count = |mb: f64| (mb * MB * at_s / 16_384.0) as u64;
-        DiskStat {
-            name: name.into(),
-            reads: count(read),
-            read_bytes: (read * MB * at_s) as u64,
-            read_us: count(read) * 20_000,
-            writes: count(written),
-            written_bytes: (written * MB * at_s) as u64,
-            write_us: count(written) * 20_000,
-            busy_us: (at_s * 1e6) as u64,
-            ..DiskStat::default()
-        }
-    }
-
-    /// A server that reads and writes so many MB a second, and disks that do so many.
-    pub(crate) fn disks(build: Build, server: (f64, f64), disks: &[(&'static str, f64, f64)]) -> Build {
-        build.variable("datadir", "/srv/db/").each(|at_s, _, host| {
-            let busy = |&(name, read, written): &(&str, f64, f64)| busy(name, read, written, at_s);
-            host.disks = answer(at_s, disks.iter().map(busy).collect());
-            if let Reading::Available { value: process, .. } = &mut host.process {
-                process.read_bytes = Some((server.0 * MB * at_s) as u64);
-                process.written_bytes = Some((server.1 * MB * at_s) as u64);
-            }
-        })
-    }
-
-    /// What copies files beside the server.
-    pub(crate) fn beside_a_copy(build: Build) -> Build {
-        let copy =
-            OtherProgram { name: "cp".into(), cpus: 0.2, is_client: Some(false), ..OtherProgram::default() };
-        build.other_programs(&[copy])
-    }
-
-    fn found(server: (f64, f64), of_disks: &[(&'static str, f64, f64)]) -> Option<BusyDisk> {
-        BusyDisk::from_window(&disks(Build::busy("8.0.36"), server, of_disks).window(), 1.0)
-    }
-
-    #[test]
-    fn who_has_less_than_half_of_its_disk_reads_so_with_how_to_find_the_others() {
-        let disk = found((2.8, 0.0), &[("sdb", 6.5, 0.0), ("sdb1", 6.5, 0.0)]).unwrap();
-        assert_eq!(disk.in_headline(), ", and most likely others have 57 % of what disk sdb does");
-        let words = disk.in_words();
-        assert!(words.contains("most likely sdb (below /srv/db/): it is busy 100 % of the time"), "{words}");
-        assert!(words.contains("397 reads a second of 20 ms each"), "{words}");
-        assert!(disk.remedies()[0].statement.contains("iotop -oP"));
-        assert!(disk.evidence().iter().any(|one| one.unit == "ms"));
-    }
-
-    #[test]
-    fn its_own_disk_is_the_servers_and_a_journal_is_no_other_program() {
-        let own = found((6.0, 0.0), &[("sdb", 6.5, 0.0)]).unwrap();
-        assert_eq!((own.of_others(), own.in_headline().as_str(), own.remedies().len()), (None, "", 0));
-        // Small syncs, and the journal's blocks beside them.
-        let journal = found((0.0, 0.4), &[("sdb", 0.0, 1.8)]).unwrap();
-        assert_eq!(journal.of_others(), None);
-        let copied = found((0.0, 1.3), &[("sdb", 0.0, 25.0)]).unwrap();
-        assert!(copied.of_others().is_some_and(|share| share > 0.9));
-    }
-
-    /// They may be its own, from before the window.
-    #[test]
-    fn writes_are_said_to_be_of_others_in_a_headline_where_a_program_is_seen_that_may_write() {
-        let written = |build: Build| {
-            let window = disks(build, (0.0, 1.3), &[("sdb", 0.0, 25.0)]).window();
-            BusyDisk::from_window(&window, 1.0).unwrap()
-        };
-        let own = written(Build::busy("8.0.36"));
-        assert_eq!((own.in_headline().as_str(), own.remedies().len()), ("", 0));
-        assert!(own.in_words().contains("or was written to the page cache before"), "{}", own.in_words());
-        let copied = written(beside_a_copy(Build::busy("8.0.36")));
-        assert!(copied.in_headline().contains("others have 95 %"), "{}", copied.in_headline());
-        assert_eq!(copied.remedies().len(), 2);
-    }
-
-    #[test]
-    fn a_quick_disk_that_may_be_the_servers_leaves_it_open_whether_a_busy_one_is() {
-        let of_disks: &[(&'static str, f64, f64)] = &[("sda", 0.0, 1.5), ("sdb", 0.0, 25.0)];
-        let build = disks(Build::busy("8.0.36"), (0.0, 1.3), of_disks).each(|_, _, host| {
-            let Reading::Available { value: disks, .. } = &mut host.disks else { panic!() };
-            disks[0].busy_us /= 10;
-            disks[0].write_us /= 10;
-        });
-        assert_eq!(BusyDisk::from_window(&build.window(), 1.0), None);
-    }
-
-    #[test]
-    fn the_folder_of_the_data_is_not_named_where_the_logs_are_elsewhere() {
-        let of = |place: &str| {
-            let build =
-                Build::busy("8.0.36").variable("datadir", "/srv/db/").variable("log_bin_basename", place);
-            data_folder(&build.window()).map(str::to_owned)
-        };
-        assert_eq!(of("/srv/db/binlog").as_deref(), Some("/srv/db/"));
-        assert_eq!(of("/logs/binlog"), None);
-    }
-
-    #[test]
-    fn which_disk_it_is_is_not_guessed_at_where_two_could_be() {
-        assert_eq!(found((2.8, 0.0), &[("sda", 60.0, 0.0), ("sdb", 6.5, 0.0)]), None);
-        // A volume and the disk that it lies upon.
-        assert!(found((2.8, 0.0), &[("sda", 6.6, 0.0), ("dm-0", 6.5, 0.0)]).is_some());
-        // It does less than the server asks for.
-        assert_eq!(found((9.0, 0.0), &[("sdb", 3.0, 0.0)]), None);
-    }
-
-    #[test]
-    fn parts_of_disks_are_distinguished_from_disks_with_numbers() {
-        for (name, disk, is_part) in [
-            ("sda1", "sda", true),
-            ("nvme0n1p2", "nvme0n1", true),
-            ("loop10", "loop1", false),
-            ("sdaa", "sda", false),
-            ("sda", "sda", false),
-        ] {
-            assert_eq!(is_part_of(name, disk), is_part, "{name} of {disk}");
-        }
-    }
-}
+pub(crate) mod tests;

@@ -4,6 +4,7 @@ mod by_stacks;
 mod same_sync;
 
 use spindoctor_model::mysql::ServerThread;
+use spindoctor_model::page_cache::FileKind;
 use spindoctor_model::wait_graph::LockKind;
 use spindoctor_model::{
     Evidence, Finding, Remedy, Root, TimeClass, TroubleKind, Unavailable, Window, number,
@@ -49,8 +50,9 @@ pub const CAUSE: Cause = Cause {
                Where neither \
                log is synced at commit it fires by the stacks alone: two sessions and a tenth of those at work wait \
                to write the redo log while another thread, as a rule the page cleaner, syncs it.\n\n\
-               Beside it stands the disk that is busy, where it is but one that does what the server asks for, and the part of it \
-               that the server's process has: where that is well below a half, others are named first.",
+               Beside it stands the disk below the logs, where it is busy, or where that is unknown (a volume, a loop device, an \
+               overlay) the only busy one that does what the server asks for, and the part of it that the server's process has: where \
+               that is well below a half, others are named first, and the programs that read and write most by /proc/*/io.",
     looks_alike: "Commits of many sessions on fast storage (50 us a sync) queue for a moment and are no trouble. \
                   With commits burning CPU instead of sleeping, see quota-blind-spin. Waiting for semi-sync ACK \
                   is the network and the replica. Waiting for commit lock is a backup: global-lock-pileup. A \
@@ -235,7 +237,8 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     }
     let is_mariadb = window.server.version.is_some_and(spindoctor_model::ServerVersion::is_mariadb);
     let logs = if binlog { "redo and binary log" } else { "redo log" };
-    let disk = BusyDisk::from_window(window, sync.busy_ratio * LOGS_BUSY);
+    let synced: &[FileKind] = if binlog { &[FileKind::Redo, FileKind::Binlog] } else { &[FileKind::Redo] };
+    let disk = BusyDisk::from_window(window, sync.busy_ratio * LOGS_BUSY, synced);
     let syncs = match sync.source.as_str() {
         FROM_STACKS => Evidence::new("syncs of commits that were seen", sync.per_s, "1/s", "stacks"),
         _ => Evidence::new("syncs of the redo log", sync.per_s, "1/s", "SHOW GLOBAL STATUS"),
@@ -577,5 +580,22 @@ pub(crate) mod examples {
         assert!(shared.headline.ends_with("others have 95 % of what disk sdb does"), "{}", shared.headline);
         assert!(shared.remedies[0].statement.contains("iotop -oP"));
         assert_eq!(of(2.0).remedies[0], faster_storage());
+    }
+
+    #[test]
+    fn a_writer_without_cpu_on_the_disk_of_the_redo_log_is_named_and_one_on_another_disk_is_not() {
+        use crate::disk_users::tests::{beside_a_quiet_writer, data_on, disks};
+        let of = |writes_to: &'static str, of_disk| {
+            let build = committing("8.0.36").file_wait("wait/io/file/innodb/innodb_log_file", 360.0, 2400.0);
+            let build = beside_a_quiet_writer(data_on(build, Some("sdb")), 25.0, Some(&[writes_to]));
+            found(&disks(build, (0.0, 1.3), &[("sda", 0.0, 25.0), ("sdb", 0.0, of_disk)]).window())
+        };
+        let shared = of("sdb", 26.0);
+        let dd = "most of it dd in /system.slice/backup.service (process 40)";
+        assert!(shared.headline.ends_with(dd), "{}", shared.headline);
+        let beside = of("sda", 2.0);
+        assert!(!beside.headline.contains("others"), "{}", beside.headline);
+        assert!(beside.why.contains("The disk is sdb"), "{}", beside.why);
+        assert_eq!(beside.remedies[0], faster_storage());
     }
 }

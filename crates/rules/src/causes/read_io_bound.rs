@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use spindoctor_model::number::whole;
+use spindoctor_model::page_cache::FileKind;
 use spindoctor_model::{Evidence, Finding, Remedy, SessionTime, TimeClass, TroubleKind, Window};
 
 use crate::disk_users::BusyDisk;
@@ -23,9 +24,11 @@ pub const CAUSE: Cause = Cause {
                    microsecond.",
     evidence: "Sessions that wait in a read by their stacks or by the kernel's state of their threads, a fifth of the session \
                time and half a session or more on average; Innodb_buffer_pool_reads a second against \
-               Innodb_buffer_pool_read_requests; the size of the pool; the tables that the statements at work name. And of the disk \
-               that is busy and does what the server asks for, where it is only one: how busy, how long a read takes, and how much \
-               of what it does the server's process has read and written: below a half, others are named first.",
+               Innodb_buffer_pool_read_requests; the size of the pool; the tables that the statements at work name.\n\n\
+               And of the disk below the data directory, or where that is unknown (a volume, a loop device, an overlay) the only one \
+               that is busy and does what the server asks for: how busy, how long a read takes, and how much of what it does the \
+               server's process has read and written: below a half, others are named first, and the programs that read and write \
+               most by /proc/*/io.",
     looks_alike: "A server that was just started reads until its pool is warm. Reads of statements that need not read so much \
                   are rows-read-waste. A disk that hardly answers at all is storage-stalled. Reads on the way to a dive into \
                   an index by the optimizer are index-dive-waste.",
@@ -106,7 +109,7 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
     let requests_per_s = window.status_per_s("Innodb_buffer_pool_read_requests");
     let pool_bytes = window.variable_number("innodb_buffer_pool_size");
     let tables = tables(window);
-    let disk = BusyDisk::from_window(window, UNDER_WAY * waits.sessions);
+    let disk = BusyDisk::from_window(window, UNDER_WAY * waits.sessions, &[FileKind::Data]);
     let others = disk.as_ref().map_or_else(String::new, BusyDisk::in_headline);
     let of_what = match tables.first() {
         Some((table, share)) if *share > 0.5 => format!(", most in statements on {table}"),

@@ -11,6 +11,7 @@ mod tests;
 use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window};
 
 use super::{checkpoint_stall, commit_sync_bound, file_extension_stall, free_page_wait, index_lock};
+use crate::disk_users::evidence_of_known_disks;
 use crate::draft::Draft;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
@@ -36,7 +37,8 @@ pub const CAUSE: Cause = Cause {
                than sessions are blocked. Without stacks, InnoDB's text: I/O is under way and none ended in the time of its averages, 3 s or more.\n\n\
                Storage may hang in turns: an I/O stands for a second or more while two or more sessions at work are blocked, \
                /proc/diskstats shows seconds in which a disk has I/Os under way and ends none, and in the rest that disk ends ten a \
-               second and more. The estimate is the session time in those hangs.\n\n\
+               second and more. Or the disk below the server's folders is at rest in those seconds, the server ends fewer than ten I/Os, and more in \
+               the rest: a frozen file system or a limit of the control group holds them. The estimate is the session time in those hangs.\n\n\
                Of a captured log of the kernel: threads that waited in it for minutes, disks that fail or do not answer, file systems that it \
                stopped.",
     looks_alike: "A disk that is slow and answers takes milliseconds, not seconds: commit-sync-bound, checkpoint-stall, \
@@ -185,6 +187,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         .evidence(Evidence::new("one I/O", one_io_s, "s", "computed").expected("< 1"))
         .evidence(Evidence::new("sessions at work that are blocked", standing.held_up, "", "stacks").expected("< 2"))
         .evidence_if(pressure(window))
+        .evidence_all(evidence_of_known_disks(window).into_iter())
         .remedy(look_at_the_device())
         .remedy(unfreeze())
         .remedy(let_a_replica_take_over())

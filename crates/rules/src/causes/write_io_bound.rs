@@ -1,6 +1,7 @@
 //! `write-io-bound`: sessions wait for writes to disk.
 
 use spindoctor_model::number::whole;
+use spindoctor_model::page_cache::FileKind;
 use spindoctor_model::stack::ThreadState;
 use spindoctor_model::{Evidence, KnownBy, Remedy, SessionTime, TimeClass, Window};
 
@@ -26,7 +27,8 @@ pub const CAUSE: Cause = Cause {
                session time in waits without one, while ten pages a second and more are written because \
                innodb_max_dirty_pages_pct is below 10. Shown beside it: pages written a second, dirty pages, \
                and the variables that say when pages are written; of sorts, by the functions that write, tmpdir and the passes that \
-               merge their parts; and the disk that is busy, with the part of it that the server's process has.",
+               merge their parts; and the disk below that folder where it is busy, with the part of it that the server's process has and \
+               the other programs that read and write most.",
     looks_alike: "Commits that wait for a sync are commit-sync-bound. A page that has to be written before another can be read is \
                   free-page-wait. A redo log that is full makes everybody wait for page writes: checkpoint-stall. Temporary tables \
                   are temporary-table-spill, a file that grows is file-extension-stall, a disk that hardly answers at all is \
@@ -130,8 +132,8 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
     let pages_per_s = written_per_s.filter(|_| are_pages);
     let how_many = pages_per_s
         .map_or_else(String::new, |per_s| format!(": {} pages a second are written", whole(per_s)));
-    let disk = BusyDisk::from_window(window, UNDER_WAY)
-        .map(|disk| if are_sorts { disk.below(window.variable("tmpdir")) } else { disk });
+    let writes_to = if are_sorts { FileKind::Temporary } else { FileKind::Data };
+    let disk = BusyDisk::from_window(window, UNDER_WAY, &[writes_to]);
     let others = disk.as_ref().map_or_else(String::new, BusyDisk::in_headline);
     let of_sorts = are_sorts.then(|| of_sorts(window));
     let status = |name| window.status(name);

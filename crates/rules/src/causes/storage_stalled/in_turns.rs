@@ -3,16 +3,16 @@
 use spindoctor_model::host::DiskStat;
 use spindoctor_model::stack::Profile;
 use spindoctor_model::window::Series;
-use spindoctor_model::{Evidence, Finding, Remedy, Window, number};
+use spindoctor_model::{Evidence, Finding, Remedy, Sample, Window, number};
 
 use super::super::{
     checkpoint_stall, commit_sync_bound, file_extension_stall, free_page_wait, index_lock, read_io_bound,
     write_io_bound,
 };
-use super::measured::{Measured, Standing};
+use super::measured::{Measured, OF_INNODB, Standing};
 use super::one_io::{is_io, stretches};
 use super::{ANSWERS_PER_S, CAUSE, HELD_UP, ONE_IO_S, let_a_replica_take_over, pressure, unfreeze};
-use crate::disk_users::data_folder;
+use crate::disk_users::{FILES_OF_SERVER, data_folder, evidence_of_known_disks, known_disks};
 use crate::draft::Draft;
 use crate::sessions::mean;
 
@@ -20,9 +20,12 @@ use crate::sessions::mean;
 /// I/O. Readings come once a second, a little early or late.
 const QUIET_S: f64 = 0.7;
 
+/// Below this share of the time a disk is not what an I/O waits for that stands in it all the time. Chosen.
+const AT_REST: f64 = 0.5;
+
 /// What a window shows of it.
 pub(super) struct InTurns {
-    /// The disk that ended nothing then.
+    /// The disk that ended nothing then, or was at rest.
     disk: Disk,
     /// From when to when an I/O stood for a second or more, seconds from the first snapshot.
     hangs: Vec<(f64, f64)>,
@@ -35,6 +38,8 @@ pub(super) struct InTurns {
 /// What one disk did from one reading to the next.
 struct Disk {
     name: String,
+    /// It was at rest while the server's I/O stood: what follows are the server's own I/Os.
+    is_at_rest: bool,
     /// Seconds in which I/Os were under way and none ended.
     quiet_s: f64,
     /// Seconds of the rest.
@@ -46,6 +51,11 @@ struct Disk {
 }
 
 impl Disk {
+    fn new(name: &str, is_at_rest: bool) -> Self {
+        let series = Vec::new();
+        Self { name: name.to_owned(), is_at_rest, quiet_s: 0.0, other_s: 0.0, ended: 0.0, series }
+    }
+
     /// I/Os a second that it ended when it ended any.
     fn per_s(&self) -> f64 {
         self.ended / self.other_s.max(QUIET_S)
@@ -59,7 +69,7 @@ pub(super) fn in_turns(window: &Window, standing: &Standing) -> Option<InTurns> 
     let hung = |from_s: f64, to_s: f64| {
         hangs.iter().any(|&(since_s, until_s)| begun_s + since_s < to_s && begun_s + until_s > from_s)
     };
-    let disk = disk(window, hung)?;
+    let disk = disk(window, hung).or_else(|| disk_at_rest(window, hung))?;
     let at_s = profile.snapshots.iter().map(|cost| cost.at_us as f64 / 1e6);
     let is_hung = |at_s: f64| hangs.iter().any(|&(since_s, until_s)| (since_s..=until_s).contains(&at_s));
     let held_up_then: Vec<f64> = at_s
@@ -96,9 +106,10 @@ fn hangs(profile: &Profile) -> Vec<(f64, f64)> {
 fn disk(window: &Window, hung: impl Fn(f64, f64) -> bool) -> Option<Disk> {
     let readings = window.all(|sample| &sample.host.disks);
     let (_, newest) = readings.last()?;
+    let known = known_disks(window, FILES_OF_SERVER);
+    let is_theirs = |name: &str| known.as_ref().is_none_or(|known| known.iter().any(|(one, _)| *one == name));
     let of_name = |name: &str| {
-        let mut disk =
-            Disk { name: name.to_owned(), quiet_s: 0.0, other_s: 0.0, ended: 0.0, series: Vec::new() };
+        let mut disk = Disk::new(name, false);
         let mut hung_quietly = false;
         for pair in readings.windows(2) {
             let &[(from_s, before), (to_s, after)] = pair else { continue };
@@ -117,8 +128,48 @@ fn disk(window: &Window, hung: impl Fn(f64, f64) -> bool) -> Option<Disk> {
         }
         (hung_quietly && disk.per_s() >= ANSWERS_PER_S).then_some(disk)
     };
-    let such = newest.iter().filter_map(|disk| of_name(&disk.name));
+    let such = newest.iter().filter(|disk| is_theirs(&disk.name)).filter_map(|disk| of_name(&disk.name));
     such.reduce(|a, b| if b.quiet_s > a.quiet_s { b } else { a })
+}
+
+/// The server's disk that was at rest while an I/O of the server stood, where the server's own I/Os went on between that: a frozen file
+/// system and the limit of a control group hold I/Os back before they reach the disk. None where a disk of the server's is unknown.
+fn disk_at_rest(window: &Window, hung: impl Fn(f64, f64) -> bool) -> Option<Disk> {
+    let known = known_disks(window, FILES_OF_SERVER)?;
+    let (name, _) = known.first()?;
+    let mut disk = Disk::new(name, true);
+    let readings: Vec<(f64, f64, f64)> = window
+        .samples
+        .iter()
+        .filter_map(|sample| {
+            let (at_s, ended) = ended_by_server(sample)?;
+            let disks = sample.host.disks.value()?;
+            let of_server = disks.iter().filter(|disk| known.iter().any(|(name, _)| *name == disk.name));
+            Some((at_s, ended, of_server.map(|disk| disk.busy_us as f64 / 1e6).sum()))
+        })
+        .collect();
+    for pair in readings.windows(2) {
+        let &[(from_s, began, busy_before_s), (to_s, ended, busy_after_s)] = pair else { continue };
+        let (seconds, ended, busy_s) = (to_s - from_s, ended - began, busy_after_s - busy_before_s);
+        if ended < 0.0 || seconds <= 0.0 {
+            continue;
+        }
+        let is_quiet = ended < ANSWERS_PER_S * seconds && busy_s < AT_REST * seconds;
+        if is_quiet && seconds >= QUIET_S && hung(from_s, to_s) {
+            disk.quiet_s += seconds;
+        } else {
+            disk.other_s += seconds;
+            disk.ended += ended;
+        }
+        disk.series.push((to_s, ended / seconds));
+    }
+    (disk.quiet_s > 0.0 && disk.per_s() >= ANSWERS_PER_S).then_some(disk)
+}
+
+/// When the server's status was read, and the I/Os that it had completed by then.
+fn ended_by_server(sample: &Sample) -> Option<(f64, f64)> {
+    let (at_s, status) = sample.server.status.timed()?;
+    Some((at_s, OF_INNODB.iter().filter_map(|name| status.number(name)).sum()))
 }
 
 /// I/Os that it has ended so far, and those under way.
@@ -155,15 +206,34 @@ pub(super) fn finding(window: &Window, measured: &Measured) -> Option<Finding> {
              and {all_s:.1} s in all, {blocked}"
         ),
     };
-    let below = data_folder(window).map_or_else(String::new, |folder| format!(", below {folder}"));
-    let per_s = number::whole(disk.per_s());
-    let draft = Draft::new(&CAUSE, lost.min(1.0), headline).why(format!(
-        "{name}, most likely the disk of the server's files{below}, had I/Os under way for {quiet_s:.0} s and ended none of them; \
-         between that it ended {per_s} a second. A disk that is merely slow ends some in each second: this one stops and goes on, and what \
-         stops it is below the server.",
-        name = disk.name,
-        quiet_s = disk.quiet_s,
-    ));
+    let known = known_disks(window, FILES_OF_SERVER);
+    let folder = known.as_ref().and_then(|known| known.iter().find(|(name, _)| *name == disk.name));
+    let below = folder
+        .map(|(_, folder)| *folder)
+        .or_else(|| data_folder(window))
+        .map_or_else(String::new, |folder| format!(", below {folder}"));
+    let likely = if known.is_some() { "" } else { "most likely " };
+    let (name, per_s, quiet_s) = (&disk.name, number::whole(disk.per_s()), disk.quiet_s);
+    let why = match disk.is_at_rest {
+        true => format!(
+            "{name}, {likely}the disk of the server's files{below}, was at rest for {quiet_s:.0} s in which hardly an I/O of the server's \
+             ended; between that {per_s} a second ended. What holds them stands between the server and the disk: a file system that is \
+             frozen for a snapshot, or a limit of the control group."
+        ),
+        false => format!(
+            "{name}, {likely}the disk of the server's files{below}, had I/Os under way for {quiet_s:.0} s and ended none of them; \
+             between that it ended {per_s} a second. A disk that is merely slow ends some in each second: this one stops and goes on, and \
+             what stops it is below the server."
+        ),
+    };
+    let (quiet, source) = match disk.is_at_rest {
+        true => (
+            format!("seconds in which {name} was at rest and hardly an I/O of the server's ended"),
+            "SHOW GLOBAL STATUS",
+        ),
+        false => (format!("seconds in which {name} ended nothing that was under way"), "/proc/diskstats"),
+    };
+    let draft = Draft::new(&CAUSE, lost.min(1.0), headline).why(why);
     Some(
         draft
             .evidence(
@@ -171,19 +241,12 @@ pub(super) fn finding(window: &Window, measured: &Measured) -> Option<Finding> {
                     .expected("0"),
             )
             .evidence_all(super::OneIo::longest_of_all(window).evidence().into_iter())
+            .evidence(Evidence::new(&quiet, quiet_s, "s", source).expected("0"))
             .evidence(
-                Evidence::new(
-                    &format!("seconds in which {} ended nothing that was under way", disk.name),
-                    disk.quiet_s,
-                    "s",
-                    "/proc/diskstats",
-                )
-                .expected("0"),
-            )
-            .evidence(
-                Evidence::new("I/Os that it ended in the others", disk.per_s(), "1/s", "/proc/diskstats")
+                Evidence::new("I/Os that ended in the others", disk.per_s(), "1/s", source)
                     .series(disk.series),
             )
+            .evidence_all(evidence_of_known_disks(window).into_iter())
             .evidence(
                 Evidence::new("sessions at work that were blocked meanwhile", held_up, "", "stacks")
                     .expected("< 2"),

@@ -11,7 +11,7 @@ use crate::stall::with_enough_snapshots;
 use crate::time_model::tables;
 
 /// I/Os completed, as InnoDB counts them.
-const OF_INNODB: [&str; 3] = ["Innodb_data_reads", "Innodb_data_writes", "Innodb_data_fsyncs"];
+pub(super) const OF_INNODB: [&str; 3] = ["Innodb_data_reads", "Innodb_data_writes", "Innodb_data_fsyncs"];
 
 /// Statements that change rows, each an I/O, or a part of one that a group shares, where another log is synced, or where
 /// the writes of the redo log are not counted, as on MariaDB. Handler_commit is no measure of them:

@@ -1,5 +1,6 @@
 //! Sessions that wait for their commit behind an I/O, and how many I/Os end meanwhile.
 
+use spindoctor_model::Reading;
 use spindoctor_model::stack::ThreadState::{self, Condition, Sync};
 
 use super::measured::CHANGES;
@@ -118,7 +119,6 @@ fn a_quiet_server_whose_thread_syncs_alone_is_clear() {
 
 /// The sync stands for two seconds twice, and the disk ends nothing in the second half of each, or few of them.
 fn in_turns(ended_meanwhile: u64) -> Window {
-    use spindoctor_model::Reading;
     use spindoctor_model::host::DiskStat;
     let mut window = committing(300.0)
         .counter("Com_update", 300.0)
@@ -175,4 +175,51 @@ fn long_ios_of_a_disk_that_ends_others_meanwhile_are_no_hang() {
     let window = in_turns(20);
     assert_eq!(evaluate(&window), Outcome::Clear);
     assert!(!hangs(&window));
+}
+
+/// The same where the file system is frozen or the control group limited: nothing comes to the disk, and the server's own I/Os stop. So
+/// much of the time the disk is busy meanwhile.
+fn held_in_turns(busy_then: f64, disk: Option<&'static str>) -> Window {
+    use crate::disk_users::tests::{data_on, disks};
+    let is_quiet = |second: u64| matches!(second, 3 | 4 | 8 | 9);
+    let over = |at_s: f64, quiet: f64, other: f64| -> f64 {
+        (0..at_s as u64).map(|second| if is_quiet(second) { quiet } else { other }).sum()
+    };
+    let build = disks(data_on(committing(0.0), disk), (0.0, 1.0), &[("sdb", 0.0, 2.0)]);
+    let mut window = build
+        .each(|at_s, server, host| {
+            let Reading::Available { value: status, .. } = &mut server.status else { panic!() };
+            for name in super::measured::OF_INNODB {
+                status.insert(name, format!("{:.0}", over(at_s, 1.0, 200.0)));
+            }
+            status.insert("Com_update", format!("{:.0}", over(at_s, 1.0, 200.0)));
+            let Reading::Available { value: disks, .. } = &mut host.disks else { panic!() };
+            // Others on it go on.
+            disks[0].writes = over(at_s, 12.0, 400.0) as u64;
+            disks[0].busy_us = (over(at_s, busy_then, 0.9) * 1e6) as u64;
+        })
+        .window();
+    let Reading::Available { value: profile, .. } = &mut window.profile else { panic!() };
+    for one in profile.observations.iter_mut().filter(|one| one.state == Sync) {
+        if !matches!(one.snapshot, 6..=9 | 16..=19) {
+            one.state = ThreadState::Running;
+        }
+    }
+    window
+}
+
+#[test]
+fn what_holds_the_servers_io_above_a_disk_that_is_at_rest_is_found_in_turns() {
+    let Outcome::Fired(finding) = evaluate(&held_in_turns(0.05, Some("sdb"))) else { panic!() };
+    assert!(finding.headline.starts_with("Storage hangs in turns: 2 times in 10 s"), "{}", finding.headline);
+    assert!(
+        finding.why.starts_with("sdb, the disk of the server's files, below /srv/db/, was at rest for 4 s"),
+        "{}",
+        finding.why
+    );
+    assert!(finding.evidence.iter().any(|one| one.reading == "time that sdb, below /srv/db/, is busy"));
+    // The disk works: it is one large write that others wait for.
+    assert_eq!(evaluate(&held_in_turns(0.95, Some("sdb"))), Outcome::Clear);
+    // Where the disk is unknown nobody can say that it was at rest.
+    assert_eq!(evaluate(&held_in_turns(0.05, None)), Outcome::Clear);
 }
