@@ -238,7 +238,7 @@ impl BusyDisk {
         let source = "/proc/diskstats";
         let ms = |reading: &str, ms: Option<f64>| ms.map(|ms| Evidence::new(reading, ms, "ms", source));
         let name = if self.is_known { "the disk" } else { "the disk, most likely" };
-        let of_time = |ratio| {
+        let of_time = |ratio: f64| {
             Evidence::new("the server's part of the time of its I/Os, by bytes", ratio, "ratio", "computed")
         };
         let readings = [

@@ -1,8 +1,10 @@
-//! Load on a server: sysbench's clients, clients of the lab's own at a steady pace, and single sessions that hold locks; and a
-//! neighbour that loads the machine.
+//! Load on a server: sysbench's clients, clients of the lab's own at a steady pace, and single sessions that hold locks; a
+//! neighbour that loads the machine, programs that load its disk, and a disk that hangs in turns.
 
 pub(crate) mod background;
 pub(crate) mod clients;
+pub(crate) mod disk_writers;
+pub(crate) mod held_storage;
 pub(crate) mod neighbour;
 mod report;
 pub(crate) mod sessions;

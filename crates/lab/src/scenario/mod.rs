@@ -58,10 +58,12 @@ mod run;
 mod semi_sync_wait;
 mod server_frozen;
 mod server_stopped;
+mod shared_disk;
 mod spin_burn;
 mod statement_log_contention;
 mod statements_refused;
 mod statistics_stall;
+mod storage_in_turns;
 mod storage_stalled;
 mod swapping;
 pub(crate) mod symptom;
@@ -84,6 +86,8 @@ use spindoctor_model::Flavor;
 
 use crate::cgroup::Limits;
 use crate::error::Result;
+use crate::load::disk_writers::DiskWriters;
+use crate::load::held_storage::HeldStorage;
 use crate::load::neighbour::Neighbour;
 use crate::load::sessions::Sessions;
 use crate::load::swap::Swap;
@@ -126,12 +130,14 @@ pub const SCENARIOS: &[&Scenario] = &[
     &purge_lag::SCENARIO,
     &old_versions::SCENARIO,
     &commit_sync_bound::SCENARIO,
+    &shared_disk::SCENARIO,
     &large_commit::SCENARIO,
     &commit_delay_set::SCENARIO,
     &semi_sync_wait::SCENARIO,
     &galera_flow_control::SCENARIO,
     &cluster_partition::SCENARIO,
     &storage_stalled::SCENARIO,
+    &storage_in_turns::SCENARIO,
     &disk_full::SCENARIO,
     &read_io_bound::SCENARIO,
     &write_io_bound::SCENARIO,
@@ -238,6 +244,8 @@ struct Suffering {
     sessions: Sessions,
     neighbour: Option<Neighbour>,
     swap: Option<Swap>,
+    storage: Option<HeldStorage>,
+    disk_writers: Option<DiskWriters>,
     began: Instant,
     /// A scenario's own reading of the server before it suffered.
     baseline: f64,
@@ -252,19 +260,21 @@ impl Suffering {
         let threads = if spec.rate.is_none() { drawn(spec.threads) } else { spec.threads };
         let spec = LoadSpec { threads, ..spec };
         let start = if in_text { Load::start_in_text } else { Load::start };
-        Ok(Self {
-            load: Some(start(server.socket(), spec)?),
-            sessions: Sessions::default(),
-            neighbour: None,
-            swap: None,
-            began: Instant::now(),
-            baseline: 0.0,
-        })
+        Ok(Self { load: Some(start(server.socket(), spec)?), ..Self::by(Sessions::default()) })
     }
 
     /// By sessions of the lab's own.
     fn by(sessions: Sessions) -> Self {
-        Self { load: None, sessions, neighbour: None, swap: None, began: Instant::now(), baseline: 0.0 }
+        Self {
+            load: None,
+            sessions,
+            neighbour: None,
+            swap: None,
+            storage: None,
+            disk_writers: None,
+            began: Instant::now(),
+            baseline: 0.0,
+        }
     }
 
     /// What the clients reported since an instant.

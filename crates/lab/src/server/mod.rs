@@ -15,7 +15,7 @@ use rustix::process::Signal;
 use spindoctor_collect::mysql::WHOLE_ANSWERS;
 use spindoctor_model::ServerVersion;
 
-use crate::cgroup::Limits;
+use crate::cgroup::{Groups, Limits};
 use crate::command::{Progress, last_lines, run};
 use crate::cpu_choice::CpuChoice;
 use crate::draw::Draw;
@@ -24,6 +24,7 @@ use crate::galera::GaleraNode;
 use crate::home::Home;
 use crate::installation::Which;
 use crate::load::Tables;
+use crate::load::held_storage::HeldStorage;
 use crate::load::swap::Swap;
 use crate::process::{ProcessId, signal};
 use crate::record::{Record, Register};
@@ -289,7 +290,17 @@ impl Server {
     /// writes a log and the file system's journal, takes seconds. [`Self::limit_writes`] ends it; needs
     /// [`Limits::writes`].
     pub fn hang_writes(&self) -> Result<()> {
-        self.record.groups.limit_writes(&self.record.data, Some(1), Some(8192))
+        hang_writes(&self.record.groups, &self.record.data)
+    }
+
+    /// The same again and again, for so long each time and so long not, until what this returns is dropped.
+    pub(crate) fn hang_writes_in_turns(&self, held: Duration, free: Duration) -> Result<HeldStorage> {
+        let (groups, data) = (self.record.groups.clone(), self.record.data.clone());
+        let hold = move |is_held| match is_held {
+            true => hang_writes(&groups, &data),
+            false => groups.limit_writes(&data, None, None),
+        };
+        HeldStorage::start(hold, held, free)
     }
 
     /// Asks the server to end well, and waits until it has: its data folder is then whole.
@@ -353,6 +364,11 @@ impl Server {
         std::mem::forget(self);
         Ok(listed)
     }
+}
+
+/// One write a second and 8 KiB: a sync writes more than that.
+fn hang_writes(groups: &Groups, data: &Path) -> Result<()> {
+    groups.limit_writes(data, Some(1), Some(8192))
 }
 
 impl Drop for Server {

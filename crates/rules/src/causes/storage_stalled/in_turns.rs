@@ -145,7 +145,7 @@ fn disk_at_rest(window: &Window, hung: impl Fn(f64, f64) -> bool) -> Option<Disk
             let (at_s, ended) = ended_by_server(sample)?;
             let disks = sample.host.disks.value()?;
             let of_server = disks.iter().filter(|disk| known.iter().any(|(name, _)| *name == disk.name));
-            Some((at_s, ended, of_server.map(|disk| disk.busy_us as f64 / 1e6).sum()))
+            Some((at_s, ended, of_server.map(|disk| disk.busy_us as f64 / 1e6).sum::<f64>()))
         })
         .collect();
     for pair in readings.windows(2) {
