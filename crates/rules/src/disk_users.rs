@@ -2,8 +2,8 @@
 //!
 //! In: the counters of the host's disks, of the server's process and of other programs, and the disks below the server's folders. Where
 //! these are unknown (a volume, a loop device, an overlay), the disk is the one that does as much as the server asks for and is busy,
-//! where but one does as much. What a disk does beyond what the server's process has read and written is of others, whoever they are: no
-//! culprit need be found for that.
+//! where but one does as much. What a disk does beyond what the server's process has read and written is of others: no culprit need be
+//! found for that.
 
 mod others;
 mod which;
@@ -162,14 +162,14 @@ impl BusyDisk {
         (self.bytes.written - JOURNAL * self.of_server.written - from_before).max(0.0)
     }
 
-    /// True where others have most of it now, whoever they are: what was written may be the server's own, from before the window, and
+    /// True where others have most of it now, known or not: what was written may be the server's own, from before the window, and
     /// there was not so much. Who reads does so now.
     fn is_surely_shared(&self) -> bool {
         let written = self.others.from_before.map_or(0.0, |before| self.written_by_others(before));
         self.read_by_others() + written >= HALF * self.bytes.sum()
     }
 
-    /// The same where it may stand in a headline: it is sure, or a program is there that may have done it.
+    /// The share of others where it may stand in a headline: it is sure, or a program is there that may have done it.
     fn of_known_others(&self) -> Option<f64> {
         self.of_others().filter(|_| self.is_surely_shared() || self.others.may_have_done(HALF * self.rest()))
     }

@@ -17,7 +17,7 @@ pub(super) struct Other {
     /// `2 processes of rsync in /system.slice/backup.service`.
     pub(super) description: String,
     pub(super) pid: u32,
-    /// Its unit, where its control group is one of systemd's.
+    /// Its unit, where its control group is one of systemd's and the server is in another: what bounds the unit must not bound the server.
     pub(super) unit: Option<String>,
     pub(super) bytes: Bytes,
     /// All its files are on this disk; where that is not so, on which they are is unknown, or it has files on others too.
@@ -40,12 +40,14 @@ pub(super) struct Others {
 impl Others {
     pub(super) fn from_window(window: &Window, disk: &str) -> Self {
         let counted = window.latest(|sample| &sample.host.disk_users).filter(|found| found.over_s > 0.0);
+        let of_server = window.latest(|sample| &sample.host.effective_cpus).map(|cpus| cpus.cgroup.as_str());
         let other = |program: &DiskUser| {
+            let is_apart = of_server.is_some_and(|group| !is_within(group, &program.cgroup));
             let may_be = program.disks.as_ref().is_none_or(|disks| disks.iter().any(|one| one == disk));
             may_be.then(|| Other {
                 description: description(program),
                 pid: program.pid,
-                unit: unit(&program.cgroup),
+                unit: unit(&program.cgroup).filter(|_| is_apart),
                 bytes: Bytes { read: program.read_bytes_per_s, written: program.written_bytes_per_s },
                 is_there: program.disks.as_ref().is_some_and(|disks| disks.len() == 1),
             })
@@ -97,6 +99,11 @@ fn description(program: &DiskUser) -> String {
         many => format!("{many} processes of "),
     };
     format!("{count}{}{place}", program.name)
+}
+
+/// True for a control group that is another one or below it.
+fn is_within(group: &str, other: &str) -> bool {
+    group.strip_prefix(other).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// The unit of systemd's that a control group is: a name that may stand in a command.

@@ -1,5 +1,7 @@
 use spindoctor_model::Reading;
-use spindoctor_model::host::{DataDirectory, DiskUser, DiskUsers, FolderDisk, MemoryStat, OtherProgram};
+use spindoctor_model::host::{
+    DataDirectory, DiskUser, DiskUsers, EffectiveCpus, FolderDisk, MemoryStat, OtherProgram,
+};
 
 use super::which::is_part_of;
 use super::*;
@@ -276,6 +278,23 @@ fn where_the_right_to_read_is_missing_the_cpus_count_as_before_and_it_is_said() 
     // Read, and nobody writes: a program that has CPUs does not.
     let build = beside_a_quiet_writer(beside_a_copy(data_on(Build::busy("8.0.36"), Some("sdb"))), 0.1, None);
     assert_eq!(on_disks(build, (0.0, 1.3), &[("sdb", 0.0, 25.0)]).unwrap().in_headline(), "");
+}
+
+#[test]
+fn a_unit_that_the_server_is_in_is_not_bounded() {
+    let unit = |of_server: &'static str| {
+        let build = beside_a_quiet_writer(data_on(Build::busy("8.0.36"), Some("sdb")), 23.0, None);
+        let build = build.each(|at_s, _, host| {
+            let cpus = EffectiveCpus { cgroup: of_server.into(), ..EffectiveCpus::default() };
+            host.effective_cpus = answer(at_s, cpus);
+        });
+        let disk = on_disks(build, (0.0, 1.3), &[("sdb", 0.0, 25.0)]).unwrap();
+        disk.culprit().and_then(|one| one.unit.clone())
+    };
+    assert_eq!(unit("/system.slice/mysql.service").as_deref(), Some("backup.service"));
+    assert_eq!(unit("/system.slice/backup.service2").as_deref(), Some("backup.service"));
+    assert_eq!(unit("/system.slice/backup.service"), None);
+    assert_eq!(unit("/system.slice/backup.service/mysqld"), None);
 }
 
 #[test]
