@@ -106,6 +106,10 @@ async fn every_source_answers_about_a_mysql_with_half_a_cpu() {
     assert!(sample.numa.value().unwrap().iter().all(|node| node.server_bytes.is_some()));
     assert!(sample.cpu.value().is_some() && sample.cpu_times.value().is_some());
     assert!(sample.disks.value().is_some() && sample.memory.value().is_some());
+    assert!(sample.disk_users.value().is_some_and(|users| users.unread == 0), "{:?}", sample.disk_users);
+    // Its data are in memory.
+    let data = sample.data_directory.value().unwrap();
+    assert!(data.folders.iter().all(|one| one.disk.is_none() && one.unknown.is_some()), "{data:?}");
     let logs = sample.page_cache.value().unwrap();
     assert!(logs.binlog.files > 0 && logs.redo.files > 0 && logs.redo.bytes > 1 << 20, "{logs:?}");
     assert!(sample.tcp_queues.value().is_some_and(|queues| !queues.is_cut), "{:?}", sample.tcp_queues);
