@@ -188,7 +188,7 @@ fn disks_of(target: &Target, pid: u32) -> Option<Vec<String>> {
 pub struct Mounted {
     /// Its device; 0 where it has none of its own.
     pub major: u32,
-    /// The same.
+    /// Its number among those of the same kind.
     pub minor: u32,
     /// `ext4`.
     pub file_system: String,
@@ -211,7 +211,7 @@ pub fn parse_mounts(text: &str) -> HashMap<u32, Mounted> {
     let of_line = |line: &str| {
         let (mount, file_system) = line.split_once(" - ")?;
         let mut mount = mount.split_ascii_whitespace();
-        let id = mount.next()?.parse().ok()?;
+        let id = mount.next()?.parse::<u32>().ok()?;
         let (major, minor) = mount.nth(1)?.split_once(':')?;
         let file_system = file_system.split_ascii_whitespace().next()?.to_owned();
         Some((id, Mounted { major: major.parse().ok()?, minor: minor.parse().ok()?, file_system }))
