@@ -313,7 +313,7 @@ pub(crate) mod examples {
     #[test]
     fn cpu_samples_show_what_it_costs_better_than_an_estimate() {
         let frames = &["handler::ha_open", "open_table_from_share", "open_table"];
-        let window = opening("9.7.4").sessions(|_| Vec::new()).cpu_samples(1000, 0.5, frames).window();
+        let window = opening("9.7.4").sessions(|_| Vec::new()).running(1000, 0.5, frames).window();
         // Half of 1.6 CPUs, of 4.
         assert!((found(&window).score - 0.2).abs() < 1e-6);
     }

@@ -27,6 +27,10 @@ pub(super) fn sync_by_stacks(window: &Window) -> Option<RedoSync> {
     let seconds = last.at_us.checked_sub(first.at_us).filter(|&us| us > 0)? as f64 / 1e6;
     let snapshots = profile.snapshots.len() as f64;
     let busy_ratio = (with_one(profile, &is_sync) as f64 / snapshots).min(1.0);
+    // Snapshots without a sync say nothing of how long those between them take.
+    if busy_ratio == 0.0 {
+        return None;
+    }
     let sync = |per_s, mean_s: f64, source: &str| RedoSync {
         per_s,
         mean_us: mean_s * 1e6,

@@ -147,10 +147,10 @@ mod tests {
     #[test]
     fn one_stop_of_a_second_is_a_note_and_a_long_one_a_stall_or_one_that_goes_on_is_more() {
         let second = found(&stopped_in(|at| matches!(at, 6 | 7)), None).unwrap();
-        assert_eq!(second.headline, "The server was stopped once, for 1.0 s");
+        assert_eq!(second.headline, "The server was stopped once, for 1 s");
         assert_eq!(second.severity, Severity::Note);
         let long = found(&stopped_in(|at| at < 10), Some(77)).unwrap();
-        assert_eq!(long.headline, "The server was stopped once, for 5.0 s; process 77 traces it");
+        assert_eq!(long.headline, "The server was stopped once, for 5 s; process 77 traces it");
         assert_eq!(long.severity, Severity::Critical);
         // A recording's snapshots of a stall of a second, twenty-five in a second.
         let mut stall = stopped_in(|at| (1..19).contains(&at));
