@@ -9,8 +9,8 @@ use crate::log_troubles::{ENTRIES, meanings};
 use crate::server_version::version;
 use crate::unknown_errors::Unknown;
 use crate::{
-    clock, crashed_tables, kernel_log, log_replication, log_troubles, lost_connections, own_checks, safe_log,
-    secrets, shell_notices, stacks, start_errors, systemd_log, tool_errors,
+    clock, crashed_tables, kernel_log, kernel_tasks, log_replication, log_troubles, lost_connections,
+    own_checks, safe_log, secrets, shell_notices, stacks, start_errors, systemd_log, tool_errors,
 };
 
 /// What a log says.
@@ -69,7 +69,8 @@ impl<'t> Tally<'t> {
         self.last = at;
         self.is_over = false;
         self.is_of_earlier_start = false;
-        self.longest_ms = self.longest_ms.max(log_troubles::duration_ms(lower).unwrap_or(0));
+        let duration_ms = || log_troubles::duration_ms(lower).or_else(|| kernel_tasks::duration_ms(lower));
+        self.longest_ms = self.longest_ms.max(duration_ms().unwrap_or(0));
     }
 
     /// As causes rest on it; `end` is when the log ends.
@@ -216,6 +217,7 @@ pub(crate) fn read(text: &str) -> ErrorLog {
         log.says.push(safe_log::ENDED_AT_ONCE.into());
     }
     add_detail(&mut log.troubles, text);
+    kernel_tasks::add_detail(&mut log.troubles, text);
     add_reason(&mut log.troubles, &tallies, &unknown);
     add_checked_table(&mut log.troubles, text);
     log.says.extend(unknown.sentence());
@@ -225,6 +227,8 @@ pub(crate) fn read(text: &str) -> ErrorLog {
     log.says.extend(death(text));
     log.says.extend(systemd_log::restarts(text));
     log.says.extend(kernel_log::who_had_memory(text));
+    log.says.extend(kernel_tasks::hung(text));
+    log.says.extend(kernel_tasks::stuck(text));
     log.waits = (!waits.is_empty()).then(|| waits.iter().map(|line| format!("{line}\n")).collect());
     log.deadlock = last_deadlock(text);
     log.channels = log_replication::channels(text);
@@ -268,6 +272,10 @@ fn say(log: &mut ErrorLog, tallies: &[Tally<'_>], kernel_end: Option<DateTime>) 
         let when =
             last.map_or_else(String::new, |last| format!(", last at {}", last.strftime("%Y-%m-%d %H:%M:%S")));
         let longest = match same().map(|tally| tally.longest_ms).max() {
+            // The kernel names the time that is over.
+            Some(ms) if ms > 0 && tally.line.contains(kernel_log::HUNG_IN_KERNEL) => {
+                format!(" ({} or more)", number::duration(ms as f64 / 1e3))
+            }
             Some(ms) if ms > 0 => format!(" ({} at most)", number::duration(ms as f64 / 1e3)),
             _ => String::new(),
         };

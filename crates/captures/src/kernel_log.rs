@@ -14,7 +14,9 @@ use crate::{clock, denials};
 pub(crate) fn time(line: &str, near: Option<DateTime>) -> Option<DateTime> {
     let line = line.trim_start();
     if let Some((time, _)) = line.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        return DateTime::strptime("%a %b %e %H:%M:%S %Y", time.trim()).ok();
+        // The day of the week is in the language of who read the log.
+        let (_, date) = time.trim().split_once(' ')?;
+        return DateTime::strptime("%b %e %H:%M:%S %Y", date.trim_start()).ok();
     }
     if !is_of_kernel(line) {
         return None;
@@ -308,10 +310,9 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_that_is_stuck_and_another_program_that_was_killed_are_said_and_are_no_trouble_of_the_server() {
+    fn a_cpu_that_is_stuck_is_a_finding_and_another_program_that_was_killed_is_said() {
         let says = |text: &str| {
             let parts = crate::recognise("dmesg", text);
-            assert!(parts.iter().all(|part| part.moments.is_empty()), "{parts:?}");
             parts.into_iter().flat_map(|part| part.says).collect::<Vec<_>>().join("; ")
         };
         for line in [
@@ -323,6 +324,7 @@ mod tests {
         ] {
             let said = says(&format!("I found this:\n\n{line}\n"));
             assert!(said.starts_with("one task ran on a CPU"), "{line}: {said}");
+            assert_eq!(finding(line).0, "server-stopped", "{line}");
         }
         for line in [
             "[ 8123.1] Out of memory: Killed process 4521 (java) total-vm:18452312kB, anon-rss:16124500kB",
@@ -330,6 +332,8 @@ mod tests {
         ] {
             let said = says(&format!("{line}\n"));
             assert!(said.starts_with("the kernel killed other programs"), "{line}: {said}");
+            let parts = crate::recognise("dmesg", line);
+            assert!(parts.iter().all(|part| part.moments.is_empty()), "{parts:?}");
         }
     }
 
@@ -373,6 +377,11 @@ mod tests {
         assert_eq!(
             text(&format!("2024-03-12T03:10:11.5+00:00 db1 kernel: {kill}"), None).as_deref(),
             Some("2024-03-12T03:10:11.5")
+        );
+        assert_eq!(text(&format!("[Di Mar 12 03:10:11 2024] {kill}"), None).as_deref(), wanted);
+        assert_eq!(
+            text(&format!("[Tue Mar  5 03:10:11 2024] {kill}"), None).as_deref(),
+            Some("2024-03-05T03:10:11")
         );
         assert_eq!(text(&format!("[ 8123.1] {kill}"), Some(near)), None);
         assert_eq!(text("2024-03-12 03:10:11 0 [Note] ready", None), None);

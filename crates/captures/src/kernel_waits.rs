@@ -18,7 +18,7 @@ use crate::stacks::{is_server_program, is_server_thread};
 use crate::system::{MOST_ROWS, MOST_WORDS, SystemText, tables};
 
 /// What functions of the kernel wait for, by what their names have in them. The first that fits counts.
-const WAITS: [(&str, &str); 12] = [
+const WAITS: [(&str, &str); 15] = [
     ("jbd2_log_wait_commit", "a sync waits for the file system's journal"),
     ("jbd2", "the file system's journal"),
     ("xfs_log_force", "a sync waits for the file system's log"),
@@ -29,6 +29,9 @@ const WAITS: [(&str, &str); 12] = [
     ),
     ("wait_on_page", "a page of a file is read or written"),
     ("folio_wait", "a page of a file is read or written"),
+    ("txg_wait", "ZFS writes a group of transactions"),
+    ("zio_wait", "ZFS reads or writes its disks"),
+    ("blkdev_issue_flush", "a disk writes out its cache"),
     ("nfs", "a server of NFS"),
     ("rpc_", "a server of NFS"),
     ("rwsem_down", "a lock of the kernel, as on a file or on the memory of the process"),
@@ -108,6 +111,14 @@ fn of_threads(text: &str, found: &mut SystemText) {
 
 fn meaning(function: &str) -> Option<&'static str> {
     WAITS.iter().find(|(sign, _)| function.contains(sign)).map(|(_, meaning)| *meaning)
+}
+
+/// Of functions of the kernel, as a stack of one thread has them, the one that says most of what is waited for, and what that is.
+pub(crate) fn clearest<'f>(functions: &[&'f str]) -> Option<(&'f str, &'static str)> {
+    WAITS.iter().find_map(|(sign, meaning)| {
+        let function = functions.iter().find(|function| function.contains(sign))?;
+        Some((*function, *meaning))
+    })
 }
 
 /// The lock that was waited for longest.

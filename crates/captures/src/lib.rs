@@ -55,6 +55,7 @@ mod intervals;
 mod iotop;
 mod json;
 mod kernel_log;
+mod kernel_tasks;
 mod kernel_waits;
 mod labelled;
 mod latches;

@@ -156,6 +156,10 @@ pub enum TroubleKind {
     FileSystemBroken,
     /// A software RAID lost a disk, and works on without it.
     RaidDegraded,
+    /// A CPU ran one task in the kernel for many seconds, and nothing else.
+    CpuStuck,
+    /// A member did not join its replication group, because it reached no other one.
+    NotJoined,
 }
 
 impl TroubleKind {

@@ -141,7 +141,7 @@ pub(super) const TROUBLES: [(&str, &str, Option<TroubleKind>); 232] = [
         LOCKUP,
         "one task ran on a CPU for many seconds, and nothing else did there, as the kernel says: its hypervisor did not let it run, or \
          the kernel itself has a fault",
-        None,
+        Some(TroubleKind::CpuStuck),
     ),
     (OTHER_KILLED, "the kernel killed other programs because no memory was left", None),
     ("kernel panic", "the kernel stopped the host", None),

@@ -5,6 +5,7 @@ mod crash;
 mod moments;
 mod start;
 mod starting;
+mod stuck_cpu;
 
 use spindoctor_model::host::ProcessStat;
 use spindoctor_model::{
@@ -39,8 +40,8 @@ pub const CAUSE: Cause = Cause {
                eu-stack) show as a part of the samples, or of the snapshots of its threads, from a twentieth of these on; one stop \
                of less than 2 s that is over is a note. \
                Of a captured error log: a crash (critical with damaged pages, or where it does not start again), a server that does not \
-               start, with the reason, and one that a signal or Kubernetes ended; of captured stacks, a server that still starts, with \
-               what its main thread is at.",
+               start, with the reason, one that a signal or Kubernetes ended, and a CPU that the kernel found stuck in one task; of captured \
+               stacks, a server that still starts, with what its main thread is at.",
     looks_alike: "A server under a tiny CPU quota answers late, not never: cpu-throttled. Threads in state D wait for storage: a full or \
                   failing disk. A server that refuses connections is down (connection refused) or full (connections-exhausted). One that \
                   has no file descriptor left lets nobody in: accept-bottleneck. A tracer that is attached and does not stop the process \
@@ -82,8 +83,8 @@ fn evaluate(window: &Window) -> Outcome {
     examine(window).into()
 }
 
-/// What an error log ends with: a start that failed, a crash, a signal that ended the server, or a round of the page cleaner that took minutes and wrote nothing; and
-/// captured stacks of a server that still starts.
+/// What an error log ends with: a start that failed, a crash, a signal that ended the server, a round of the page cleaner that took minutes
+/// and wrote nothing, or a CPU that the kernel found stuck; and captured stacks of a server that still starts.
 fn of_log(window: &Window) -> Option<Finding> {
     start::refused(window)
         .or_else(|| crash::found(window))
@@ -91,6 +92,7 @@ fn of_log(window: &Window) -> Option<Finding> {
         .or_else(|| start::ended(window))
         .or_else(|| by_signal::alone(window))
         .or_else(|| did_not_run(window))
+        .or_else(|| stuck_cpu::found(window))
         .or_else(|| starting::found(window))
 }
 

@@ -1,6 +1,6 @@
 //! What the kernel's own log says of disks, file systems and the threads that waited for them.
 
-use spindoctor_model::{Evidence, Finding, LoggedTrouble, Remedy, TroubleKind, Window};
+use spindoctor_model::{Evidence, Finding, LoggedTrouble, Remedy, TroubleKind, Window, number};
 
 use super::{CAUSE, let_a_replica_take_over, look_at_the_device, unfreeze};
 use crate::draft::Draft;
@@ -79,9 +79,15 @@ fn hung(window: &Window) -> Option<Finding> {
         .map_or("a program", |(name, _)| name);
     let why = "The kernel says so of a thread that has waited in it without a break, nearly always for a disk or a file system that \
                does not answer. The functions below the line say for which.";
-    let draft =
-        Draft::new(&CAUSE, WARNING_FROM, format!("A thread of {who} stood in the kernel for minutes"));
-    let draft = with_lines(draft.why(why), window, trouble, times);
+    // The kernel names the time that was over when it looked.
+    let how_long = trouble
+        .longest_s
+        .map_or_else(|| "minutes".to_owned(), |s| format!("{} or more", number::duration(s)));
+    let which = (!trouble.detail.is_empty())
+        .then(|| Evidence::new("which threads", trouble.detail.clone(), "", "error log"));
+    let headline = format!("A thread of {who} stood in the kernel for {how_long}");
+    let draft = Draft::new(&CAUSE, WARNING_FROM, headline).why(why).evidence_if(which);
+    let draft = with_lines(draft, window, trouble, times);
     Some(draft.remedy(look_at_the_device()).remedy(unfreeze()).remedy(let_a_replica_take_over()).finding())
 }
 
