@@ -11,6 +11,7 @@ use crate::unknown_errors::Unknown;
 use crate::{
     clock, crashed_tables, kernel_log, kernel_tasks, log_replication, log_troubles, lost_connections,
     own_checks, safe_log, secrets, shell_notices, stacks, start_errors, systemd_log, tool_errors,
+    unfinished_start,
 };
 
 /// What a log says.
@@ -218,6 +219,7 @@ pub(crate) fn read(text: &str) -> ErrorLog {
     }
     add_detail(&mut log.troubles, text);
     kernel_tasks::add_detail(&mut log.troubles, text);
+    unfinished_start::add_detail(&mut log.troubles, text);
     add_reason(&mut log.troubles, &tallies, &unknown);
     add_checked_table(&mut log.troubles, text);
     log.says.extend(unknown.sentence());
@@ -310,7 +312,8 @@ fn without_what_follows(log: &mut ErrorLog) {
         log.says.iter().any(|said| said.starts_with(meaning))
     }
     if says(log, log_troubles::ENDED_LATE) {
-        log.says.retain(|said| !said.starts_with(log_troubles::ENDED_BY_KILL));
+        let follows = [log_troubles::ENDED_BY_KILL, log_troubles::STOPPED_LATE];
+        log.says.retain(|said| !follows.iter().any(|meaning| said.starts_with(meaning)));
     }
     // Where files cannot be locked at all a server says below that that another process may use them.
     if says(log, start_errors::NO_LOCKS) {

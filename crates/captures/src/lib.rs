@@ -146,6 +146,7 @@ mod topology;
 mod traced_calls;
 mod transactions;
 mod tuner;
+mod unfinished_start;
 mod uniq;
 mod unix_disks;
 mod unknown_errors;

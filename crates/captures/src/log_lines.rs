@@ -3,7 +3,9 @@
 use crate::client_errors::is_of_client;
 use crate::denials::is_denial;
 use crate::kernel_log::{is_disk_trouble, is_hung, is_kill_for_memory, is_killed_for_memory, is_lockup};
-use crate::log_troubles::{is_event_of_probe, is_of_panel, is_of_script, is_probe_failed};
+use crate::log_troubles::{
+    is_event_of_probe, is_evicted, is_of_panel, is_of_script, is_of_supervisord, is_probe_failed,
+};
 use crate::{
     clock, json, log_replication, own_checks, shell_notices, start_errors, systemd_log, tool_errors,
 };
@@ -160,6 +162,8 @@ pub(crate) fn is_of_log(line: &str) -> bool {
         || line.contains("Kernel panic - not syncing")
         || is_probe_failed(line)
         || is_event_of_probe(line)
+        || is_evicted(line)
+        || is_of_supervisord(line)
         || level == Some(0) && is_of_server(line)
         || level.is_some() && log_replication::is_of_part(line)
         || level.is_some_and(|at| is_cut_time(&line[..at]))
@@ -368,12 +372,20 @@ mod tests {
             "Mar  4 10:11:12 db1 mariadbd-safe: Starting mariadbd daemon with databases from /data",
             "10:11:12 UTC - xtrabackup got signal 11 ;",
             "10:11:12 PM  [mysql] \tError: MySQL shutdown unexpectedly.",
+            "2017-10-25 11:00:29,642 INFO gave up: mysqld entered FATAL state, too many start retries too quickly",
+            "2017-10-25 11:00:29,642 INFO exited: mariadbd (terminated by SIGKILL; not expected)",
+            "5m  Warning  Evicted  pod/mysql-0  The node was low on resource: memory. Container mysql was using 6Gi, request is 4Gi",
+            "5m  Warning  Unhealthy  pod/mysql-0  Startup probe failed: timeout",
+            "3m  Killing  Killing container with id docker://mysql:Container failed liveness probe.. Container will be killed and recreated.",
+            "Sep 09 14:41:51 db1 systemd[1]: mysql.service: State 'stop-sigterm' timed out. Killing.",
         ] {
             assert!(is_of_log(line), "{line}");
         }
         for line in [
             "[ERROR] of my own program",
             "Container web failed liveness probe, will be restarted",
+            "2017-10-25 11:00:29,642 INFO gave up: nginx entered FATAL state, too many start retries too quickly",
+            "5m  Warning  Evicted  pod/web-0  The node was low on resource: memory. Container web was using 6Gi",
             "a 0 [ERROR] something",
             "see [Note] InnoDB: in the manual",
             "mysqld_safe[é]: Number of processes running now: 0",

@@ -24,9 +24,10 @@ use catalogue::{REASONS_OF_START, SEVERAL_LINES, TROUBLES};
 use cluster::{NODE_DIFFERS, OF_SILENT_PEER, TRANSFER_FAILED, is_silent_peer, transfer_failed};
 use files::{BACKUP_FILE, OF_SYSTEM_TABLES, is_of_backup_file, is_of_system_tables};
 use host::{
-    BY_SUPERVISOR, EVENTS_OF_PROBES, LOCKUP, OF_KILLS, OTHER_KILLED, PROBE_FAILED, SHELL_CRASHED,
-    SHELL_KILLED, UNIT_BY_SIGNAL, UNIT_CRASHED, UNIT_KILLED, UNIT_LATE, UNIT_NO_NAMESPACE, UNIT_NO_USER,
-    UNIT_NOT_RUN, UNIT_NOT_STARTED, UNIT_RESTARTED, is_killed_by_supervisor_s_word,
+    BY_SUPERVISOR, EVENTS_OF_PROBES, LOCKUP, OF_KILLS, OTHER_KILLED, POD_EVICTED, PROBE_FAILED,
+    SHELL_CRASHED, SHELL_KILLED, STARTUP_FAILED, SUPERVISOR_GAVE_UP, UNIT_BY_SIGNAL, UNIT_CRASHED,
+    UNIT_KILLED, UNIT_LATE, UNIT_NO_NAMESPACE, UNIT_NO_USER, UNIT_NOT_RUN, UNIT_NOT_STARTED, UNIT_RESTARTED,
+    UNIT_STOPPED_LATE, is_given_up, is_killed_by_supervisor_s_word, is_liveness_failed, is_startup_failed,
 };
 use replication::{
     APPLIER_STOPPED, PACKET_LOST, PACKET_REFUSED, RECEIVER_FAILED, RECEIVER_FOLLOWS, RECEIVER_STOPPED,
@@ -40,7 +41,8 @@ use server::{
 pub(crate) use cluster::{OUTSIDE, is_of_node, leaves};
 pub(crate) use files::{REDO_UNUSABLE, SYSTEM_TABLES, TABLE_CRASHED, TABLE_FILE_MISSING, is_end_by_damage};
 pub(crate) use host::{
-    ENDED_BY_KILL, ENDED_LATE, is_event_of_probe, is_of_panel, is_of_script, is_probe_failed,
+    ENDED_BY_KILL, ENDED_LATE, STOPPED_LATE, is_event_of_probe, is_evicted, is_of_panel, is_of_script,
+    is_of_supervisord, is_probe_failed,
 };
 pub(crate) use over::takes_back;
 pub(crate) use server::{
@@ -144,11 +146,15 @@ fn is_entry(sign: &str, line: &str, lower: &str) -> bool {
                 || lower.contains("[error] got fatal error 1236")
         }
         sign if OF_KILLS.contains(&sign) => has_sign(lower, sign) && is_kill_for_memory(lower),
-        PROBE_FAILED => is_probe_failed(line),
+        PROBE_FAILED => is_liveness_failed(line),
+        STARTUP_FAILED => is_startup_failed(line),
+        POD_EVICTED => is_evicted(line),
+        SUPERVISOR_GAVE_UP => is_given_up(lower),
         UNIT_CRASHED => unit(line) == Some(Unit::Crashed),
         UNIT_KILLED => unit(line) == Some(Unit::Killed),
         UNIT_BY_SIGNAL => unit(line) == Some(Unit::BySignal),
         UNIT_LATE => unit(line) == Some(Unit::Late),
+        UNIT_STOPPED_LATE => unit(line) == Some(Unit::StoppedLate),
         UNIT_RESTARTED => unit(line) == Some(Unit::Restarted),
         UNIT_NOT_STARTED => unit(line) == Some(Unit::NotStarted),
         SHELL_KILLED => shell_notices::of_server(line) == Some(Ended::Killed),

@@ -23,6 +23,8 @@ pub(crate) enum Unit {
     BySignal,
     /// systemd ended the server, because it had not started in time.
     Late,
+    /// systemd killed the server, because it had not stopped in time.
+    StoppedLate,
     /// systemd starts the server no more, or again and again.
     Restarted,
     /// systemd could not run the server, or a command before it: its program.
@@ -38,7 +40,7 @@ pub(crate) enum Unit {
 }
 
 /// How the lines go on behind the unit, in lower case: all of it, and what that says. The first that fits counts.
-const SIGNS: [(&[&str], Unit); 23] = [
+const SIGNS: [(&[&str], Unit); 25] = [
     (&["main process exited, code=", "status=11/segv"], Unit::Crashed),
     (&["main process exited, code=", "status=6/abrt"], Unit::Crashed),
     (&["main process exited, code=", "status=7/bus"], Unit::Crashed),
@@ -57,6 +59,9 @@ const SIGNS: [(&[&str], Unit); 23] = [
     (&["start-pre operation timed out"], Unit::Late),
     (&["start-post operation timed out"], Unit::Late),
     (&["job for ", " failed because a timeout was exceeded"], Unit::Late),
+    // `State 'stop-sigterm' timed out. Killing.`, and before systemd 228 without the quotes.
+    (&["state 'stop-sigterm' timed out"], Unit::StoppedLate),
+    (&["stop-sigterm timed out"], Unit::StoppedLate),
     (&["start request repeated too quickly"], Unit::Restarted),
     (&["scheduled restart job, restart counter is at "], Unit::Restarted),
     (&["job for ", " failed because "], Unit::NotStarted),

@@ -16,9 +16,10 @@ use super::files::{
 };
 use super::host::{
     BY_SUPERVISOR, ENDED_BY_KILL, ENDED_LATE, EVENTS_OF_PROBES, KILLED, LIVENESS, LOCKUP, MANAGER_QUIT,
-    NO_NAMESPACE, NO_PID_FILE, NO_USER, NOT_RUN, OF_KILLS, OF_SCRIPT, OTHER_KILLED, PANEL, PROBE_FAILED,
-    READINESS, SHELL_CRASHED, SHELL_KILLED, UNIT_BY_SIGNAL, UNIT_CRASHED, UNIT_KILLED, UNIT_LATE,
-    UNIT_NO_NAMESPACE, UNIT_NO_USER, UNIT_NOT_RUN, UNIT_NOT_STARTED, UNIT_RESTARTED, XAMPP,
+    NO_NAMESPACE, NO_PID_FILE, NO_USER, NOT_RUN, OF_KILLS, OF_SCRIPT, OTHER_KILLED, PANEL, POD_EVICTED,
+    PROBE_FAILED, READINESS, SHELL_CRASHED, SHELL_KILLED, STARTUP, STARTUP_FAILED, STOPPED_LATE,
+    SUPERVISOR_GAVE_UP, UNIT_BY_SIGNAL, UNIT_CRASHED, UNIT_KILLED, UNIT_LATE, UNIT_NO_NAMESPACE,
+    UNIT_NO_USER, UNIT_NOT_RUN, UNIT_NOT_STARTED, UNIT_RESTARTED, UNIT_STOPPED_LATE, XAMPP,
 };
 use super::replication::{
     APPLIER_ENDED, APPLIER_STOPPED, PACKET_LOST, PACKET_REFUSED, RECEIVER_ENDED, RECEIVER_FAILED,
@@ -79,7 +80,7 @@ pub(super) const REASONS_OF_START: [&str; 15] = [
 ];
 
 /// What lines about trouble hold, in lower case, what that means, and the trouble that causes rest on. The first that fits counts.
-pub(super) const TROUBLES: [(&str, &str, Option<TroubleKind>); 232] = [
+pub(super) const TROUBLES: [(&str, &str, Option<TroubleKind>); 237] = [
     (OF_KILLS[0], KILLED, Some(TroubleKind::KilledForMemory)),
     (OF_KILLS[1], KILLED, Some(TroubleKind::KilledForMemory)),
     (OF_KILLS[2], KILLED, Some(TroubleKind::KilledForMemory)),
@@ -95,8 +96,20 @@ pub(super) const TROUBLES: [(&str, &str, Option<TroubleKind>); 232] = [
          waits",
         Some(TroubleKind::EndedBySignal),
     ),
+    (
+        STARTUP_FAILED,
+        "Kubernetes ended the server because its startup probe failed: its start, as with a recovery after a crash, took longer than \
+         failureThreshold x periodSeconds",
+        Some(TroubleKind::EndedBySignal),
+    ),
+    (
+        POD_EVICTED,
+        "Kubernetes evicted the server's pod, because its node was short of memory or of space on its disk",
+        Some(TroubleKind::EndedBySignal),
+    ),
     (EVENTS_OF_PROBES[0], LIVENESS, None),
     (EVENTS_OF_PROBES[1], READINESS, None),
+    (EVENTS_OF_PROBES[2], STARTUP, None),
     (
         UNIT_CRASHED,
         "the server crashed: a signal of its own (SEGV, ABRT, BUS) ended its process, as systemd says",
@@ -113,7 +126,13 @@ pub(super) const TROUBLES: [(&str, &str, Option<TroubleKind>); 232] = [
         "a signal ended the server, as systemd says: it crashed, or it was killed; its own log and the kernel's say which",
         Some(TroubleKind::EndedBySignal),
     ),
+    (
+        SUPERVISOR_GAVE_UP,
+        "supervisord does not start the server any more, because it ended at each of its starts: the server's own log says why",
+        Some(TroubleKind::NotStarted),
+    ),
     (UNIT_LATE, ENDED_LATE, Some(TroubleKind::StartTimedOut)),
+    (UNIT_STOPPED_LATE, STOPPED_LATE, Some(TroubleKind::EndedBySignal)),
     (UNIT_RESTARTED, "systemd started the server again after it had ended", None),
     (UNIT_NOT_STARTED, "systemd says that the server did not start", Some(TroubleKind::NotStarted)),
     (NO_PID_FILE, OF_SCRIPT, Some(TroubleKind::NotStarted)),

@@ -21,7 +21,13 @@ pub(super) const NO_NAMESPACE: &str = "systemd could not give the server the vie
                                        those folders is missing";
 pub(super) const NO_USER: &str =
     "systemd did not find the user or the group that the server has to run as (217/USER)";
-pub(super) const BY_SUPERVISOR: &str = "s6: killed";
+pub(super) const BY_SUPERVISOR: &str = "a supervisor: killed";
+pub(super) const SUPERVISOR_GAVE_UP: &str = "a supervisor: gave up";
+pub(super) const UNIT_STOPPED_LATE: &str = "systemd: not stopped in time";
+
+/// What systemd's lines of a server mean that it killed because its shutdown took too long.
+pub(crate) const STOPPED_LATE: &str = "systemd killed the server (SIGKILL) because its shutdown took longer than TimeoutStopSec: the next start \
+                                       recovers as after a crash (systemctl edit: TimeoutStopSec=infinity)";
 
 /// What the script mysql.server prints, in lower case, when the server has ended that it waits for; to 5.1 the second.
 pub(super) const NO_PID_FILE: &str = "the server quit without updating pid file (";
@@ -69,13 +75,19 @@ pub(super) const LIVENESS: &str = "Kubernetes' liveness probe of the container f
 pub(super) const READINESS: &str =
     "Kubernetes' readiness probe of the container failed: its service sends it no clients meanwhile";
 
-/// Kubernetes' event of a container that it ends because its probe failed (pkg/kubelet/kuberuntime): `Container mysql failed liveness
-/// probe, will be restarted`.
-pub(super) const PROBE_FAILED: &str = " failed liveness probe, will be restarted";
+pub(super) const STARTUP: &str = "Kubernetes' startup probe of the container failed: after failureThreshold times in a row, periodSeconds \
+                                  apart, Kubernetes ends the container, whether or not its server still recovers";
+
+/// Stand for Kubernetes' events of a container that it ends because a probe failed (pkg/kubelet/kuberuntime), and of a pod that it evicts
+/// (pkg/kubelet/eviction).
+pub(super) const PROBE_FAILED: &str = "Kubernetes: a liveness probe failed";
+pub(super) const STARTUP_FAILED: &str = "Kubernetes: a startup probe failed";
+pub(super) const POD_EVICTED: &str = "Kubernetes: a pod evicted";
 
 /// Stand for its events of a probe that failed, which do not name the container: `Warning  Unhealthy  19m (x1671 over 5d15h)  kubelet  Liveness
 /// probe failed: `.
-pub(super) const EVENTS_OF_PROBES: [&str; 2] = [" liveness probe failed:", " readiness probe failed:"];
+pub(super) const EVENTS_OF_PROBES: [&str; 3] =
+    [" liveness probe failed:", " readiness probe failed:", " startup probe failed:"];
 
 /// True for such an event.
 pub(crate) fn is_event_of_probe(line: &str) -> bool {
@@ -86,10 +98,37 @@ pub(crate) fn is_event_of_probe(line: &str) -> bool {
     EVENTS_OF_PROBES.iter().any(|sign| lower.contains(sign))
 }
 
-/// True for that event of a server's container.
+/// True for the event of a server's container that is ended because a probe failed.
 pub(crate) fn is_probe_failed(line: &str) -> bool {
-    let before = line.split_once(PROBE_FAILED).map(|(before, _)| before);
+    is_liveness_failed(line) || is_startup_failed(line)
+}
+
+/// The same of its liveness probe: `Container mysql failed liveness probe, will be restarted`, and to Kubernetes 1.13 `Killing container with
+/// id docker://mysql:Container failed liveness probe.. Container will be killed and recreated.`
+pub(super) fn is_liveness_failed(line: &str) -> bool {
+    const KILLING: &str = "Killing container with id docker://";
+    let is_old = |rest: &str| rest.contains("ontainer failed liveness probe");
+    let of_old = || line.split_once(KILLING).filter(|(_, rest)| is_old(rest));
+    let name = || of_old().and_then(|(_, rest)| rest.split(':').next());
+    is_failed(line, " failed liveness probe, will be restarted") || name().is_some_and(is_name_of_server)
+}
+
+/// The same of its startup probe, which Kubernetes has from 1.16 on.
+pub(super) fn is_startup_failed(line: &str) -> bool {
+    is_failed(line, " failed startup probe, will be restarted")
+}
+
+/// True where a server's container stands before such words.
+fn is_failed(line: &str, words: &str) -> bool {
+    let before = line.split_once(words).map(|(before, _)| before);
     before.and_then(|before| before.rsplit(' ').next()).is_some_and(is_name_of_server)
+}
+
+/// True for the event of a server's pod that is evicted: `Warning  Evicted  pod/mysql-0  The node was low on resource: memory. Container mysql
+/// was using 6123456Ki, request is 4Gi`.
+pub(crate) fn is_evicted(line: &str) -> bool {
+    let is_event = line.contains("Evicted ") && line.contains("The node was low on resource: ");
+    is_event && line.split([' ', '\t', '/']).any(is_name_of_server)
 }
 
 /// True for the line of XAMPP's panel.
@@ -97,12 +136,31 @@ pub(crate) fn is_of_panel(line: &str) -> bool {
     line.contains("Error: MySQL shutdown unexpectedly")
 }
 
-/// `[08:36:43] INFO: Service mariadb exited with code 256 (by signal 9)`, as s6 says it of the programs of a container.
+/// `[08:36:43] INFO: Service mariadb exited with code 256 (by signal 9)`, as s6 says it of the programs of a container, and supervisord's
+/// `INFO exited: mysqld (terminated by SIGKILL; not expected)`.
 pub(super) fn is_killed_by_supervisor_s_word(lower: &str) -> bool {
+    let exited =
+        lower.split_once(" exited: ").and_then(|(_, rest)| rest.split_once(" (terminated by sigkill"));
+    if exited.is_some_and(|(name, _)| is_name_of_server(name)) {
+        return true;
+    }
     let service = lower.split_once("service ").map(|(_, rest)| rest);
     let name =
         service.and_then(|rest| rest.split_once(" exited with code 256 (by signal 9)")).map(|(name, _)| name);
     name.is_some_and(|name| !name.contains(' ') && is_name_of_server(name))
+}
+
+/// `INFO gave up: mysqld entered FATAL state, too many start retries too quickly`, as supervisord says it, in lower case.
+pub(super) fn is_given_up(lower: &str) -> bool {
+    let rest = lower.split_once(" gave up: ").and_then(|(_, rest)| rest.split_once(" entered fatal state"));
+    rest.is_some_and(|(name, _)| is_name_of_server(name))
+}
+
+/// True for a line in which supervisord says that a server was killed, or that it does not start it any more.
+pub(crate) fn is_of_supervisord(line: &str) -> bool {
+    let is_likely = [" gave up: ", " exited: "].iter().any(|sign| line.contains(sign));
+    let lower = || line.to_ascii_lowercase();
+    is_likely && (is_given_up(&lower()) || is_killed_by_supervisor_s_word(&lower()))
 }
 
 /// True for a line of mysql.server that saw the server end.

@@ -10,7 +10,7 @@ use super::files::{
     REDO_UNUSABLE, SAME_NUMBER, SHORT_FILE,
 };
 use super::has_sign;
-use super::host::{LIVENESS, READINESS, is_event_of_probe, is_of_script};
+use super::host::{LIVENESS, READINESS, STARTUP, is_event_of_probe, is_of_script};
 use super::replication::RECEIVER_ENDED;
 use super::server::{
     CHANGE_BUFFER, CONNECTIONS_LOST, ENDED_BY_LATCH, FILE_OPERATION, FULL, NO_AIO, NO_LOGIN, OLD_TABLES,
@@ -361,9 +361,10 @@ fn lines_of_one_failure_are_counted_once() {
 fn events_of_probes_are_said_whatever_their_container() {
     let text = "Events:\n  Type     Reason     Age    From     Message\n  ----     ------     ----   ----     -------\n  \
                     Warning  Unhealthy  19m (x71 over 5d)  kubelet  Liveness probe failed:\n  \
-                    Warning  Unhealthy  14m (x37 over 5d)  kubelet  Readiness probe failed: timeout\n";
+                    Warning  Unhealthy  14m (x37 over 5d)  kubelet  Readiness probe failed: timeout\n  \
+                    Warning  Unhealthy  14m (x37 over 5d)  kubelet  Startup probe failed: timeout\n";
     let says: Vec<String> = crate::recognise("a", text).into_iter().flat_map(|part| part.says).collect();
-    assert_eq!(says, [LIVENESS, READINESS]);
+    assert_eq!(says, [LIVENESS, READINESS, STARTUP]);
     assert!(!is_event_of_probe("our liveness probe failed: why?"));
 }
 
@@ -373,9 +374,16 @@ fn a_server_that_kubernetes_or_a_supervisor_ended_is_a_finding_until_it_has_star
         "  Normal   Killing    8m    kubelet   Container mysql failed liveness probe, will be restarted\n";
     let killed = "2024-03-04 10:11:12 0 [Note] mysqld: something\n[10:11:13] INFO: Service mariadb exited with code 256 (by signal 9)\n";
     let ready = "2024-03-04 10:11:14 0 [Note] mysqld: ready for connections.\n";
-    for (text, begins) in
-        [(probe, "Kubernetes ended the server"), (killed, "The server was killed (SIGKILL)")]
-    {
+    let old = "Killing container with id docker://mysql:Container failed liveness probe.. Container will be killed and recreated.\n";
+    let gave_up = "2024-03-04 10:11:12,642 INFO gave up: mysqld entered FATAL state, too many start retries too quickly\n";
+    let stopped = "Mar 04 10:11:12 db1 systemd[1]: mysql.service: State 'stop-sigterm' timed out. Killing.\n";
+    for (text, begins) in [
+        (probe, "Kubernetes ended the server"),
+        (killed, "The server was killed (SIGKILL)"),
+        (old, "Kubernetes ended the server, because its liveness probe"),
+        (gave_up, "The server does not start"),
+        (stopped, "systemd killed the server (SIGKILL), because its shutdown took too long"),
+    ] {
         let log = crate::error_log::read(text);
         let error_log = log.troubles;
         let window = spindoctor_model::Window { error_log, ..spindoctor_model::Window::default() };
@@ -385,6 +393,9 @@ fn a_server_that_kubernetes_or_a_supervisor_ended_is_a_finding_until_it_has_star
         // A program beside the server.
         let beside = text.replace("Container mysql ", "Container mysqld-exporter ");
         let beside = beside.replace("Service mariadb ", "Service mariadb-backup ");
+        let beside = beside.replace("docker://mysql:", "docker://mysqld-exporter:");
+        let beside = beside.replace("gave up: mysqld ", "gave up: mysqld-exporter ");
+        let beside = beside.replace("mysql.service", "mysqld_exporter.service");
         assert_eq!(crate::error_log::read(&beside).troubles, [], "{beside}");
     }
 }

@@ -16,14 +16,26 @@ enum Witness {
     Supervisor,
     /// `Container mysql failed liveness probe, will be restarted`
     Kubernetes,
+    /// `Container mysql failed startup probe, will be restarted`
+    StartupProbe,
+    /// `Evicted  pod/mysql-0  The node was low on resource: memory.`
+    Eviction,
+    /// `mysqld.service: State 'stop-sigterm' timed out. Killing.`
+    StopTimeout,
 }
 
 impl Witness {
     /// By the line.
     fn from_line(line: &str) -> Self {
-        if line.contains("liveness probe") {
+        if line.contains("startup probe") {
+            Self::StartupProbe
+        } else if line.contains("liveness probe") {
             Self::Kubernetes
-        } else if line.contains("exited with code 256") {
+        } else if line.contains("low on resource") {
+            Self::Eviction
+        } else if line.contains("stop-sigterm") {
+            Self::StopTimeout
+        } else if line.contains("exited with code 256") || line.contains("terminated by SIGKILL") {
             Self::Supervisor
         } else {
             Self::Systemd
@@ -36,6 +48,11 @@ impl Witness {
             Self::Systemd => "a signal ended it, as systemd says; it crashed, or it was killed",
             Self::Supervisor => "it was killed (SIGKILL), as the supervisor of its container says",
             Self::Kubernetes => "Kubernetes ended it, because its liveness probe failed",
+            Self::StartupProbe => "Kubernetes ended it, because its startup probe failed",
+            Self::Eviction => "Kubernetes evicted its pod, because the node was short of memory or of space",
+            Self::StopTimeout => {
+                "systemd killed it (SIGKILL), because its shutdown took too long (TimeoutStopSec)"
+            }
         }
     }
 
@@ -45,6 +62,13 @@ impl Witness {
             Self::Systemd => "A signal ended the server, as systemd says; it crashed, or it was killed",
             Self::Supervisor => "The server was killed (SIGKILL), as the supervisor of its container says",
             Self::Kubernetes => "Kubernetes ended the server, because its liveness probe failed",
+            Self::StartupProbe => "Kubernetes ended the server, because its startup probe failed",
+            Self::Eviction => {
+                "Kubernetes evicted the server's pod, because the node was short of memory or of space"
+            }
+            Self::StopTimeout => {
+                "systemd killed the server (SIGKILL), because its shutdown took too long (TimeoutStopSec)"
+            }
         }
     }
 
@@ -61,6 +85,18 @@ impl Witness {
             Self::Kubernetes => {
                 "Kubernetes ends a container whose liveness probe fails failureThreshold times in a row. A server that is busy, or recovers \
                  after it was ended so, answers later than timeoutSeconds, and is ended again: each time it has to recover from the beginning."
+            }
+            Self::StartupProbe => {
+                "Kubernetes ends a container whose startup probe has failed failureThreshold times, periodSeconds apart. A server that recovers after \
+                 a crash takes no connections until that is done; ended in between, it has to recover from the beginning each time."
+            }
+            Self::Eviction => {
+                "The kubelet ends pods when its node has too little memory or disk space left: first those that use more than their requests. What \
+                 the server had not written is recovered at its next start."
+            }
+            Self::StopTimeout => {
+                "A server that shuts down writes what it has changed in memory, and waits for long rollbacks; systemd waits for TimeoutStopSec alone \
+                 (90 s where the unit has none). Its next start recovers as after a crash, and takes as long as that."
             }
         }
     }
@@ -88,6 +124,34 @@ impl Witness {
                 risk: "The container is started again with the new probe, and a server that hangs is noticed later.".into(),
                 undo: "Give the probe its old values.".into(),
             },
+            Self::StartupProbe => Remedy {
+                statement: "Raise failureThreshold of startupProbe, so that failureThreshold x periodSeconds is longer than the recovery takes (the \
+                            server's log: from `starting as process` to `ready for connections`); kubectl describe pod POD shows its values"
+                    .into(),
+                why: "The server then ends its recovery, and the other probes begin after that.".into(),
+                dynamic: false,
+                risk: "A server that hangs at its start is ended later.".into(),
+                undo: "Give the probe its old values.".into(),
+            },
+            Self::Eviction => Remedy {
+                statement: "Give the server's container a memory request as large as its limit, above innodb_buffer_pool_size and what connections \
+                            take; kubectl describe node NODE shows what else the node has to hold. Short of disk space: kubectl describe pod POD \
+                            names ephemeral-storage"
+                    .into(),
+                why: "A pod that does not use more than it requests is evicted last.".into(),
+                dynamic: false,
+                risk: "The pod is started again, and only on a node that has so much memory left.".into(),
+                undo: "Give the container its old requests.".into(),
+            },
+            Self::StopTimeout => Remedy {
+                statement: "systemctl edit mysqld (mysql, mariadb): [Service] and TimeoutStopSec=infinity below it. Before a planned shutdown: SET GLOBAL \
+                            innodb_max_dirty_pages_pct = 0, and wait until Innodb_buffer_pool_pages_dirty is small"
+                    .into(),
+                why: "The shutdown then ends by itself, and the next start has nothing to recover.".into(),
+                dynamic: true,
+                risk: "A shutdown that hangs is not ended any more: its error log shows whether it goes on.".into(),
+                undo: "systemctl revert mysqld (mysql, mariadb).".into(),
+            },
         }
     }
 }
@@ -109,6 +173,7 @@ pub(super) fn at_its_start(trouble: &LoggedTrouble, times: u64, signal: &LoggedT
     Draft::new(&CAUSE, CRITICAL_FROM, format!("The server does not start: {}", witness.of_start()))
         .why(witness.why())
         .evidence(Evidence::new("a signal", signal.line.clone(), "", "error log"))
+        .evidence_if(its_start(signal))
         .evidence_all(logged::evidence(trouble, times).into_iter())
         .remedy(witness.remedy())
         .finding()
@@ -127,13 +192,23 @@ pub(super) fn alone(window: &Window) -> Option<Finding> {
         0 | 1 => String::new(),
         _ => format!(", {} in what was given", number::counted(times, "time", "times")),
     };
+    let how_far = match signal.detail.as_str() {
+        "" => String::new(),
+        detail => format!(": {detail}"),
+    };
     Some(
-        Draft::new(&CAUSE, WARNING_FROM, format!("{}{often}", witness.headline()))
+        Draft::new(&CAUSE, WARNING_FROM, format!("{}{often}{how_far}", witness.headline()))
             .why(witness.why())
+            .evidence_if(its_start(signal))
             .evidence_all(logged::evidence(signal, times).into_iter())
             .remedy(witness.remedy())
             .finding(),
     )
+}
+
+/// How far its start had come, where the log says so.
+fn its_start(signal: &LoggedTrouble) -> Option<Evidence> {
+    (!signal.detail.is_empty()).then(|| Evidence::new("its start", signal.detail.clone(), "", "error log"))
 }
 
 #[cfg(test)]
@@ -147,6 +222,11 @@ mod tests {
     const SUPERVISOR: &str = "[08:36:43] INFO: Service mariadb exited with code 256 (by signal 9)";
     const PROBE: &str =
         "Normal  Killing  8m  kubelet  Container mysql failed liveness probe, will be restarted";
+    const STARTUP: &str =
+        "Normal  Killing  8m  kubelet  Container mysql failed startup probe, will be restarted";
+    const EVICTED: &str = "5m  Warning  Evicted  pod/mysql-0  The node was low on resource: memory.";
+    const STOPPED: &str = "systemd[1]: mysql.service: State 'stop-sigterm' timed out. Killing.";
+    const SUPERVISORD: &str = "INFO exited: mysqld (terminated by SIGKILL; not expected)";
 
     #[test]
     fn a_signal_that_somebody_saw_is_why_a_server_does_not_start() {
@@ -169,6 +249,10 @@ mod tests {
             (SYSTEMD, "A signal ended the server", "systemctl status"),
             (SUPERVISOR, "The server was killed (SIGKILL)", "dmesg"),
             (PROBE, "Kubernetes ended the server, because its liveness probe failed", "kubectl describe pod"),
+            (STARTUP, "Kubernetes ended the server, because its startup probe failed", "failureThreshold"),
+            (EVICTED, "Kubernetes evicted the server's pod", "memory request"),
+            (STOPPED, "systemd killed the server (SIGKILL), because its shutdown", "TimeoutStopSec=infinity"),
+            (SUPERVISORD, "The server was killed (SIGKILL)", "dmesg"),
         ] {
             let signal = (TroubleKind::EndedBySignal, line);
             let all = found(&[signal]);
