@@ -10,7 +10,7 @@ use crate::server_version::version;
 use crate::unknown_errors::Unknown;
 use crate::{
     clock, crashed_tables, kernel_log, kernel_tasks, log_replication, log_troubles, lost_connections,
-    own_checks, safe_log, secrets, shell_notices, stacks, start_errors, systemd_log, tool_errors,
+    own_checks, peers, safe_log, secrets, shell_notices, stacks, start_errors, systemd_log, tool_errors,
     unfinished_start,
 };
 
@@ -220,6 +220,7 @@ pub(crate) fn read(text: &str) -> ErrorLog {
     add_detail(&mut log.troubles, text);
     kernel_tasks::add_detail(&mut log.troubles, text);
     unfinished_start::add_detail(&mut log.troubles, text);
+    peers::add_detail(&mut log.troubles, text);
     add_reason(&mut log.troubles, &tallies, &unknown);
     add_checked_table(&mut log.troubles, text);
     log.says.extend(unknown.sentence());

@@ -88,6 +88,7 @@ pub mod part;
 mod pasted;
 #[cfg(test)]
 mod pasted_lists;
+mod peers;
 mod perf_lines;
 mod plain;
 mod plan;

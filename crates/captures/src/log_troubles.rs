@@ -21,7 +21,7 @@ use crate::shell_notices::Ended;
 use crate::systemd_log::{Unit, unit};
 use crate::{client_errors, denials, own_checks, shell_notices, start_errors};
 use catalogue::{REASONS_OF_START, SEVERAL_LINES, TROUBLES};
-use cluster::{NODE_DIFFERS, OF_SILENT_PEER, TRANSFER_FAILED, is_silent_peer, transfer_failed};
+use cluster::{NODE_DIFFERS, OF_SILENT_PEER, TRANSFER_FAILED, transfer_failed};
 use files::{BACKUP_FILE, OF_SYSTEM_TABLES, is_of_backup_file, is_of_system_tables};
 use host::{
     BY_SUPERVISOR, EVENTS_OF_PROBES, LOCKUP, OF_KILLS, OTHER_KILLED, POD_EVICTED, PROBE_FAILED,
@@ -38,7 +38,7 @@ use server::{
     OF_PLUGIN, is_failed_check, is_of_plugin, wrote_nothing,
 };
 
-pub(crate) use cluster::{OUTSIDE, is_of_node, leaves};
+pub(crate) use cluster::{OUTSIDE, is_of_node, is_silent_peer, leaves};
 pub(crate) use files::{REDO_UNUSABLE, SYSTEM_TABLES, TABLE_CRASHED, TABLE_FILE_MISSING, is_end_by_damage};
 pub(crate) use host::{
     ENDED_BY_KILL, ENDED_LATE, STOPPED_LATE, is_event_of_probe, is_evicted, is_of_panel, is_of_script,

@@ -4,7 +4,7 @@ use spindoctor_model::TroubleKind;
 
 use super::cluster::{
     AHEAD, APPLIER_WAITS, DIRECT_LOST, ERRANT, EVICTED, INCOMPLETE, INCONSISTENT, INCREMENTAL, LEFT,
-    NO_PROGRAM, NO_PROVIDER, NODE_CERTIFICATE, NODE_DIFFERS, NODE_LOST, NOT_CONNECTED, NOT_FIRST,
+    NO_PROGRAM, NO_PROVIDER, NO_SESSION, NODE_CERTIFICATE, NODE_DIFFERS, NODE_LOST, NOT_CONNECTED, NOT_FIRST,
     NOT_INCREMENTAL, NOT_JOINED, NOT_REACHED, OF_SILENT_PEER, OUTSIDE, PEER_SILENT, READ_ONLY_MEMBER,
     REMNANT, STATE_TRANSFER, TRANSFER_FAILED, WITHOUT_MAJORITY,
 };
@@ -80,7 +80,7 @@ pub(super) const REASONS_OF_START: [&str; 15] = [
 ];
 
 /// What lines about trouble hold, in lower case, what that means, and the trouble that causes rest on. The first that fits counts.
-pub(super) const TROUBLES: [(&str, &str, Option<TroubleKind>); 237] = [
+pub(super) const TROUBLES: [(&str, &str, Option<TroubleKind>); 240] = [
     (OF_KILLS[0], KILLED, Some(TroubleKind::KilledForMemory)),
     (OF_KILLS[1], KILLED, Some(TroubleKind::KilledForMemory)),
     (OF_KILLS[2], KILLED, Some(TroubleKind::KilledForMemory)),
@@ -388,14 +388,21 @@ pub(super) const TROUBLES: [(&str, &str, Option<TroubleKind>); 237] = [
     ("quorum: no node with complete state", INCOMPLETE, None),
     ("quorum: found no complete state", INCOMPLETE, None),
     ("node consistency ", INCONSISTENT, Some(TroubleKind::NodeDiffers)),
+    // After a vote that the node lost (Galera 4).
+    ("inconsistency detected: ", INCONSISTENT, Some(TroubleKind::NodeDiffers)),
     (NODE_DIFFERS, INCONSISTENT, Some(TroubleKind::NodeDiffers)),
     ("may not be safe to bootstrap", NOT_FIRST, None),
     ("bf lock wait long", APPLIER_WAITS, None),
-    ("[gcs] the member was unable to join the group", NOT_JOINED, None),
-    ("[gcs] error connecting to the local group communication engine", NOT_JOINED, None),
-    ("error joining the group while waiting for the network layer", NOT_JOINED, None),
-    ("timeout on wait for view after joining group", NOT_JOINED, None),
-    ("the member is leaving a group without being on one", NOT_JOINED, None),
+    ("[gcs] the member was unable to join the group", NOT_JOINED, Some(TroubleKind::NotJoined)),
+    ("[gcs] error connecting to all peers", NOT_JOINED, Some(TroubleKind::NotJoined)),
+    (
+        "[gcs] error connecting to the local group communication engine",
+        NOT_JOINED,
+        Some(TroubleKind::NotJoined),
+    ),
+    ("error joining the group while waiting for the network layer", NOT_JOINED, Some(TroubleKind::NotJoined)),
+    ("timeout on wait for view after joining group", NOT_JOINED, Some(TroubleKind::NotJoined)),
+    ("the member is leaving a group without being on one", NOT_JOINED, Some(TroubleKind::NotJoined)),
     ("this member will now leave the group", LEFT, None),
     ("the server will now leave the group", LEFT, None),
     ("the server will leave the group", LEFT, None),
@@ -427,7 +434,13 @@ pub(super) const TROUBLES: [(&str, &str, Option<TroubleKind>); 237] = [
     ("handshake with remote endpoint ", NODE_CERTIFICATE, None),
     ("wsrep::init() failed", NO_PROVIDER, None),
     (OF_SILENT_PEER, PEER_SILENT, None),
-    ("error on opening a connection to ", NOT_REACHED, None),
+    ("error on opening a connection to ", NOT_REACHED, Some(TroubleKind::NodeLost)),
+    // MY-013780
+    (
+        "failed to establish mysql client connection in group replication",
+        NO_SESSION,
+        Some(TroubleKind::NodeLost),
+    ),
     ("failed to open backend connection", NOT_CONNECTED, None),
     ("gcs_open():", NOT_CONNECTED, None),
     ("gcs connect failed", NOT_CONNECTED, None),

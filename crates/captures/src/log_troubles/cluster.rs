@@ -84,6 +84,10 @@ pub(super) const OF_SILENT_PEER: &str = "a peer does not answer";
 pub(super) const NOT_REACHED: &str = "a member did not reach another one of its replication group: the lines name the address \
                                       (group_replication_group_seeds); no member listens there, or the network does not let it through";
 
+pub(super) const NO_SESSION: &str = "a member could not open a session to another one of its group \
+                                     (group_replication_communication_stack = MYSQL): the account of the channel group_replication_recovery \
+                                     needs GROUP_REPLICATION_STREAM on each member, and TLS has to be the same on all";
+
 /// Whether a node of Galera leaves its cluster by itself, and sees one without a majority therefore: true for the line, in lower case, in
 /// which it begins to, false for one in which it joins. None for others.
 pub(crate) fn leaves(lower: &str) -> Option<bool> {
@@ -124,7 +128,7 @@ pub(crate) fn is_of_node(lower: &str) -> bool {
 
 /// `(c912-884c, 'tcp://0.0.0.0:4567') connection to peer 8d40-a3b7 with addr tcp://10.1.1.2:4567 timed out, no messages seen in PT3S`; a node
 /// that finds its own address among those of its cluster says so, too.
-pub(super) fn is_silent_peer(lower: &str) -> bool {
+pub(crate) fn is_silent_peer(lower: &str) -> bool {
     let Some((before, peer)) = lower.split_once(") connection to peer ") else { return false };
     let own = before.rsplit_once('(').and_then(|(_, own)| own.split(',').next()).unwrap_or_default();
     peer.contains(" timed out, no messages seen in pt") && peer.split(' ').next() != Some(own)

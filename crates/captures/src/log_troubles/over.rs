@@ -6,8 +6,8 @@ use super::has_sign;
 use crate::systemd_log::{Unit, unit};
 
 /// What lines that take a trouble back hold, in lower case. Galera prints a view of the primary part when it has found one, and
-/// Received SELF-LEAVE where the node is shut down in order; Group Replication says whom it reaches again.
-const OVER: [(&str, TroubleKind); 21] = [
+/// Received SELF-LEAVE where the node is shut down in order.
+const OVER: [(&str, TroubleKind); 23] = [
     // It was started again, or has the state of its cluster.
     ("gcomm: connecting to group", TroubleKind::NodeDiffers),
     ("synchronized with group", TroubleKind::NodeDiffers),
@@ -25,7 +25,11 @@ const OVER: [(&str, TroubleKind); 21] = [
     ("received self-leave", TroubleKind::NoMajority),
     ("resumed contact with a majority", TroubleKind::NoMajority),
     ("declared online within the replication group", TroubleKind::NoMajority),
-    ("is reachable again", TroubleKind::NodeLost),
+    // Whom a member of a group reaches again, `peers` says. Until it is in the group itself the others are lost to it.
+    ("this server was declared online within the replication group", TroubleKind::NodeLost),
+    ("declared online within the replication group", TroubleKind::NotJoined),
+    // A member that bootstraps the group, or joins one, says who is in it.
+    ("group membership changed to ", TroubleKind::NotJoined),
     ("received self-leave", TroubleKind::NodeLost),
     // myisam_recover_options and aria_recover_options: where that fails, the next use of the table says so.
     ("recovering table: '", TroubleKind::TableCrashed),

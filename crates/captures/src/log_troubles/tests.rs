@@ -1,8 +1,9 @@
 use spindoctor_model::TroubleKind;
 
 use super::cluster::{
-    AHEAD, APPLIER_WAITS, DIRECT_LOST, INCOMPLETE, INCONSISTENT, LEFT, NO_PROVIDER, NODE_CERTIFICATE,
-    NOT_CONNECTED, NOT_FIRST, NOT_JOINED, NOT_REACHED, PEER_SILENT, REMNANT, STATE_TRANSFER,
+    AHEAD, APPLIER_WAITS, DIRECT_LOST, INCOMPLETE, INCONSISTENT, LEFT, NO_PROVIDER, NO_SESSION,
+    NODE_CERTIFICATE, NOT_CONNECTED, NOT_FIRST, NOT_JOINED, NOT_REACHED, PEER_SILENT, REMNANT,
+    STATE_TRANSFER,
 };
 use super::files::{
     BACKUP_MISSES, DAMAGED, DATA_SIZE, EMPTY_DATA, FOLDER_FOR_FILE, LOG_NOT_MADE, NEWER_PAGES, NO_SUCH_FILE,
@@ -26,6 +27,14 @@ fn what_lines_of_each_kind_mean_is_said_and_no_error_is_left_over() {
             AHEAD,
         ),
         ("WSREP: Node consistency compromised, aborting...", INCONSISTENT),
+        (
+            "[MY-000000] [Galera] Inconsistency detected: Inconsistent by consensus on e234baca-17b2-11ed-b5e0-9ef13b0a9e4f:1025",
+            INCONSISTENT,
+        ),
+        (
+            "[MY-013780] [Repl] Plugin group_replication reported: 'Failed to establish MySQL client connection in Group Replication. Error'",
+            NO_SESSION,
+        ),
         ("[MY-000000] [Galera] Application state transfer failed. This is unrecoverable", STATE_TRANSFER),
         ("WSREP: It may not be safe to bootstrap the cluster from this node.", NOT_FIRST),
         ("InnoDB: WSREP: BF lock wait long for trx:0x7 query: UPDATE a", APPLIER_WAITS),

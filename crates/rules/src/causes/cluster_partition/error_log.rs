@@ -1,9 +1,9 @@
 //! What an error log ends with where a node takes no part in its cluster.
 
-use spindoctor_model::{Finding, LoggedTrouble, Remedy, TroubleKind, Window};
+use spindoctor_model::{Evidence, Finding, LoggedTrouble, Remedy, TroubleKind, Window};
 
 use super::super::server_stopped;
-use super::remedies::{of_galera, of_galeras_start, of_group};
+use super::remedies::{bootstrap_group, of_galera, of_galeras_start, of_group, reach_members};
 use super::{CAUSE, COMMITS_UNTIL_GIVEN_UP, EXPLAINS, NO_MAJORITY_OF_GROUP, NO_MAJORITY_WAITS};
 use crate::draft::Draft;
 use crate::logged;
@@ -21,6 +21,7 @@ pub(super) fn of_capture(window: &Window) -> Option<Finding> {
     let (trouble, times, is_alone) = match logged::at_the_end(window, TroubleKind::NoMajority) {
         Some((trouble, times)) => (trouble, times, true),
         None if logged::at_the_end(window, TroubleKind::Errant).is_some() => return of_errant(window),
+        None if logged::at_the_end(window, TroubleKind::NotJoined).is_some() => return of_not_joined(window),
         None => {
             let (trouble, times) = logged::at_the_end(window, TroubleKind::NodeLost)?;
             (trouble, times, false)
@@ -31,7 +32,10 @@ pub(super) fn of_capture(window: &Window) -> Option<Finding> {
         (true, true) => Draft::new(
             &CAUSE,
             CRITICAL_FROM,
-            NO_MAJORITY_OF_GROUP,
+            match trouble.detail.as_str() {
+                "" => NO_MAJORITY_OF_GROUP.to_owned(),
+                peers => format!("{NO_MAJORITY_OF_GROUP} (it does not reach {peers})"),
+            },
         )
         .why(NO_MAJORITY_WAITS),
         (true, false) if ends_its_start(trouble) => Draft::new(
@@ -52,17 +56,62 @@ pub(super) fn of_capture(window: &Window) -> Option<Finding> {
             "It does not reach a majority of the nodes, or has not joined yet. Each statement ends with error 1047 at once, so that nobody \
              waits and no list shows it.",
         ),
-        (false, _) => Draft::new(&CAUSE, WARNING_FROM, "Another node of the cluster does not answer").why(COMMITS_UNTIL_GIVEN_UP),
+        (false, _) => Draft::new(&CAUSE, WARNING_FROM, without_answer(trouble, is_group)).why(COMMITS_UNTIL_GIVEN_UP),
     };
     Some(
         draft
             .evidence_all(logged::evidence(trouble, times).into_iter())
+            .evidence_if(not_reached(trouble))
             .remedies(match is_group {
                 true => of_group(),
                 false if ends_its_start(trouble) => of_galeras_start(),
                 false => of_galera(),
             })
+            .remedy_if(is_group.then(reach_members))
             .explains(EXPLAINS)
+            .finding(),
+    )
+}
+
+/// The headline of others that do not answer, with their addresses where the log has them.
+fn without_answer(trouble: &LoggedTrouble, is_group: bool) -> String {
+    let peers = trouble.detail.as_str();
+    let count = peers.split(", ").count();
+    let (one, many) = match is_group {
+        true => ("Another member of the group", "members of the group"),
+        false => ("Another node of the cluster", "nodes of the cluster"),
+    };
+    match (peers, count) {
+        ("", _) => format!("{one} does not answer"),
+        (_, 1) => format!("{one} does not answer ({peers})"),
+        _ => format!("{count} {many} do not answer ({peers})"),
+    }
+}
+
+/// The addresses of those that are not reached.
+fn not_reached(trouble: &LoggedTrouble) -> Option<Evidence> {
+    (!trouble.detail.is_empty())
+        .then(|| Evidence::new("not reached", trouble.detail.clone(), "", "error log"))
+}
+
+/// A member that reached no other one when it was to join its group.
+fn of_not_joined(window: &Window) -> Option<Finding> {
+    let (trouble, times) = logged::at_the_end(window, TroubleKind::NotJoined)?;
+    let headline = match trouble.detail.as_str() {
+        "" => "This member does not join its group: it reaches no other member".to_owned(),
+        peers => format!("This member does not join its group: it does not reach {peers}"),
+    };
+    Some(
+        Draft::new(&CAUSE, WARNING_FROM, headline)
+            .why(
+                "A member that joins connects to one of group_replication_group_seeds, and that one back to its \
+                 group_replication_local_address. Where no member listens there, a name leads to another host, a firewall is between them, or \
+                 group_replication_ip_allowlist leaves it out, it gives up after a minute.",
+            )
+            .evidence_all(logged::evidence(trouble, times).into_iter())
+            .evidence_if(not_reached(trouble))
+            .remedy(reach_members())
+            .remedy(bootstrap_group())
             .finding(),
     )
 }
@@ -147,7 +196,7 @@ fn of_node_that_differs(window: &Window) -> Option<Finding> {
     let has_ended = [TroubleKind::Crashed, TroubleKind::NotStarted]
         .iter()
         .any(|kind| logged::at_the_end(window, *kind).is_some());
-    let score = match is_ahead || has_ended || says("node consistency ") {
+    let score = match is_ahead || has_ended || says("node consistency ") || says("inconsistency detected") {
         true => CRITICAL_FROM,
         false => WARNING_FROM,
     };

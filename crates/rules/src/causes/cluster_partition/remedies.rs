@@ -62,3 +62,31 @@ pub(super) fn of_group() -> Vec<Remedy> {
         ),
     ]
 }
+
+/// What to look at between members that do not reach each other.
+pub(super) fn reach_members() -> Remedy {
+    Remedy {
+        statement: "From the host of each member, for each address: getent hosts HOST; nc -vz HOST 33061 (3306 where \
+                    group_replication_communication_stack is MYSQL); SHOW GLOBAL VARIABLES LIKE 'group_replication%' on each: local_address, \
+                    group_seeds and ip_allowlist"
+            .into(),
+        why: "Each member has to reach the group_replication_local_address of each other one, in both directions.".into(),
+        dynamic: true,
+        risk: "Looking is safe.".into(),
+        ..Remedy::default()
+    }
+}
+
+/// A group in which no member is yet.
+pub(super) fn bootstrap_group() -> Remedy {
+    Remedy {
+        statement: "Where no member is ONLINE anywhere: on the one with the most transactions (gtid_executed), and on no other, SET GLOBAL \
+                    group_replication_bootstrap_group = ON; START GROUP_REPLICATION; SET GLOBAL group_replication_bootstrap_group = OFF; then \
+                    START GROUP_REPLICATION on the others"
+            .into(),
+        why: "The first member begins the group that the others join.".into(),
+        dynamic: true,
+        risk: "Two members that both begin one are two groups that both take writes, and the changes of one are lost.".into(),
+        undo: "STOP GROUP_REPLICATION".into(),
+    }
+}
