@@ -481,7 +481,9 @@ fn without_prefix(text: &str) -> Cow<'_, str> {
             let before = line[..bytes].trim_end_matches(rule).chars().count();
             // What escapes a `#` is no prefix of the other lines.
             let is_escape = line[..bytes] == *"\\";
-            if let Some(count) = at.get_mut(before).filter(|_| !is_escape) {
+            // Behind a time and a level it is a line of a log, as above each view of a cluster.
+            let is_of_log = rule == '=' && log_lines::begins(&line) == Some(0);
+            if let Some(count) = at.get_mut(before).filter(|_| !is_escape && !is_of_log) {
                 *count += 1;
                 has_letters[before] |= line[..bytes].chars().any(char::is_alphanumeric);
             }

@@ -179,3 +179,16 @@ fn a_status_of_which_a_page_counts_the_lines_and_wrapped_some_is_without_the_cou
     assert_eq!(without_counts_of_status(rows), None);
     assert_eq!(without_counts_of_status(""), None);
 }
+
+#[test]
+fn a_rule_that_a_log_prints_is_no_end_of_a_prefix() {
+    let rule = "=".repeat(48);
+    let view = |second: u32| {
+        format!(
+            "2024-03-04T10:11:{second}.100000Z 2 [Note] [MY-000000] [Galera] {rule}\nView:\n  status: non-primary\n\
+             2024-03-04T10:11:{second}.200000Z 0 [Note] [MY-000000] [Galera] Received NON-PRIMARY.\n"
+        )
+    };
+    let log = [view(12), view(13)].concat();
+    assert_eq!(undamaged(&log), log);
+}
