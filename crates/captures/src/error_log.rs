@@ -10,8 +10,8 @@ use crate::server_version::version;
 use crate::unknown_errors::Unknown;
 use crate::{
     clock, crashed_tables, kernel_log, kernel_tasks, log_replication, log_troubles, lost_connections,
-    own_checks, peers, safe_log, secrets, shell_notices, stacks, start_errors, systemd_log, tool_errors,
-    unfinished_start,
+    own_checks, peers, safe_log, secrets, shell_notices, shutdowns, stacks, start_errors, systemd_log,
+    tool_errors, unfinished_start,
 };
 
 /// What a log says.
@@ -197,6 +197,10 @@ pub(crate) fn read(text: &str) -> ErrorLog {
                 }
             }
         }
+        if let Some(server) = kernel_log::nfs_answers(line) {
+            let late = format!("nfs: server {server} not responding");
+            tallies.iter_mut().for_each(|tally| tally.is_over |= tally.line.contains(&late));
+        }
         if let Some(takes_back) = log_troubles::takes_back(line, &lower) {
             for (tally, (_, kind)) in tallies.iter_mut().zip(meanings()) {
                 tally.is_over |= kind.is_some_and(&takes_back);
@@ -228,6 +232,7 @@ pub(crate) fn read(text: &str) -> ErrorLog {
     log.says.extend(crashed_tables::named(text));
     log.says.extend(failed_check(text));
     log.says.extend(death(text));
+    log.says.extend(shutdowns::on_request(text));
     log.says.extend(systemd_log::restarts(text));
     log.says.extend(kernel_log::who_had_memory(text));
     log.says.extend(kernel_tasks::hung(text));

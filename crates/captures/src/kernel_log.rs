@@ -83,7 +83,7 @@ const DEGRADED: &str = "a software RAID lost a disk, and works on without it";
 /// Lines about disks and file systems: what a line has of each, all of it, what that means, and the trouble that causes rest on. The
 /// first that fits counts. Of block/blk-core.c (behind `blk_update_request: ` or `end_request: ` in older versions), fs/buffer.c, fs/ext4,
 /// fs/jbd2, fs/xfs, drivers/scsi, drivers/ata, drivers/nvme/host/pci.c, drivers/md and fs/nfs.
-pub(crate) const DISKS: [(&[&str], &str, TroubleKind); 24] = [
+pub(crate) const DISKS: [(&[&str], &str, TroubleKind); 26] = [
     (&["I/O error, dev "], DISK_ERRORS, TroubleKind::DiskFails),
     (&[" medium error, dev "], DISK_ERRORS, TroubleKind::DiskFails),
     (&[" target error, dev "], DISK_ERRORS, TroubleKind::DiskFails),
@@ -104,6 +104,8 @@ pub(crate) const DISKS: [(&[&str], &str, TroubleKind); 24] = [
     (&["xfs_do_force_shutdown("], BROKEN, TroubleKind::FileSystemBroken),
     (&["xfs_force_shutdown("], BROKEN, TroubleKind::FileSystemBroken),
     (&["XFS (", "hutting down filesystem"], BROKEN, TroubleKind::FileSystemBroken),
+    (&["XFS (", "ilesystem has been shut down"], BROKEN, TroubleKind::FileSystemBroken),
+    (&["XFS (", "lease unmount the filesystem and rectify"], BROKEN, TroubleKind::FileSystemBroken),
     (&["nvme", " QID ", " timeout, aborting"], LATE_DISK, TroubleKind::DiskLate),
     (&["nvme", " QID ", " timeout, reset controller"], LATE_DISK, TroubleKind::DiskLate),
     (&["nvme", ": controller is down; will reset"], LATE_DISK, TroubleKind::DiskLate),
@@ -114,6 +116,12 @@ pub(crate) const DISKS: [(&[&str], &str, TroubleKind); 24] = [
 /// Which of these a line is.
 pub(crate) fn disk_entry(line: &str) -> Option<usize> {
     DISKS.iter().position(|(signs, ..)| signs.iter().all(|sign| line.contains(sign)))
+}
+
+/// The server of NFS of which a line says that it answers again.
+pub(crate) fn nfs_answers(line: &str) -> Option<&str> {
+    let (_, rest) = line.split_once("nfs: server ")?;
+    rest.trim_end().strip_suffix(" OK")
 }
 
 /// True for a line about a disk that fails or does not answer, or a file system that is broken.
@@ -155,12 +163,13 @@ pub(crate) fn is_hung_server(line: &str) -> bool {
 /// UID 498, (mysqld) total-vm:...` after that. And for `mysqld invoked oom-killer: gfp_mask=...`, with which its report begins.
 pub(crate) fn is_kill_for_memory(line: &str) -> bool {
     let line = line.to_ascii_lowercase();
-    let is_server = |text: &str| ["(mysqld)", "(mariadbd)"].iter().any(|server| text.contains(server));
+    let is_server =
+        |text: &str| ["(mysqld)", "(mariadbd)", "(mysqld.bin)"].iter().any(|server| text.contains(server));
     line.split_once("out of memory: kill").is_some_and(|(_, rest)| is_server(rest))
         || line.contains("killed process ") && is_server(&line)
         || line.contains("oom-kill:constraint=")
             && ["task=mysqld", "task=mariadbd"].iter().any(|task| line.contains(task))
-        || ["mysqld invoked oom-killer", "mariadbd invoked oom-killer"]
+        || ["mysqld invoked oom-killer", "mariadbd invoked oom-killer", "mysqld.bin invoked oom-killer"]
             .iter()
             .any(|begin| line.contains(begin))
         || is_unit_killed(&line)
@@ -295,6 +304,8 @@ mod tests {
             "Mar 12 03:10:11 db1 systemd[1]: mysql.service: A process of this unit has been killed by the OOM killer.",
             "Mar 12 03:10:11 db1 systemd[1]: mariadb.service: Failed with result 'oom-kill'.",
             "mysql-0                 0/1     OOMKilled   3 (40s ago)   28m",
+            "[ 3888.8] Out of memory: Kill process 11648 (mysqld.bin) score 383 or sacrifice child",
+            "[ 3888.8] mysqld.bin invoked oom-killer: gfp_mask=0x24201ca, order=0, oom_score_adj=0",
         ] {
             assert_eq!(finding(line).0, "memory-pressure", "{line}");
         }
@@ -445,6 +456,11 @@ mod tests {
                 "A file system is",
             ),
             ("XFS (dm-1): Log I/O Error Detected. Shutting down filesystem", "A file system is damaged"),
+            ("XFS (dm-1): Filesystem has been shut down due to log error (0x2).", "A file system is damaged"),
+            (
+                "XFS (dm-1): Please unmount the filesystem and rectify the problem(s)",
+                "A file system is damaged",
+            ),
             ("nvme nvme0: I/O 123 QID 4 timeout, aborting", "A disk did not answer"),
             (
                 "nvme nvme0: I/O tag 123 (107b) opcode 0x2 (I/O Cmd) QID 4 timeout, aborting req_op:READ(0)",
@@ -490,5 +506,17 @@ mod tests {
         ] {
             assert!(!is_disk_trouble(line), "{line}");
         }
+    }
+
+    #[test]
+    fn a_server_of_nfs_that_answers_again_is_no_trouble_any_more() {
+        let late = "[Tue Mar 12 03:10:11 2024] nfs: server 10.0.0.9 not responding, still trying\n";
+        assert_eq!(
+            finding(late.trim_end()).1,
+            "A disk did not answer, and the kernel gave requests up (10.0.0.9)"
+        );
+        let again = |server: &str| format!("{late}[Tue Mar 12 03:12:11 2024] nfs: server {server} OK\n");
+        assert_eq!(crate::error_log::read(&again("10.0.0.9")).troubles, []);
+        assert_eq!(crate::error_log::read(&again("10.0.0.7")).troubles.len(), 1);
     }
 }

@@ -116,6 +116,7 @@ mod sessions;
 #[cfg(test)]
 mod shared_fixtures;
 mod shell_notices;
+mod shutdowns;
 mod slow_log;
 mod slow_marks;
 mod slow_rows;

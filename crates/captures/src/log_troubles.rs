@@ -22,7 +22,10 @@ use crate::systemd_log::{Unit, unit};
 use crate::{client_errors, denials, own_checks, shell_notices, start_errors};
 use catalogue::{REASONS_OF_START, SEVERAL_LINES, TROUBLES};
 use cluster::{NODE_DIFFERS, OF_SILENT_PEER, TRANSFER_FAILED, transfer_failed};
-use files::{BACKUP_FILE, OF_SYSTEM_TABLES, is_of_backup_file, is_of_system_tables};
+use files::{
+    BACKUP_FILE, OF_SYSTEM_TABLES, PAGE_CORRUPTION, is_of_backup_file, is_of_system_tables,
+    is_page_corruption,
+};
 use host::{
     BY_SUPERVISOR, EVENTS_OF_PROBES, LOCKUP, OF_KILLS, OTHER_KILLED, POD_EVICTED, PROBE_FAILED,
     SHELL_CRASHED, SHELL_KILLED, STARTUP_FAILED, SUPERVISOR_GAVE_UP, UNIT_BY_SIGNAL, UNIT_CRASHED,
@@ -35,7 +38,7 @@ use replication::{
 };
 use server::{
     ASSERTION, BACKUP_CRASHED, DID_NOT_RUN, DISK_IS_FULL, ENDED_BY_PAGE, FATAL_WAIT, GAVE_UP, OF_LIBRARY,
-    OF_PLUGIN, is_failed_check, is_of_plugin, wrote_nothing,
+    OF_LOGIN_PLUGIN, OF_PLUGIN, is_failed_check, is_of_login_plugin, is_of_plugin, wrote_nothing,
 };
 
 pub(crate) use cluster::{OUTSIDE, is_of_node, is_silent_peer, leaves};
@@ -168,6 +171,8 @@ fn is_entry(sign: &str, line: &str, lower: &str) -> bool {
         OF_LIBRARY => own_checks::of_library(line).is_some(),
         FATAL_WAIT => goes_on(lower, "innodb_fatal_semaphore_wait_threshold", "was exceeded"),
         OF_PLUGIN => is_of_plugin(lower),
+        OF_LOGIN_PLUGIN => is_of_login_plugin(lower),
+        PAGE_CORRUPTION => is_page_corruption(lower),
         OF_SILENT_PEER => is_silent_peer(lower),
         BY_SUPERVISOR => is_killed_by_supervisor_s_word(lower),
         BACKUP_CRASHED => false,

@@ -217,8 +217,8 @@ fn words(line: &str) -> &str {
     }
 }
 
-/// `171010 12:00:00`, bytes.
-const OLD_TIME: usize = 15;
+/// `171010 12:00:00`, and in MySQL 5.6 `2017-10-10 12:00:00 0x7fa5a53e1720`, bytes.
+const OLD_TIME: usize = 38;
 
 /// What stands behind the number of an error that MySQL 8 would have sent to a client, and writes into its log because there is none:
 /// `A message intended for a client cannot be sent there ... to the error-log instead: MY-001146 - Table 'mysql.component' doesn't exist`.
@@ -276,6 +276,7 @@ mod tests {
             format!("240304 10:11:12 [ERROR] /usr/sbin/mysqld: {message}\n"),
             format!("240304 10:11:12 [ERROR] Fatal error: {message}\n"),
             format!("240304 10:11:12  InnoDB: {message}\n"),
+            format!("2024-03-04 10:11:12 7fa5a53e1720  InnoDB: {message}\n"),
             format!("Mar 04 10:11:12 db1 mariadbd[4711]: 2024-03-04 10:11:12 0 [ERROR] {message}\n"),
             format!("[ERROR] [MY-012345] [Server] {message}\n"),
             format!("mysqld: [ERROR] {message}\n"),

@@ -10,9 +10,9 @@ use super::cluster::{
 };
 use super::files::{
     BACKUP_FILE, BACKUP_MISSES, DAMAGED, DAMAGED_FILES, DATA_SIZE, EMPTY_DATA, FILES_DAMAGED,
-    FOLDER_FOR_FILE, LOG_NOT_MADE, NEWER_PAGES, NO_SUCH_FILE, NO_UNDO_LOG, NOT_EXTENDED, NOT_IN_DICTIONARY,
-    NOT_OWNED, OF_SYSTEM_TABLES, OVERTAKEN, REDO_BLOCK, REDO_GONE, REDO_SIZE, REDO_UNUSABLE, SAME_NUMBER,
-    SHORT_FILE, SYSTEM_TABLES, TABLE_CRASHED, TABLE_FILE_MISSING,
+    FOLDER_FOR_FILE, KEYS_MISSING, LOG_NOT_MADE, NEWER_PAGES, NO_SUCH_FILE, NO_UNDO_LOG, NOT_EXTENDED,
+    NOT_IN_DICTIONARY, NOT_OWNED, OF_SYSTEM_TABLES, OVERTAKEN, PAGE_CORRUPTION, REDO_BLOCK, REDO_GONE,
+    REDO_SIZE, REDO_UNUSABLE, SAME_NUMBER, SHORT_FILE, SYSTEM_TABLES, TABLE_CRASHED, TABLE_FILE_MISSING,
 };
 use super::host::{
     BY_SUPERVISOR, ENDED_BY_KILL, ENDED_LATE, EVENTS_OF_PROBES, KILLED, LIVENESS, LOCKUP, MANAGER_QUIT,
@@ -27,15 +27,18 @@ use super::replication::{
 };
 use super::server::{
     ASSERTION, BACKUP_CRASHED, CHANGE_BUFFER, CHECK_FAILED, CONNECTIONS_LOST, DEADLOCKS, DID_NOT_RUN,
-    DISK_IS_FULL, ENDED_BY_LATCH, ENDED_BY_PAGE, FATAL_WAIT, FILE_OPERATION, FULL, GAVE_UP, NO_AIO,
-    NO_BACKUP, NO_LOGIN, NO_MEMORY, NO_ROOM_IN_TABLE, NO_THREAD, OF_LIBRARY, OF_PLUGIN, OLD_TABLES,
-    PAGE_ENDED_IT, PLUGIN_ENDED, RECOVERED, TOO_MANY, WAITS_FOR_ROOM,
+    DISK_IS_FULL, ENDED_BY_LATCH, ENDED_BY_PAGE, FATAL_WAIT, FEWER_FILES, FILE_OPERATION, FULL, GAVE_UP,
+    NO_AIO, NO_BACKUP, NO_LOGIN, NO_LOGIN_PLUGIN, NO_MEMORY, NO_ROOM_IN_TABLE, NO_THREAD, NO_TLS, OF_LIBRARY,
+    OF_LOGIN_PLUGIN, OF_PLUGIN, OLD_TABLES, PAGE_ENDED_IT, PLUGIN_ENDED, RECOVERED, TOO_MANY, WAITS_FOR_ROOM,
 };
 use crate::kernel_log::{DISK_ERRORS, HUNG_IN_KERNEL, HUNG_OF_SERVER, READ_ONLY};
 use crate::tool_errors;
 
 /// What one failure makes a server say in several lines: each of them is that one.
-pub(super) const SEVERAL_LINES: [&str; 22] = [
+pub(super) const SEVERAL_LINES: [&str; 25] = [
+    KEYS_MISSING,
+    NO_TLS,
+    FEWER_FILES,
     ENDED_BY_LATCH,
     REDO_GONE,
     NOT_CONNECTED,
@@ -61,10 +64,11 @@ pub(super) const SEVERAL_LINES: [&str; 22] = [
 ];
 
 /// What says by itself why a start ended, where no cause rests on it; of several the first in this list.
-pub(super) const REASONS_OF_START: [&str; 15] = [
+pub(super) const REASONS_OF_START: [&str; 16] = [
     NOT_RUN,
     NO_NAMESPACE,
     NO_USER,
+    KEYS_MISSING,
     EMPTY_DATA,
     DATA_SIZE,
     LOG_NOT_MADE,
@@ -80,7 +84,7 @@ pub(super) const REASONS_OF_START: [&str; 15] = [
 ];
 
 /// What lines about trouble hold, in lower case, what that means, and the trouble that causes rest on. The first that fits counts.
-pub(super) const TROUBLES: [(&str, &str, Option<TroubleKind>); 240] = [
+pub(super) const TROUBLES: [(&str, &str, Option<TroubleKind>); 255] = [
     (OF_KILLS[0], KILLED, Some(TroubleKind::KilledForMemory)),
     (OF_KILLS[1], KILLED, Some(TroubleKind::KilledForMemory)),
     (OF_KILLS[2], KILLED, Some(TroubleKind::KilledForMemory)),
@@ -313,7 +317,7 @@ pub(super) const TROUBLES: [(&str, &str, Option<TroubleKind>); 240] = [
     ("from the internal data dictionary of innodb though the", NOT_IN_DICTIONARY, None),
     // MySQL 5.5, with what follows in the next lines.
     ("cannot find or open table ", NOT_IN_DICTIONARY, None),
-    ("database page corruption", DAMAGED, Some(TroubleKind::PageDamaged)),
+    (PAGE_CORRUPTION, DAMAGED, Some(TroubleKind::PageDamaged)),
     // MariaDB 10.6
     ("page read from tablespace is corrupted", DAMAGED, Some(TroubleKind::PageDamaged)),
     ("is corrupted", DAMAGED, Some(TroubleKind::PageDamaged)),
@@ -460,6 +464,26 @@ pub(super) const TROUBLES: [(&str, &str, Option<TroubleKind>); 240] = [
     ("read-only file system", READ_ONLY, Some(TroubleKind::FileSystemBroken)),
     ("database was not shutdown normally", RECOVERED, None),
     ("database was not shut down normally", RECOVERED, None),
+    // MariaDB from 10.3 on
+    ("starting crash recovery from checkpoint lsn", RECOVERED, None),
+    ("encryption can't find master key", KEYS_MISSING, None),
+    ("can't find master key from keyring", KEYS_MISSING, None),
+    ("can't be decrypted, please confirm", KEYS_MISSING, None),
+    ("obtaining redo log encryption key version ", KEYS_MISSING, None),
+    ("failed to set up ssl because", NO_TLS, None),
+    ("failed to setup ssl", NO_TLS, None),
+    ("failed to initialize tls for channel", NO_TLS, None),
+    ("ssl error: unable to get ", NO_TLS, None),
+    (OF_LOGIN_PLUGIN, NO_LOGIN_PLUGIN, None),
+    ("changed limits: max_connections: ", FEWER_FILES, None),
+    ("changed limits: table_open_cache: ", FEWER_FILES, None),
+    ("changed limits: table_cache: ", FEWER_FILES, None),
+    ("could not increase number of max_open_files to more than", FEWER_FILES, None),
+    (
+        "memory pressure event freed",
+        "the kernel was short of memory, and InnoDB gave pages of its buffer pool back: what is read again comes from the disk",
+        None,
+    ),
     (
         "number of processes running now:",
         "mysqld_safe started the server again, which had ended without a shutdown: it crashed, or was killed",

@@ -12,6 +12,20 @@ pub(super) const FILES_DAMAGED: &str = "error data structure corruption";
 pub(super) const DAMAGED_FILES: &str =
     "InnoDB ended because it found a file damaged: the lines above that say which";
 
+/// Stands for what InnoDB says of a damaged page. While it recovers it says `page corruption or a failed file read of page ... Trying to recover it from
+/// the doublewrite buffer`: where that fails another line says so.
+pub(super) const PAGE_CORRUPTION: &str = "database page corruption";
+
+pub(super) fn is_page_corruption(lower: &str) -> bool {
+    const ATTEMPT: &str = " or a failed";
+    let rest = lower.split_once(PAGE_CORRUPTION).map(|(_, rest)| rest);
+    rest.is_some_and(|rest| !rest.starts_with(ATTEMPT))
+}
+
+pub(super) const KEYS_MISSING: &str = "the keys of encrypted data are not there: the keyring (its component and file, or the key file of \
+                                       file_key_management) has to be the one with which they were written, and the server has to be able to \
+                                       read it. Without its keys nobody can read the data";
+
 pub(crate) const TABLE_FILE_MISSING: &str =
     "a table's file is missing or cannot be opened: what uses the table fails (error 1812)";
 

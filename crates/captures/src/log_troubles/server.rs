@@ -76,6 +76,23 @@ pub(super) const CHANGE_BUFFER: &str = "InnoDB merges its change buffer at a slo
 pub(super) const NO_AIO: &str = "the system gave InnoDB no asynchronous I/O: fs.aio-max-nr is used up (sysctl fs.aio-max-nr and \
                                  fs.aio-nr), or innodb_use_native_aio = OFF starts without it";
 
+pub(super) const NO_TLS: &str = "the server offers no TLS: it could not use its certificate or its key, and the line says why (a file that is \
+                                 missing, that it may not read, or that does not belong to the other); who insists on TLS is refused";
+pub(super) const NO_LOGIN_PLUGIN: &str = "accounts cannot log in, because their authentication plugin is not loaded: ALTER USER ... IDENTIFIED \
+                                          WITH caching_sha2_password (MariaDB: ed25519), or load it (MySQL 8.4: mysql_native_password = ON; 9.0 \
+                                          has no mysql_native_password)";
+pub(super) const FEWER_FILES: &str = "the system let the server open fewer files than it asked for, and the server lowered table_open_cache or \
+                                      max_connections to that: LimitNOFILE in its unit (systemctl edit), or ulimit -n";
+
+/// Stands for what a server says of an account whose plugin it does not have: `Plugin 'mysql_native_password' is not loaded`.
+pub(super) const OF_LOGIN_PLUGIN: &str = "an authentication plugin is not loaded";
+
+pub(super) fn is_of_login_plugin(lower: &str) -> bool {
+    const OF_LOGIN: [&str; 7] = ["password", "auth", "socket", "pam", "ldap", "ed25519", "parsec"];
+    let plugin = lower.split_once("plugin '").and_then(|(_, rest)| rest.split_once("' is not loaded"));
+    plugin.is_some_and(|(name, _)| OF_LOGIN.iter().any(|word| name.contains(word)))
+}
+
 /// Stands for what MariaDB says from 10.6 on when it ends itself because of a latch; who quotes it may name the latch within.
 pub(super) const FATAL_WAIT: &str = "innodb_fatal_semaphore_wait_threshold was exceeded";
 

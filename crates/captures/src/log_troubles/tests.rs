@@ -6,16 +6,16 @@ use super::cluster::{
     STATE_TRANSFER,
 };
 use super::files::{
-    BACKUP_MISSES, DAMAGED, DATA_SIZE, EMPTY_DATA, FOLDER_FOR_FILE, LOG_NOT_MADE, NEWER_PAGES, NO_SUCH_FILE,
-    NO_UNDO_LOG, NOT_EXTENDED, NOT_IN_DICTIONARY, NOT_OWNED, OVERTAKEN, REDO_BLOCK, REDO_GONE, REDO_SIZE,
-    REDO_UNUSABLE, SAME_NUMBER, SHORT_FILE,
+    BACKUP_MISSES, DAMAGED, DATA_SIZE, EMPTY_DATA, FOLDER_FOR_FILE, KEYS_MISSING, LOG_NOT_MADE, NEWER_PAGES,
+    NO_SUCH_FILE, NO_UNDO_LOG, NOT_EXTENDED, NOT_IN_DICTIONARY, NOT_OWNED, OVERTAKEN, REDO_BLOCK, REDO_GONE,
+    REDO_SIZE, REDO_UNUSABLE, SAME_NUMBER, SHORT_FILE,
 };
 use super::has_sign;
 use super::host::{LIVENESS, READINESS, STARTUP, is_event_of_probe, is_of_script};
 use super::replication::RECEIVER_ENDED;
 use super::server::{
-    CHANGE_BUFFER, CONNECTIONS_LOST, ENDED_BY_LATCH, FILE_OPERATION, FULL, NO_AIO, NO_LOGIN, OLD_TABLES,
-    PAGE_ENDED_IT, PLUGIN_ENDED,
+    CHANGE_BUFFER, CONNECTIONS_LOST, ENDED_BY_LATCH, FEWER_FILES, FILE_OPERATION, FULL, NO_AIO, NO_LOGIN,
+    NO_LOGIN_PLUGIN, NO_TLS, OLD_TABLES, PAGE_ENDED_IT, PLUGIN_ENDED, RECOVERED,
 };
 use crate::kernel_log::DISK_ERRORS;
 
@@ -78,6 +78,18 @@ fn what_lines_of_each_kind_mean_is_said_and_no_error_is_left_over() {
             NOT_REACHED,
         ),
         ("InnoDB: Attempted to open a previously opened tablespace.", SAME_NUMBER),
+        ("InnoDB: Encryption can't find master key, please check the keyring is loaded.", KEYS_MISSING),
+        (
+            "InnoDB: Encryption information in datafile: ./a.ibd can't be decrypted, please confirm that keyring is loaded.",
+            KEYS_MISSING,
+        ),
+        (
+            "Failed to set up SSL because of the following SSL library error: Unable to get private key",
+            NO_TLS,
+        ),
+        ("Plugin 'mysql_native_password' is not loaded", NO_LOGIN_PLUGIN),
+        ("Changed limits: max_connections: 214 (requested 500)", FEWER_FILES),
+        ("InnoDB: Starting crash recovery from checkpoint LSN=45297481", RECOVERED),
         ("InnoDB: Error: trying to add tablespace 210 of name './shop/a.ibd'", SAME_NUMBER),
         ("InnoDB: Space id in fsp header 12,but in the page header 7", DAMAGED),
         ("[MY-011825] [Xtrabackup] log block numbers mismatch:", OVERTAKEN),
@@ -163,6 +175,26 @@ fn what_lines_of_each_kind_mean_is_said_and_no_error_is_left_over() {
         let says = crate::error_log::read(&format!("2024-03-04 10:11:12 7 [ERROR] {words}\n")).says;
         assert!(says.len() == 1 && says[0].starts_with(meaning), "{words}: {says:?}");
     }
+}
+
+#[test]
+fn a_page_that_the_doublewrite_buffer_had_is_not_damaged() {
+    let tried = "InnoDB: Database page corruption or a failed file read of page [page id: space=0, page number=440]. Trying to recover it from the \
+                 doublewrite buffer.";
+    let recovered = "InnoDB: Recovered page [page id: space=0, page number=440] from the doublewrite buffer.";
+    assert_eq!(kinds(&[&format!("[Warning] {tried}"), &format!("[Note] {recovered}")]), []);
+    let damaged = "[ERROR] InnoDB: Database page corruption on disk or a failed file read of page [page id: space=0, page number=440].";
+    assert_eq!(kinds(&[damaged]), [TroubleKind::PageDamaged]);
+}
+
+#[test]
+fn a_start_that_has_not_its_keys_says_so() {
+    let log = "2024-03-04T10:11:12.1Z 1 [ERROR] [MY-012657] [InnoDB] Encryption can't find master key, please check the keyring is loaded.\n\
+               2024-03-04T10:11:13.1Z 0 [ERROR] [MY-010119] [Server] Aborting\n";
+    let parts = crate::recognise("error.log", log);
+    let found = spindoctor_rules::diagnose(&crate::window(&parts)).findings;
+    assert_eq!(found.len(), 1, "{found:#?}");
+    assert_eq!(found[0].headline, "The server does not start: the keys of encrypted data are not there");
 }
 
 #[test]

@@ -143,7 +143,10 @@ fn on(trouble: &LoggedTrouble) -> String {
         let (_, rest) = trouble.line.split_once(begin)?;
         Some(if *begin == "nvme nvme" { format!("nvme{rest}") } else { rest.to_owned() })
     });
-    let device = rest.as_deref().and_then(|rest| rest.split([',', ':', ')', ' ', '.']).next());
+    // An address has dots.
+    let is_nfs = trouble.line.contains("nfs: server ");
+    let ends = |c: char| [',', ':', ')', ' '].contains(&c) || c == '.' && !is_nfs;
+    let device = rest.as_deref().and_then(|rest| rest.split(ends).next());
     device.filter(|device| !device.is_empty()).map_or_else(String::new, |device| format!(" ({device})"))
 }
 
@@ -205,6 +208,12 @@ mod tests {
                 TroubleKind::DiskLate,
                 "nfs: server nas-7 not responding, still trying",
                 "(nas-7)",
+                Severity::Warning,
+            ),
+            (
+                TroubleKind::DiskLate,
+                "nfs: server 10.0.0.9 not responding, still trying",
+                "(10.0.0.9)",
                 Severity::Warning,
             ),
             (
