@@ -208,6 +208,8 @@ fn described(text: &str, found: &mut SystemText) {
     let mut container = Described::default();
     // The last line with nothing but a name.
     let mut name = "";
+    // The server's container that was killed, whose probes stand below it.
+    let mut killed: Option<&str> = None;
     for line in text.lines().map(str::trim).take(MOST_ROWS) {
         let value = |label: &str| line.strip_prefix(label).map(str::trim);
         if let Some(bare) = line.strip_suffix(':').filter(|bare| !bare.contains([' ', ':'])) {
@@ -227,15 +229,43 @@ fn described(text: &str, found: &mut SystemText) {
         } else if let Some(count) = value("Restart Count:") {
             let count = count.parse().unwrap_or(0);
             say_of(&container, count, found);
+            killed = (count > 0 && container.is_killed()).then_some(container.name);
             container = Described::default();
+        } else if let Some((name, patience_s)) = killed.zip(value("Liveness:").and_then(patience_s)) {
+            let sentence = format!(
+                "Its liveness probe ends the container {name} where it does not answer {} after its start (delay and period x failureThreshold): a \
+                 recovery that takes longer needs a startupProbe",
+                number::tenths(patience_s)
+            );
+            found.add("kubectl describe", None, sentence);
         }
     }
     say_of(&container, 0, found);
 }
 
+impl Described<'_> {
+    fn is_server(&self) -> bool {
+        is_name_of_server(&format!("{} {}", self.name, self.image).to_ascii_lowercase())
+    }
+
+    /// A signal ended it, and not because of its memory.
+    fn is_killed(&self) -> bool {
+        self.is_server() && matches!(self.exit_code, Some(137 | 143)) && self.reason != "OOMKilled"
+    }
+}
+
+/// How long a probe waits from the start of a container on, until it has failed so often that Kubernetes ends it, seconds: of `exec [mysqladmin
+/// ping] delay=30s timeout=5s period=10s #success=1 #failure=3`.
+fn patience_s(probe: &str) -> Option<f64> {
+    let number = |name: &str| {
+        let word = probe.split_whitespace().find_map(|word| word.strip_prefix(name))?;
+        word.trim_end_matches('s').parse::<f64>().ok()
+    };
+    Some(number("delay=")? + number("period=")? * number("#failure=")?)
+}
+
 fn say_of(container: &Described<'_>, restarts: u64, found: &mut SystemText) {
-    let is_server =
-        is_name_of_server(&format!("{} {}", container.name, container.image).to_ascii_lowercase());
+    let is_server = container.is_server();
     // A part of the text may not have the name.
     let is_nameless = container.name.is_empty() && container.image.is_empty();
     let Some(code) = container.exit_code.filter(|_| is_server || is_nameless) else { return };
@@ -345,6 +375,15 @@ mod tests {
         assert_eq!(says(&text.replace("mariadb", "redis")), "");
         let runs = text.replace("Exit Code:    1", "Exit Code:    0");
         assert!(headlines(&runs).is_empty(), "{}", says(&runs));
+        let probe = "    Liveness:       exec [mysqladmin ping] delay=30s timeout=5s period=10s #success=1 #failure=3\n";
+        let killed = format!("{}{probe}", text.replace("Exit Code:    1", "Exit Code:    137"));
+        let wanted =
+            "Its liveness probe ends the container mariadb where it does not answer 60 s after its start";
+        assert!(says(&killed).contains(wanted), "{}", says(&killed));
+        for other in [killed.replace("mariadb", "redis"), killed.replace("  Error", "  OOMKilled")] {
+            assert!(!says(&other).contains("liveness probe"), "{}", says(&other));
+        }
+        assert!(!says(&format!("{text}{probe}")).contains("liveness probe"));
         let part = "Last State:     Terminated\n  Reason:       Error\n  Exit Code:    139\n";
         assert!(says(part).contains("The container ended with code 139: it crashed"), "{}", says(part));
         assert!(headlines(part).is_empty());
