@@ -12,8 +12,8 @@ pub(super) const FILES_DAMAGED: &str = "error data structure corruption";
 pub(super) const DAMAGED_FILES: &str =
     "InnoDB ended because it found a file damaged: the lines above that say which";
 
-/// Stands for what InnoDB says of a damaged page. While it recovers it says `page corruption or a failed file read of page ... Trying to recover it from
-/// the doublewrite buffer`: where that fails another line says so.
+/// Stands for what InnoDB says of a damaged page. While it recovers it says `page corruption or a failed file read of page ... Trying to recover
+/// it from the doublewrite buffer`: where that fails another line says so.
 pub(super) const PAGE_CORRUPTION: &str = "database page corruption";
 
 pub(super) fn is_page_corruption(lower: &str) -> bool {

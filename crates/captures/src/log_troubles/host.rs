@@ -107,7 +107,7 @@ pub(crate) fn is_probe_failed(line: &str) -> bool {
 /// id docker://mysql:Container failed liveness probe.. Container will be killed and recreated.`
 pub(super) fn is_liveness_failed(line: &str) -> bool {
     const KILLING: &str = "Killing container with id docker://";
-    let is_old = |rest: &str| rest.contains("ontainer failed liveness probe");
+    let is_old = |rest: &str| rest.contains(" failed liveness probe");
     let of_old = || line.split_once(KILLING).filter(|(_, rest)| is_old(rest));
     let name = || of_old().and_then(|(_, rest)| rest.split(':').next());
     is_failed(line, " failed liveness probe, will be restarted") || name().is_some_and(is_name_of_server)
