@@ -9,7 +9,7 @@ use super::cluster::{
     REMNANT, STATE_TRANSFER, TRANSFER_FAILED, WITHOUT_MAJORITY,
 };
 use super::files::{
-    BACKUP_FILE, BACKUP_MISSES, DAMAGED, DAMAGED_FILES, DATA_SIZE, EMPTY_DATA, FILES_DAMAGED,
+    BACKUP_FILE, BACKUP_MISSES, DAMAGED, DAMAGED_FILES, DATA_SIZE, EMPTY_DATA, FILE_EXISTS, FILES_DAMAGED,
     FOLDER_FOR_FILE, KEYS_MISSING, LOG_NOT_MADE, NEWER_PAGES, NO_SUCH_FILE, NO_UNDO_LOG, NOT_EXTENDED,
     NOT_IN_DICTIONARY, NOT_OWNED, OF_SYSTEM_TABLES, OVERTAKEN, PAGE_CORRUPTION, REDO_BLOCK, REDO_GONE,
     REDO_SIZE, REDO_UNUSABLE, SAME_NUMBER, SHORT_FILE, SYSTEM_TABLES, TABLE_CRASHED, TABLE_FILE_MISSING,
@@ -84,7 +84,7 @@ pub(super) const REASONS_OF_START: [&str; 16] = [
 ];
 
 /// What lines about trouble hold, in lower case, what that means, and the trouble that causes rest on. The first that fits counts.
-pub(super) const TROUBLES: [(&str, &str, Option<TroubleKind>); 255] = [
+pub(super) const TROUBLES: [(&str, &str, Option<TroubleKind>); 256] = [
     (OF_KILLS[0], KILLED, Some(TroubleKind::KilledForMemory)),
     (OF_KILLS[1], KILLED, Some(TroubleKind::KilledForMemory)),
     (OF_KILLS[2], KILLED, Some(TroubleKind::KilledForMemory)),
@@ -466,6 +466,7 @@ pub(super) const TROUBLES: [(&str, &str, Option<TroubleKind>); 255] = [
     ("database was not shut down normally", RECOVERED, None),
     // MariaDB from 10.3 on
     ("starting crash recovery from checkpoint lsn", RECOVERED, None),
+    ("errcode: 17 ", FILE_EXISTS, None),
     ("encryption can't find master key", KEYS_MISSING, None),
     ("can't find master key from keyring", KEYS_MISSING, None),
     ("can't be decrypted, please confirm", KEYS_MISSING, None),

@@ -22,6 +22,9 @@ pub(super) fn is_page_corruption(lower: &str) -> bool {
     rest.is_some_and(|rest| !rest.starts_with(ATTEMPT))
 }
 
+pub(super) const FILE_EXISTS: &str = "a file is there already where one was to be made (error 17): the folder is not empty, as after a \
+                                      transfer or a restore that was broken off";
+
 pub(super) const KEYS_MISSING: &str = "the keys of encrypted data are not there: the keyring (its component and file, or the key file of \
                                        file_key_management) has to be the one with which they were written, and the server has to be able to \
                                        read it. Without its keys nobody can read the data";

@@ -6,9 +6,9 @@ use super::cluster::{
     STATE_TRANSFER,
 };
 use super::files::{
-    BACKUP_MISSES, DAMAGED, DATA_SIZE, EMPTY_DATA, FOLDER_FOR_FILE, KEYS_MISSING, LOG_NOT_MADE, NEWER_PAGES,
-    NO_SUCH_FILE, NO_UNDO_LOG, NOT_EXTENDED, NOT_IN_DICTIONARY, NOT_OWNED, OVERTAKEN, REDO_BLOCK, REDO_GONE,
-    REDO_SIZE, REDO_UNUSABLE, SAME_NUMBER, SHORT_FILE,
+    BACKUP_MISSES, DAMAGED, DATA_SIZE, EMPTY_DATA, FILE_EXISTS, FOLDER_FOR_FILE, KEYS_MISSING, LOG_NOT_MADE,
+    NEWER_PAGES, NO_SUCH_FILE, NO_UNDO_LOG, NOT_EXTENDED, NOT_IN_DICTIONARY, NOT_OWNED, OVERTAKEN,
+    REDO_BLOCK, REDO_GONE, REDO_SIZE, REDO_UNUSABLE, SAME_NUMBER, SHORT_FILE,
 };
 use super::has_sign;
 use super::host::{LIVENESS, READINESS, STARTUP, is_event_of_probe, is_of_script};
@@ -88,6 +88,7 @@ fn what_lines_of_each_kind_mean_is_said_and_no_error_is_left_over() {
             NO_TLS,
         ),
         ("Plugin 'mysql_native_password' is not loaded", NO_LOGIN_PLUGIN),
+        ("Can't create/write to file './ibdata1' (Errcode: 17 - File exists)", FILE_EXISTS),
         ("Changed limits: max_connections: 214 (requested 500)", FEWER_FILES),
         ("InnoDB: Starting crash recovery from checkpoint LSN=45297481", RECOVERED),
         ("InnoDB: Error: trying to add tablespace 210 of name './shop/a.ibd'", SAME_NUMBER),
