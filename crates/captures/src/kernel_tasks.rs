@@ -89,8 +89,10 @@ fn words(delay: &Delay<'_>) -> String {
         Some(cpu) => format!("CPU {cpu} in {who} for {longest_s} s"),
         None => format!("{who} for {longest_s} s or more"),
     };
-    let times = if *times > 1 { format!(", {times} times") } else { String::new() };
-    let first = if *times > 1 { "first at" } else { "at" };
+    let (times, first) = match *times {
+        1 => (String::new(), "at"),
+        many => (format!(", {many} times"), "first at"),
+    };
     let since = since.as_ref().map_or_else(String::new, |since| format!(", {first} {since}"));
     let waits_for = waits_for.as_ref().map_or_else(String::new, |what| format!(" ({what})"));
     format!("{who}{times}{since}{waits_for}")
