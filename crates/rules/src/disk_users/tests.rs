@@ -54,7 +54,14 @@ pub(crate) fn data_on(build: Build, disk: Option<&'static str>) -> Build {
             ..FolderDisk::default()
         };
         let folders = vec![folder(FileKind::Data, "/srv/db/"), folder(FileKind::Redo, "./")];
-        let data = DataDirectory { path: "/srv/db/".into(), folders, ..DataDirectory::default() };
+        let (total_bytes, free_bytes) = (1 << 40, 1 << 39);
+        let data = DataDirectory {
+            path: "/srv/db/".into(),
+            total_bytes,
+            free_bytes,
+            folders,
+            ..DataDirectory::default()
+        };
         host.data_directory = answer(at_s, data);
     })
 }
