@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use spindoctor_model::mysql::{MetadataLock, RowLockWait, ServerThread};
 use spindoctor_model::{Reading, ServerSample};
 
+use crate::locks::BY_THREAD;
 use crate::part::{Kind, Moment, Part, Said};
 
 /// Gives sessions and locks the connections that stand for their numbers, and a list of sessions the owners of locks that it has not:
@@ -38,6 +39,27 @@ pub(crate) fn join(parts: &[&Part], ids: &BTreeMap<u64, u64>, server: &mut Serve
             threads.iter().filter_map(|thread| Some((thread.internal_id?, thread.connection_id?))).collect();
         for lock in locks.iter_mut().filter(|lock| lock.owner_connection_id.is_none()) {
             lock.owner_connection_id = connection_of_owner(lock, &known);
+        }
+    }
+}
+
+/// Gives those who wait for rows, or have them, the connections of the threads by which a list names them.
+pub(crate) fn name_threads(ids: &BTreeMap<u64, u64>, server: &mut ServerSample) {
+    let of_sessions = server.threads.value().into_iter().flatten();
+    let of_sessions = of_sessions.filter_map(|thread| Some((thread.internal_id?, thread.connection_id?)));
+    let of_lists = ids.iter().map(|(&connection, &internal)| (internal, connection));
+    let known: BTreeMap<u64, u64> = of_lists.chain(of_sessions).collect();
+    let of = |name: &str| known.get(&name.strip_prefix(BY_THREAD)?.parse::<u64>().ok()?).copied();
+    if let Reading::Available { value: waits, .. } = &mut server.row_lock_waits {
+        for wait in waits {
+            wait.waiting_connection_id = wait.waiting_connection_id.or_else(|| of(&wait.waiting_transaction));
+            wait.blocking_connection_id =
+                wait.blocking_connection_id.or_else(|| of(&wait.blocking_transaction));
+        }
+    }
+    if let Reading::Available { value: transactions, .. } = &mut server.transactions {
+        for transaction in transactions {
+            transaction.connection_id = transaction.connection_id.or_else(|| of(&transaction.id));
         }
     }
 }

@@ -92,10 +92,13 @@ fn waited_s(row: &Row<'_>) -> Option<f64> {
     TIMES.iter().find_map(|column| row.text(column).and_then(clock))
 }
 
+/// How the name of one begins of whom a list has performance_schema's number of its thread alone.
+pub(crate) const BY_THREAD: &str = "thread ";
+
 /// The internal id of one who waits or blocks, in words, where the list has no connection of it.
 fn internal_name(row: &Row<'_>, columns: [&str; 2]) -> String {
     let id = columns.iter().find_map(|column| row.number::<u64>(column));
-    id.map_or_else(String::new, |id| format!("thread {id}"))
+    id.map_or_else(String::new, |id| format!("{BY_THREAD}{id}"))
 }
 
 /// How the connection is found of one that a list names by its internal id alone: the first that blocks others and does not wait.
@@ -131,12 +134,15 @@ pub(crate) fn internal_id_sentence(rows: &Rows) -> Option<String> {
 pub(crate) fn lock_waits(rows: &Rows) -> Vec<RowLockWait> {
     rows.iter()
         .map(|row| {
-            let table = row.text("locked_table").map(|table| table.replace('`', ""));
+            let without_quotes = |columns: [&str; 4]| first(row, columns).replace('`', "");
+            let table =
+                without_quotes(["locked_table", "waiting_lock_table", "blocking_lock_table", "lock_table"]);
             let named = |transaction: String, columns| match transaction.is_empty() {
                 true => internal_name(&row, columns),
                 false => transaction,
             };
-            let index = row.text("locked_index").map(|index| index.replace('`', ""));
+            let index =
+                without_quotes(["locked_index", "waiting_lock_index", "blocking_lock_index", "lock_index"]);
             RowLockWait {
                 waiting_connection_id: row.number("waiting_pid"),
                 blocking_connection_id: row.number("blocking_pid"),
@@ -148,8 +154,8 @@ pub(crate) fn lock_waits(rows: &Rows) -> Vec<RowLockWait> {
                     first(row, ["blocking_trx_id", "blocking_engine_transaction_id"]),
                     ["blocking_thread_id", "blocking_thread_id"],
                 ),
-                table: table.unwrap_or_default(),
-                index: index.unwrap_or_default(),
+                table,
+                index,
                 record: String::new(),
                 mode: row.string("waiting_lock_mode"),
                 waited_s: waited_s(&row).unwrap_or(0.0),
@@ -164,11 +170,13 @@ pub(crate) fn who_waits(rows: &Rows) -> (Vec<ServerThread>, Vec<Transaction>) {
     if !rows.names().iter().any(|name| name.eq_ignore_ascii_case("blocking_query")) {
         return (Vec::new(), Vec::new());
     }
+    let has = |wanted: &str| rows.names().iter().any(|name| name.eq_ignore_ascii_case(wanted));
     let mut threads: BTreeMap<u64, ServerThread> = BTreeMap::new();
     let mut transactions: BTreeMap<u64, Transaction> = BTreeMap::new();
     // Who waits stands in the list as what others wait for, too: that it waits is what counts.
     for who in ["blocking", "waiting"] {
         let of = |row: &Row<'_>, what: &str| row.text(&format!("{who}_{what}")).map(str::to_owned);
+        let changes_unread = !has(&format!("{who}_trx_rows_modified"));
         let number = |row: &Row<'_>, what: &str| row.number(&format!("{who}_{what}"));
         for row in rows.iter() {
             let Some(id) = number(&row, "pid") else { continue };
@@ -183,7 +191,7 @@ pub(crate) fn who_waits(rows: &Rows) -> (Vec<ServerThread>, Vec<Transaction>) {
                 command: if statement.is_some() || who == "waiting" { "Query" } else { "Sleep" }.to_owned(),
                 state: if runs { RUNS } else { "" }.to_owned(),
                 time_s: waited_s.unwrap_or(0.0),
-                statement,
+                statement: statement.clone(),
                 ..ServerThread::default()
             };
             let transaction = Transaction {
@@ -194,6 +202,8 @@ pub(crate) fn who_waits(rows: &Rows) -> (Vec<ServerThread>, Vec<Transaction>) {
                 waited_s,
                 rows_locked: number(&row, "trx_rows_locked").unwrap_or(0),
                 rows_modified: number(&row, "trx_rows_modified").unwrap_or(0),
+                changes_unread,
+                statement,
                 ..Transaction::default()
             };
             threads.insert(id, thread);
@@ -361,17 +371,23 @@ pub(crate) fn data_locks(rows: &Rows) -> (Vec<RowLockWait>, Vec<Transaction>) {
         ["object_schema", "object_name", "index_name", "lock_data"].map(|column| row.string(column))
     };
     let is = |row: &Row<'_>, status: &str| row.text("lock_status") == Some(status);
+    // The first by its own name, and as people call it.
+    let of = |row: &Row<'_>| match first(*row, ["engine_transaction_id", "trx_id", "trx", "transaction_id"]) {
+        id if id.is_empty() => internal_name(row, ["thread_id", "owner_thread_id"]),
+        id => id,
+    };
     let granted: Vec<Row<'_>> =
         rows.iter().filter(|row| is(row, "GRANTED") && row.text("lock_type") == Some("RECORD")).collect();
     let mut waits: Vec<RowLockWait> = Vec::new();
     for row in rows.iter().filter(|row| is(row, "WAITING")).take(MOST_WAITS) {
-        let of = |row: &Row<'_>| first(*row, ["engine_transaction_id", "thread_id"]);
         let holders = granted.iter().filter(|holder| place(holder) == place(&row) && of(holder) != of(&row));
         let [schema, name, index, record] = place(&row);
         let table = if schema.is_empty() { name } else { format!("{schema}.{name}") };
         waits.extend(holders.take(MOST_HOLDERS).map(|holder| RowLockWait {
             waiting_transaction: of(&row),
             blocking_transaction: of(holder),
+            waiting_connection_id: row.number("processlist_id"),
+            blocking_connection_id: holder.number("processlist_id"),
             table: table.clone(),
             index: index.clone(),
             record: record.clone(),
@@ -379,14 +395,16 @@ pub(crate) fn data_locks(rows: &Rows) -> (Vec<RowLockWait>, Vec<Transaction>) {
             ..RowLockWait::default()
         }));
     }
-    let mut states: BTreeMap<&str, &str> = BTreeMap::new();
+    let mut states: BTreeMap<&str, (&str, Option<u64>)> = BTreeMap::new();
     for wait in &waits {
-        states.entry(&wait.blocking_transaction).or_insert("RUNNING");
-        states.insert(&wait.waiting_transaction, "LOCK WAIT");
+        states.entry(&wait.blocking_transaction).or_insert(("RUNNING", wait.blocking_connection_id));
+        states.insert(&wait.waiting_transaction, ("LOCK WAIT", wait.waiting_connection_id));
     }
-    let transaction = |(id, state): (&str, &str)| Transaction {
+    let transaction = |(id, (state, connection_id)): (&str, (&str, Option<u64>))| Transaction {
         id: id.to_owned(),
+        connection_id,
         state: state.to_owned(),
+        changes_unread: true,
         ..Transaction::default()
     };
     let transactions = states.into_iter().map(transaction).collect();
@@ -437,6 +455,61 @@ mod tests {
         assert_eq!((waits[0].table.as_str(), waits[0].waited_s), ("shop.stock", 79.0));
         assert_eq!(clock("00:01:19"), Some(79.0));
         assert_eq!(clock("9e307:00:00"), None);
+    }
+
+    #[test]
+    fn who_joins_the_lists_of_transactions_and_locks_gets_row_locks_by_table_with_a_holder_that_is_named() {
+        let row = "*************************** 1. row ***************************\nwaiting_thread: 20\nwaiting_trx_id: 4412\n\
+                   waiting_query: UPDATE stock SET n = 1\nblocking_thread: 13\nblocking_trx_id: 4400\nblocking_query: NULL\n\
+                   blocking_lock_id: 4400:8:3:5\nblocking_lock_mode: X\nblocking_lock_type: RECORD\n\
+                   blocking_lock_table: `shop`.`stock`\nblocking_lock_index: PRIMARY\nwaiting_lock_mode: X\n\
+                   waiting_lock_type: RECORD\nwaiting_lock_table: `shop`.`stock`\n";
+        let manual = "| waiting trx id | waiting thread | waiting query | blocking trx id | blocking thread | blocking query |\n\
+                      | 4412 | 20 | UPDATE stock SET n = 1 | 4400 | 13 | NULL |\n";
+        for (text, on) in [(row, " on shop.stock"), (manual, "")] {
+            let window = crate::window(&crate::recognise("x", text));
+            let finding = spindoctor_rules::diagnose(&window).findings.remove(0);
+            let wanted = format!("Connection 13 blocks 1 transaction{on}: it is idle in transaction");
+            assert_eq!(
+                (finding.cause.as_str(), finding.headline.as_str()),
+                ("row-lock-pileup", wanted.as_str())
+            );
+            let kill = &finding.remedies[0];
+            assert_eq!(kill.statement, "KILL 13");
+            assert!(kill.risk.starts_with("Its open transaction is rolled back"), "{}", kill.risk);
+        }
+    }
+
+    #[test]
+    fn who_is_named_by_a_thread_has_its_connection_where_another_list_gives_it() {
+        let locks = "| thread_id | object_name | lock_type | lock_mode | lock_status | lock_data |\n\
+                     | 47 | stock | RECORD | X | WAITING | 5 |\n| 46 | stock | RECORD | X | GRANTED | 5 |\n";
+        let holder = |text: &str| {
+            let window = crate::window(&crate::recognise("x", text));
+            let waits = window.latest(|sample| &sample.server.row_lock_waits).expect("waits");
+            (waits[0].blocking_transaction.clone(), waits[0].blocking_connection_id)
+        };
+        assert_eq!(holder(locks), ("thread 46".to_owned(), None));
+        let older = "| requesting_trx_id | requested_lock_id | blocking_trx_id |\n| 11 | 11:58:3:43 | 12 |\n";
+        for (text, wanted) in [(locks, "WHERE THREAD_ID IN (46)"), (older, "WHERE trx_id IN ('12')")] {
+            let window = crate::window(&crate::recognise("x", text));
+            let finding = spindoctor_rules::diagnose(&window).findings.remove(0);
+            assert!(finding.remedies[0].statement.ends_with(wanted), "{finding:#?}");
+        }
+        let threads = "| THREAD_ID | PROCESSLIST_ID |\n| 46 | 12 |\n| 47 | 13 |\n";
+        assert_eq!(holder(&format!("{locks}\n{threads}")), ("thread 46".to_owned(), Some(12)));
+        let joined = locks
+            .replace("| thread_id |", "| processlist_id | trx |")
+            .replace("| 47 |", "| 13 | 4412 |")
+            .replace("| 46 |", "| 12 | 4400 |");
+        assert_eq!(holder(&joined), ("4400".to_owned(), Some(12)));
+        for text in [format!("{locks}\n{threads}"), joined] {
+            let window = crate::window(&crate::recognise("x", &text));
+            let finding = spindoctor_rules::diagnose(&window).findings.remove(0);
+            let kill = finding.remedies.iter().find(|remedy| remedy.statement == "KILL 12").expect("a KILL");
+            assert!(kill.risk.starts_with("Its open transaction is rolled back"), "{}", kill.risk);
+        }
+        assert_eq!(holder(&locks.replace("thread_id", "trx")), ("46".to_owned(), None));
     }
 
     #[test]

@@ -196,7 +196,7 @@ fn every_list_of_locks_names_who_waits_and_who_blocks() {
     assert_eq!(found(transactions).first().map(|(cause, _)| cause.as_str()), Some("row-lock-pileup"));
     let read = window(&parts(of_rows));
     let waits = read.latest(|sample| &sample.server.row_lock_waits).expect("waits");
-    assert_eq!((waits.len(), waits[0].blocking_transaction.as_str()), (1, "69"));
+    assert_eq!((waits.len(), waits[0].blocking_transaction.as_str()), (1, "thread 69"));
 }
 
 #[test]

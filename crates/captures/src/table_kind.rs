@@ -159,8 +159,8 @@ pub(crate) fn kind(columns: &[String]) -> Option<TableKind> {
     } else if has("trx_state") && any(&["trx_id", "trx_started", "trx_mysql_thread_id"]) {
         Some(TableKind::Transactions)
     } else if has_of_sys("waiting_pid")
-        && (has("waiting_lock_type") && has("blocking_lock_type")
-            || has("object_name") && !any(&OF_ROW_LOCKS))
+        && (has("waiting_lock_type") && has("blocking_lock_type") || has("object_name"))
+        && !any(&OF_ROW_LOCKS)
     {
         Some(TableKind::TableLockWaits)
     } else if has("lock_status") && has("lock_type") && has("lock_data") {
@@ -228,7 +228,12 @@ mod tests {
         ] {
             assert_eq!(kind_of(columns), Some(TableKind::TableLockWaits), "{columns}");
         }
-        assert_eq!(kind_of("object_name,index_name,waiting_pid,blocking_pid"), Some(TableKind::LockWaits));
+        for columns in [
+            "object_name,index_name,waiting_pid,blocking_pid",
+            "waiting_thread,waiting_trx_id,blocking_thread,blocking_lock_mode,blocking_lock_type,waiting_lock_type",
+        ] {
+            assert_eq!(kind_of(columns), Some(TableKind::LockWaits), "{columns}");
+        }
     }
 
     #[test]

@@ -41,6 +41,7 @@ pub fn window<'p>(parts: impl IntoIterator<Item = &'p Part>) -> Window {
             }
         }
         lock_owners::join(&parts, &ids, server);
+        lock_owners::name_threads(&ids, server);
         if let (Reading::Available { value: waits, .. }, Some(transactions)) =
             (&mut server.row_lock_waits, server.transactions.value())
         {

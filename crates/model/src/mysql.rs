@@ -243,6 +243,9 @@ pub struct Transaction {
     pub rows_locked: u64,
     /// Rows it has changed.
     pub rows_modified: u64,
+    /// True where a list that somebody took has no column of them: `rows_modified` is then no count. The server's own lists have it.
+    #[serde(skip)]
+    pub changes_unread: bool,
     /// Its statement; None between statements.
     pub statement: Option<String>,
     /// The id of the lock that it waits for, where it does.

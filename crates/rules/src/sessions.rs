@@ -210,9 +210,10 @@ pub(crate) fn transactions_source(window: &Window) -> &'static str {
 /// Ending that connection, with what rolling its transaction back means; whether that frees anybody [`crate::killing`] says.
 pub(crate) fn ending(sample: &ServerSample, connection_id: u64, why: &str) -> Remedy {
     let open = transaction(sample, connection_id);
-    // performance_schema has neither the id of a transaction nor what it has changed.
-    let modified =
-        open.filter(|open| !open.id.is_empty() || open.rows_modified > 0).map(|open| open.rows_modified);
+    // performance_schema has neither the id of a transaction nor what it has changed, and a list that somebody took may lack it.
+    let is_counted =
+        |open: &&Transaction| open.rows_modified > 0 || !open.id.is_empty() && !open.changes_unread;
+    let modified = open.filter(is_counted).map(|open| open.rows_modified);
     let is_scheduled =
         session(sample, connection_id).is_some_and(|thread| killing::is_scheduled(&thread.user));
     let again = if is_scheduled {

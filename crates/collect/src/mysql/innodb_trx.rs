@@ -71,8 +71,12 @@ fn unless_too_many_wait(sample: &ServerSample) -> Result<Option<String>, Unavail
 /// How many transactions wait for row locks, as `SHOW GLOBAL STATUS` names it.
 pub(crate) const CURRENT_WAITS: &str = "Innodb_row_lock_current_waits";
 
+/// The column of what a transaction has changed.
+const MODIFIED: &str = "trx_rows_modified";
+
 /// The transactions of a list of `information_schema.INNODB_TRX`; ages only where the list has them.
 pub fn transactions(rows: &Rows) -> Vec<Transaction> {
+    let changes_unread = !rows.names().iter().any(|name| name.eq_ignore_ascii_case(MODIFIED));
     rows.iter()
         .map(|row| Transaction {
             id: row.string("trx_id"),
@@ -81,7 +85,8 @@ pub fn transactions(rows: &Rows) -> Vec<Transaction> {
             age_s: row.number("age_s").unwrap_or(0.0_f64).max(0.0),
             waited_s: row.number("waited_s").map(|s: f64| s.max(0.0)),
             rows_locked: row.number("trx_rows_locked").unwrap_or(0),
-            rows_modified: row.number("trx_rows_modified").unwrap_or(0),
+            rows_modified: row.number(MODIFIED).unwrap_or(0),
+            changes_unread,
             statement: row.text("trx_query").map(str::to_owned),
             requested_lock: row.text("trx_requested_lock_id").map(str::to_owned),
         })
@@ -105,7 +110,15 @@ mod tests {
         assert_eq!((transactions[0].waited_s, transactions[0].statement.as_deref()), (None, None));
         assert_eq!((transactions[1].connection_id, transactions[1].waited_s), (Some(28), Some(3.0)));
         assert_eq!((transactions[2].connection_id, transactions[2].age_s), (None, 0.0));
-        assert!(SQL.ends_with(&format!("LIMIT {LIMIT}")));
+        assert!(SQL.ends_with(&format!("LIMIT {LIMIT}")) && SQL.contains(MODIFIED));
+        assert!(!transactions[0].changes_unread);
+    }
+
+    #[test]
+    fn a_list_without_the_column_does_not_count_what_a_transaction_has_changed() {
+        let listed =
+            transactions(&fixture::tabbed("trx_id\ttrx_state\ttrx_mysql_thread_id\n23\tRUNNING\t27\n"));
+        assert!(listed[0].changes_unread);
     }
 
     #[test]

@@ -110,6 +110,7 @@ fn who_waits(sample: &Sample) -> Vec<Evidence> {
     let sentence = |one: &Transaction| {
         let who = match one.connection_id {
             Some(id) => format!("connection {id}"),
+            None if one.id.contains(' ') => one.id.clone(),
             None => format!("transaction {}", one.id),
         };
         let since =

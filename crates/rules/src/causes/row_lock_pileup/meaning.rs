@@ -186,6 +186,10 @@ impl Pileup<'_> {
         let waits = self.queue.last().and_then(|sample| sample.server.row_lock_waits.value());
         match &self.unattached {
             Some((sample, root)) => why_unattached(sample, root),
+            None if self.nameless.iter().any(|holder| holder.starts_with("thread ")) => {
+                "The list names the thread of performance_schema that has the lock, and not its connection: \
+                 performance_schema.threads has both (THREAD_ID, PROCESSLIST_ID)."
+            }
             None if !self.nameless.is_empty() => {
                 "The list names the transaction that has the lock, and not its connection: information_schema.INNODB_TRX \
                  has both (trx_id, trx_mysql_thread_id)."

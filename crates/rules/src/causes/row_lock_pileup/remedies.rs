@@ -35,10 +35,40 @@ impl Pileup<'_> {
             .chain(end_ring)
             .chain(ring.filter(|ring| ring.is_undetected()).map(|_| detect_deadlocks()))
             .chain(self.unattached.is_some().then(look_at_unattached))
+            .chain(self.look_up())
             .chain(self.likely.as_ref().and_then(Likely::remedy))
             .chain(if self.is_hot() { self.of_hot_row() } else { Vec::new() })
             .chain(timeout)
             .collect()
+    }
+
+    /// How the connection of who has the lock is found, where a list names its transaction, or its thread, alone.
+    fn look_up(&self) -> Option<Remedy> {
+        let is_plain = |id: &&str| !id.is_empty() && id.bytes().all(|c| c.is_ascii_alphanumeric());
+        let threads = self.nameless.iter().filter_map(|holder| holder.strip_prefix("thread "));
+        let threads: Vec<&str> = threads.filter(is_plain).take(LOOKED_UP).collect();
+        let transactions = self.nameless.iter().map(|holder| holder.as_str());
+        let transactions: Vec<&str> = transactions.filter(is_plain).take(LOOKED_UP).collect();
+        let statement = match (threads.is_empty(), transactions.is_empty()) {
+            (false, _) => format!(
+                "SELECT THREAD_ID, PROCESSLIST_ID, PROCESSLIST_USER, PROCESSLIST_INFO FROM performance_schema.threads WHERE THREAD_ID IN \
+                 ({})",
+                threads.join(", ")
+            ),
+            (true, false) => format!(
+                "SELECT trx_id, trx_mysql_thread_id, trx_started, trx_rows_modified FROM information_schema.INNODB_TRX WHERE trx_id IN \
+                 ('{}')",
+                transactions.join("', '")
+            ),
+            (true, true) => return None,
+        };
+        Some(Remedy {
+            statement,
+            why: "It gives the connection that has the lock: KILL of it frees those that wait.".into(),
+            dynamic: true,
+            risk: "It only reads. KILL rolls the open transaction of that connection back.".into(),
+            undo: String::new(),
+        })
     }
 
     /// What to do where no transaction stays, by what those run who wait.
@@ -88,6 +118,9 @@ impl Pileup<'_> {
         }
     }
 }
+
+/// Holders that are looked up by one statement.
+const LOOKED_UP: usize = 5;
 
 /// Why somebody is ended who blocks so many; of whom it is inferred, that it has to be looked at first.
 fn why_to_end(root: &Verdict<'_>, rests: &str, behind: usize) -> String {
