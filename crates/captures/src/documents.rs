@@ -9,9 +9,9 @@ use crate::rows::{MOST_ROWS, Tables};
 use crate::stretch::{Look, Stretch, is_title};
 use crate::tables::{name_sources, table_parts};
 use crate::{
-    clock, deadlock_rows, dump_slow, error_log, events, heartbeat, intervals, log_lines, logged_waits, named,
-    other_programs, plan, plan_json, proxy_log, sampled, server_status, server_version, slow_log, stacks,
-    statement_report, status, system, topology, tuner,
+    advisors, clock, deadlock_rows, dump_slow, error_log, events, heartbeat, intervals, log_lines,
+    logged_waits, named, other_programs, plan, plan_json, proxy_log, sampled, server_status, server_version,
+    slow_log, stacks, statement_report, status, system, topology, tuner,
 };
 
 /// Characters of what was not recognised that are shown.
@@ -55,7 +55,10 @@ pub(crate) fn read(name: &str, stretch: &Stretch, below: Option<&Stretch>, is_al
             vec![source.says(Kind::OtherProgram, proxy_log::read(text))]
         }
         Look::OtherProgram => vec![source.says(Kind::OtherProgram, vec![other_programs::read(text)])],
-        Look::Tuner => vec![source.says(Kind::Tuner, tuner::read(text))],
+        Look::Tuner => {
+            let says = advisors::read(text).unwrap_or_else(|| tuner::read(text));
+            vec![source.says(Kind::Tuner, says)]
+        }
         Look::Deadlocks => {
             source.or_unknown(deadlock_rows::read(text).map(|deadlock_rows::Deadlocks { says, trouble }| {
                 source.at_once(Kind::Deadlocks, vec![says], Some(Said::Troubles(vec![trouble])))

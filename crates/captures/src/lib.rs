@@ -10,6 +10,7 @@
 
 #![allow(unreachable_pub, reason = "what others may use, this file says")]
 
+mod advisors;
 mod aliases;
 mod amounts;
 mod appliers;

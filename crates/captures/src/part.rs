@@ -56,7 +56,7 @@ pub enum Kind {
     StatementProfile,
     /// What performance_schema and `sys` keep since the server's start.
     Summary,
-    /// What mysqltuner prints.
+    /// What mysqltuner, tuning-primer and phpMyAdmin's advisor print.
     Tuner,
     /// `SHOW BINARY LOG STATUS`
     BinaryLog,
@@ -103,7 +103,7 @@ impl Kind {
             Self::Plan => "plan of a statement",
             Self::StatementProfile => "profile of a statement",
             Self::Summary => "summary of performance_schema",
-            Self::Tuner => "report of mysqltuner",
+            Self::Tuner => "report of a tuning advisor",
             Self::GroupMembers => "members of the group",
             Self::BinaryLog => "binary log status",
             Self::Deadlocks => "list of deadlocks",

@@ -267,11 +267,22 @@ pub(crate) fn sentences(whole_ms: Option<f64>, steps: &[Step]) -> Vec<String> {
     says
 }
 
-/// The estimate that was wrong by the most: a join's order rests on it.
+/// True for a step that reads a table or an index from one end to the other, unless nobody wants more rows of it.
+fn reads_all(label: &str) -> bool {
+    ["Table scan on ", "Index scan on ", "Covering index scan on "].iter().any(|scan| label.starts_with(scan))
+}
+
+/// The estimate that was wrong by the most: a join's order rests on it. That fewer rows came than expected says nothing below a limit, nor of a
+/// table or an index that is read whole: its number of rows is known well, and LIMIT has ended it. Of tables that the server fills for the
+/// statement, as those of information_schema, it expects none.
 fn wrong_estimate(steps: &[Step]) -> Option<String> {
+    let has_limit = steps.iter().any(|step| step.label.starts_with("Limit"));
     let wrong = |step: &Step| {
-        let expected = step.expected_rows?.max(1.0);
+        let expected = step.expected_rows.filter(|rows| *rows > 0.0)?.max(1.0);
         let rows = step.rows.max(1.0);
+        if rows < expected && (has_limit || reads_all(&step.label)) {
+            return None;
+        }
         let by = (rows / expected).max(expected / rows);
         (step.loops > 0.0 && by >= WRONG_BY && rows.max(expected) >= FEWEST_ROWS).then_some(by)
     };
@@ -332,6 +343,23 @@ mod tests {
                 "{text}"
             );
         }
+    }
+
+    #[test]
+    fn a_step_that_a_limit_ended_has_no_wrong_estimate() {
+        let wrong = |text: &str| {
+            recognise("x", text).into_iter().flat_map(|part| part.says).find(|says| says.contains("expected"))
+        };
+        let limited = "-> Limit: 7 row(s)  (cost=9 rows=7) (actual time=0.1..2 rows=7 loops=1)\n    \
+                       -> Index lookup on o using c (c=7)  (cost=9 rows=90000) (actual time=0.1..2 rows=7 loops=1)\n";
+        assert_eq!(wrong(limited), None);
+        assert!(wrong(&limited.replace("Limit: 7 row(s)", "Stream results")).is_some());
+        let counted = "id\tselect_type\ttable\ttype\tpossible_keys\tkey\tkey_len\tref\trows\tr_rows\tfiltered\tr_filtered\tExtra\n\
+                       1\tSIMPLE\to\tindex\tNULL\tby_day\t4\tNULL\t90000\t7.00\t100.00\t100.00\t\n";
+        assert_eq!(wrong(counted), None);
+        assert!(wrong(&counted.replace("index\tNULL", "range\tby_day")).is_some());
+        let filled = "-> Table scan on i  (cost=0.00 rows=0) (actual time=0.1..2 rows=2464 loops=1)\n";
+        assert_eq!(wrong(filled), None);
     }
 
     #[test]

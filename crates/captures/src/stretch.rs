@@ -2,11 +2,11 @@
 
 use crate::rows::{header_of, is_border, row_number};
 use crate::{
-    atop, client_errors, clock, cloudwatch, container_states, containers, cpu_counters, deadlock_rows,
-    deleted_files, dump_slow, heartbeat, iotop, kernel_waits, latency_bars, load_tests, log_lines,
-    memory_nodes, named, other_programs, plan, plan_json, pressure, prose, proxy_log, screens, server_status,
-    slow_log, socket_counts, stacks, statement_report, status, sysstat, sysstat_io, system, tool_errors,
-    topology, traced_calls, tuner, unix_disks,
+    advisors, atop, client_errors, clock, cloudwatch, container_states, containers, cpu_counters,
+    deadlock_rows, deleted_files, dump_slow, heartbeat, iotop, kernel_waits, latency_bars, load_tests,
+    log_lines, memory_nodes, named, other_programs, plan, plan_json, pressure, prose, proxy_log, screens,
+    server_status, slow_log, socket_counts, stacks, statement_report, status, sysstat, sysstat_io, system,
+    tool_errors, topology, traced_calls, tuner, unix_disks,
 };
 
 /// What a stretch of lines looks like.
@@ -150,7 +150,9 @@ const HEADS: [(Look, IsHead); 8] = [
     (Look::WholeStatus, |lines, at| is_title(lines[at])),
     (Look::SlowLog, |lines, at| slow_log::is_head(lines[at])),
     (Look::Report, |lines, at| statement_report::is_head(lines[at])),
-    (Look::Tuner, |lines, at| tuner::is_head(lines[at]) || tuner::begins(lines, at)),
+    (Look::Tuner, |lines, at| {
+        tuner::is_head(lines[at]) || tuner::begins(lines, at) || advisors::is_head(lines, at)
+    }),
     (Look::DumpSlow, |lines, at| dump_slow::is_head(lines[at])),
     (Look::ServerStatus, server_status::is_head),
     (Look::Deadlocks, |lines, at| deadlock_rows::is_head(lines[at])),

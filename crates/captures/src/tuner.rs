@@ -91,18 +91,25 @@ fn value(line: &str) -> Option<(&str, &str, &str)> {
 
 /// What it finds wrong, those of InnoDB first: of the others most are habits.
 pub(crate) fn read(text: &str) -> Vec<String> {
-    let mut found: Vec<String> = text
-        .lines()
-        .filter_map(|line| line.trim_start().strip_prefix("[!!]"))
-        .map(|line| secrets::without_passwords(line.trim()).chars().take(LONGEST).collect())
-        .collect();
+    let mut found: Vec<String> =
+        text.lines().filter_map(|line| line.trim_start().strip_prefix("[!!]")).map(finding).collect();
     found.sort_by_cached_key(|line: &String| !line.to_ascii_lowercase().contains("innodb"));
+    listed("mysqltuner", found)
+}
+
+/// A sentence of such a program, as far as it is shown.
+pub(crate) fn finding(line: &str) -> String {
+    secrets::without_passwords(line.trim()).chars().take(LONGEST).collect()
+}
+
+/// What a program finds that gives advice, in its own words.
+pub(crate) fn listed(program: &str, mut found: Vec<String>) -> Vec<String> {
     let left_out = found.len().saturating_sub(SHOWN);
     found.truncate(SHOWN);
     if found.is_empty() {
-        return vec!["mysqltuner finds nothing wrong in it, by its own rules of thumb".to_owned()];
+        return vec![format!("{program} finds nothing wrong in it, by its own rules of thumb")];
     }
-    let mut says = vec!["what mysqltuner finds, by its own rules of thumb; no cause rests on it:".to_owned()];
+    let mut says = vec![format!("what {program} finds, by its own rules of thumb; no cause rests on it:")];
     says.extend(found);
     if left_out > 0 {
         says.push(format!("{left_out} more"));
