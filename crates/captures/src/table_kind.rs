@@ -159,8 +159,8 @@ pub(crate) fn kind(columns: &[String]) -> Option<TableKind> {
     } else if has("trx_state") && any(&["trx_id", "trx_started", "trx_mysql_thread_id"]) {
         Some(TableKind::Transactions)
     } else if has_of_sys("waiting_pid")
-        && (has("waiting_lock_type") && has("blocking_lock_type") || has("object_name"))
-        && !any(&OF_ROW_LOCKS)
+        && (has_of_sys("waiting_lock_type") && has_of_sys("blocking_lock_type") || has("object_name"))
+        && !OF_ROW_LOCKS.iter().any(|name| has_of_sys(name))
     {
         Some(TableKind::TableLockWaits)
     } else if has("lock_status") && has("lock_type") && has("lock_data") {
@@ -219,12 +219,15 @@ mod tests {
             "waiting_processlist_id,waiting_query,blocking_processlist_id",
             "waiting_trx_thread,blocking_trx_thread",
             "engine,requesting_thread_id,blocking_thread_id",
+            "blocked_thread,blocked_query,blocker_thread,blocker_query",
+            "waiter_trx_id,waiter_pid,holder_trx_id,holder_pid",
         ] {
             assert_eq!(kind_of(columns), Some(TableKind::LockWaits), "{columns}");
         }
         for columns in [
             "object_schema,object_name,waiting_pid,waiting_query,blocking_pid",
             "object_name,waiting_processlist_id,blocking_processlist_id",
+            "object,owner_lock_type,pending_lock_type,connection_id_owner,connection_id_pending_owner",
         ] {
             assert_eq!(kind_of(columns), Some(TableKind::TableLockWaits), "{columns}");
         }
@@ -233,6 +236,17 @@ mod tests {
             "waiting_thread,waiting_trx_id,blocking_thread,blocking_lock_mode,blocking_lock_type,waiting_lock_type",
         ] {
             assert_eq!(kind_of(columns), Some(TableKind::LockWaits), "{columns}");
+        }
+    }
+
+    #[test]
+    fn who_blocks_whom_in_lists_of_others_is_no_list_of_lock_waits() {
+        for columns in [
+            "blocked_pid,blocked_user,blocking_pid,blocking_user,blocked_statement",
+            "id,blocker_id,blocked_id",
+            "thread_id,owner_id,title",
+        ] {
+            assert_eq!(kind_of(columns), None, "{columns}");
         }
     }
 
