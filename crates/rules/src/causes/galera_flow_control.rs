@@ -9,6 +9,7 @@ use spindoctor_model::{Evidence, Finding, Remedy, Root, SessionTime, TimeClass, 
 
 use super::{commit_sync_bound, monitoring_overload};
 use crate::draft::Draft;
+use crate::killing::LOOK_FIRST;
 use crate::sessions::shortened;
 use crate::time_model::{InClasses, wait_class};
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
@@ -115,7 +116,7 @@ impl<'w> Isolated<'w> {
             .max_by(by_time);
         let waits_for_its_turn = |thread: &&ServerThread| {
             let state = thread.state.to_ascii_lowercase();
-            ISOLATION.iter().any(|words| state.contains(words))
+            ISOLATION.iter().any(|words| state.contains(words)) || state.contains("certif")
         };
         let oldest = || ddls().filter(waits_for_its_turn).max_by(by_time).filter(|_| is_waited_for);
         at_work.map(Self::AtWork).or_else(|| oldest().map(Self::Oldest))
@@ -150,6 +151,30 @@ impl<'w> Isolated<'w> {
             ),
         }
     }
+}
+
+/// The session that locks this node for longest by its statement, as a backup does: appliers then do not come to the end of what they commit.
+fn locker(window: &Window) -> Option<&ServerThread> {
+    let threads = window.latest(|sample| &sample.server.threads)?;
+    let locks = |thread: &&ServerThread| {
+        thread.is_at_work() && thread.statement.as_deref().is_some_and(spindoctor_sql::locks_the_server)
+    };
+    threads.iter().filter(locks).max_by(|one, other| one.time_s.total_cmp(&other.time_s))
+}
+
+/// Ending what locks this node.
+fn end_locker(locker: &ServerThread) -> Option<Remedy> {
+    let id = locker.connection_id?;
+    Some(Remedy {
+        statement: format!("KILL {id}"),
+        why: format!(
+            "{LOOK_FIRST}Its statement locks this node, as a backup does, and appliers come to the end of their commits only when the \
+             lock is given back."
+        ),
+        dynamic: true,
+        risk: "The backup, or the program that switches the server to read-only, fails.".into(),
+        undo: "Run it again on a node that takes no writes of clients, with wsrep_desync = ON there.".into(),
+    })
 }
 
 /// True for a statement that all nodes of a cluster execute at the same place of their order: a DDL, or one that changes accounts.
@@ -200,6 +225,10 @@ const THIS_NODE: &str =
     "Stop the backup or the large reads of this node; SET GLOBAL wsrep_slave_threads to its number of CPUs";
 const OTHER_NODE: &str = "Look on each node for the one whose wsrep_flow_control_sent grows: SHOW GLOBAL STATUS LIKE \
                           'wsrep_flow_control_sent'";
+
+/// What to do first where an applier does not come to the end of its commit.
+const APPLIER_WAITS: &str = "SHOW FULL PROCESSLIST, and who has FLUSH TABLES WITH READ LOCK, LOCK TABLES or BACKUP STAGE, as a backup \
+                             takes it; then the row and metadata locks of this node: spindoctor locks";
 
 fn slow_node(first: &str) -> Remedy {
     Remedy {
@@ -284,11 +313,9 @@ fn of_galera(window: &Window, time: &SessionTime) -> Outcome {
             "Ask each node: SHOW GLOBAL STATUS LIKE 'wsrep%'. The slow one has a long wsrep_local_recv_queue and a wsrep_flow_control_sent \
              that grows; a node without wsrep_ready = ON commits nothing",
         ),
-        (false, _) if is_applied => (
-            "appliers of this node do not come to the end of what other nodes committed",
-            "SHOW FULL PROCESSLIST, and who has FLUSH TABLES WITH READ LOCK, LOCK TABLES or BACKUP STAGE, as a backup takes it; \
-             then the row and metadata locks of this node: spindoctor locks",
-        ),
+        (false, _) if is_applied => {
+            ("appliers of this node do not come to the end of what other nodes committed", APPLIER_WAITS)
+        }
         (false, _) if is_in_order => ("an earlier transaction of this node has to end first", ""),
         (false, _) if is_seen(time, "flow control") => ("they say that flow control holds them", OTHER_NODE),
         (false, _) if is_for_a_ddl => (
@@ -301,10 +328,19 @@ fn of_galera(window: &Window, time: &SessionTime) -> Outcome {
         ),
     };
     let ddl = Isolated::from_window(window, is_for_a_ddl).filter(|_| !is_paused);
+    let locker = locker(window).filter(|_| first == APPLIER_WAITS && ddl.is_none());
+    let end_locker = locker.and_then(end_locker);
+    let why_so = match locker.and_then(|locker| Some((locker, locker.connection_id?))) {
+        Some((locker, id)) => {
+            let statement = shortened(locker.statement.as_deref().unwrap_or_default());
+            format!("{why_so}; connection {id} most likely keeps them from it: it runs {statement}")
+        }
+        None => why_so.to_owned(),
+    };
     let (why_so, first) = match ddl {
         Some(ddl) => (ddl.words(), slow_ddl()),
-        None if is_in_order => (why_so.to_owned(), first_in_order()),
-        None => (why_so.to_owned(), slow_node(first)),
+        None if is_in_order => (why_so, first_in_order()),
+        None => (why_so, slow_node(first)),
     };
     Outcome::Fired(
         waits
@@ -335,6 +371,7 @@ fn of_galera(window: &Window, time: &SessionTime) -> Outcome {
                     .status_per_s("wsrep_flow_control_recv")
                     .map(|per_s| Evidence::new("pauses received", per_s, "1/s", status)),
             )
+            .remedy_if(end_locker)
             .remedy(first)
             .remedy_if(is_paused.then(|| Remedy {
                 statement: "SET GLOBAL wsrep_provider_options = 'gcs.fc_limit=256' on the slow node".into(),
@@ -345,10 +382,10 @@ fn of_galera(window: &Window, time: &SessionTime) -> Outcome {
                        shows before."
                     .into(),
             }))
-            .root(ddl.map(Isolated::thread).map(|ddl| Root {
-                connection_id: ddl.connection_id,
-                user: ddl.user.clone(),
-                statement: ddl.statement.clone().unwrap_or_default(),
+            .root(ddl.map(Isolated::thread).or(locker).map(|root| Root {
+                connection_id: root.connection_id,
+                user: root.user.clone(),
+                statement: root.statement.clone().unwrap_or_default(),
                 ..Root::default()
             }))
             .explains(&[commit_sync_bound::CAUSE.name, monitoring_overload::CAUSE.name])

@@ -160,6 +160,34 @@ fn of_sessions_that_wait_for_isolation_the_ddl_at_work_is_named_and_else_the_old
 }
 
 #[test]
+fn where_appliers_do_not_end_their_commits_the_backup_that_locks_the_node_is_named() {
+    let state = "wsrep: committing write set (4711)";
+    let finding = |backup: &'static str| {
+        let applier =
+            move |id| ServerThread { user: "system user".into(), ..session(id, "Query", state, "") };
+        let sessions = move |_| {
+            let mut all: Vec<ServerThread> = (20..24).map(applier).collect();
+            all.extend(
+                (30..34)
+                    .map(|id| session(id, "Query", "wsrep: replicating and certifying write set", "COMMIT")),
+            );
+            all.push(session(40, "Query", state, backup));
+            all
+        };
+        let window = node(state, 0.0).sessions(sessions).window();
+        crate::diagnose(&window).findings.remove(0)
+    };
+    let named = finding("FLUSH TABLES WITH READ LOCK");
+    assert_eq!(named.cause, CAUSE.name);
+    let ends = "connection 40 most likely keeps them from it: it runs FLUSH TABLES WITH READ LOCK";
+    assert!(named.headline.ends_with(ends), "{}", named.headline);
+    assert_eq!(named.remedies[0].statement, "KILL 40");
+    assert_eq!(named.root.and_then(|root| root.connection_id), Some(40));
+    let other = finding("UPDATE stock SET n = 1");
+    assert!(other.remedies.iter().all(|remedy| !remedy.statement.starts_with("KILL")), "{other:#?}");
+}
+
+#[test]
 fn a_list_alone_that_names_wsrep_is_a_node_s() {
     let listed = |check: &'static str, since_s: f64| {
         node("Commit", 0.0)
