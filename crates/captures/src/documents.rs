@@ -10,8 +10,8 @@ use crate::stretch::{Look, Stretch, is_title};
 use crate::tables::{name_sources, table_parts};
 use crate::{
     advisors, clock, deadlock_rows, dump_slow, error_log, events, heartbeat, intervals, log_lines,
-    logged_waits, named, other_programs, plan, plan_json, proxy_log, sampled, server_status, server_version,
-    slow_log, stacks, statement_report, status, system, topology, tuner,
+    logged_waits, named, other_programs, plan, plan_json, proxy_log, sampled, secrets, server_status,
+    server_version, slow_log, stacks, statement_report, status, system, topology, tuner,
 };
 
 /// Characters of what was not recognised that are shown.
@@ -282,25 +282,18 @@ fn unknown(part: Part, text: &str) -> Vec<Part> {
     let Some(first) = shown.clone().find(|line| !is_foot(line)).or_else(|| shown.next()) else {
         return Vec::new();
     };
-    let begins = without_password(&first.trim().chars().take(SHOWN).collect::<String>());
+    let begins = beginning(first.trim());
     let lines = text.lines().filter(|line| !line.trim().is_empty()).count();
     vec![Part { begins, lines, ..part }]
 }
 
-/// The beginning of a text that nobody knows, as far as no password stands in it: of `mysql -uroot -psecret`, `password: secret`,
-/// `IDENTIFIED BY 'secret'`, `mysql://root:secret@db1`.
-fn without_password(line: &str) -> String {
-    const BEFORE: [&str; 5] = ["password", "passwd", "pwd", "pass=", "identified by"];
-    let lower = line.to_ascii_lowercase();
-    let is_client = ["mysql", "maria"].iter().any(|name| lower.contains(name));
-    let name = BEFORE.iter().filter_map(|sign| Some(lower.find(sign)? + sign.len()));
-    let option = lower.match_indices(" -p").map(|(at, sign)| at + sign.len());
-    let option = option.filter(|end| is_client && lower[*end..].starts_with(|c: char| !c.is_whitespace()));
-    let address = lower.find("://").map(|at| at + 3).filter(|end| lower[*end..].contains('@'));
-    match name.chain(option).chain(address).min().filter(|end| *end < line.len()) {
-        Some(end) => format!("{}...", &line[..end]),
-        None => line.to_owned(),
-    }
+/// The beginning of a text that nobody knows, without what may be a secret; of a statement its verb.
+fn beginning(line: &str) -> String {
+    let shown = secrets::without_secrets(line);
+    let verb = line.split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();
+    let is_statement = shown.starts_with(secrets::HIDDEN) && !verb.is_empty();
+    let shown = if is_statement { format!("{verb} {shown}") } else { shown };
+    shown.chars().take(SHOWN).collect()
 }
 
 fn status_moment(text: &str, time: Option<DateTime>) -> Option<Moment> {

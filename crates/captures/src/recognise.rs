@@ -254,11 +254,13 @@ pub(crate) mod tests {
     #[test]
     fn the_beginning_of_a_text_that_nobody_knows_has_no_password() {
         for (line, shown) in [
-            ("mysql -uroot -pS3cret shop -e 'show'", "mysql -uroot -p..."),
-            ("mysqldump --password=S3cret shop", "mysqldump --password..."),
-            ("CREATE USER a IDENTIFIED BY 'S3cret'", "CREATE USER a IDENTIFIED BY..."),
-            ("mysql://root:S3cret@db1/shop", "mysql://..."),
-            ("Password: S3cret", "Password..."),
+            ("mysql -uroot -pS3cret shop -e 'show'", "mysql -uroot -p... shop -e 'show'"),
+            ("mysqldump --password=S3cret shop", "mysqldump --password=... shop"),
+            ("CREATE USER a IDENTIFIED BY 'S3cret'", "CREATE ..."),
+            ("INSERT INTO a VALUES ('S3cret')", "INSERT ..."),
+            ("mysql://root:S3cret@db1/shop", "mysql://root:...@db1/shop"),
+            ("Password: S3cret", "Password: ..."),
+            ("pass=S3cret", "pass=..."),
             ("mysql -u root -p", "mysql -u root -p"),
             ("see https://example.com/a", "see https://example.com/a"),
             ("find / -print", "find / -print"),

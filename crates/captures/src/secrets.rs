@@ -36,10 +36,10 @@ const STATEMENTS: [(&str, &str); 18] = [
 ];
 
 /// How options and keys end of which the value is a secret, in lower case.
-const NAMES: [&str; 7] = ["password", "passwd", "pwd", "secret", "token", "sst_auth", "--auth"];
+const NAMES: [&str; 8] = ["password", "passwd", "pass", "pwd", "secret", "token", "sst_auth", "--auth"];
 
 /// What stands for it.
-const HIDDEN: &str = "...";
+pub(crate) const HIDDEN: &str = "...";
 
 /// The beginning of a line, without statements and passwords.
 pub(crate) fn without_secrets(line: &str) -> String {
