@@ -19,7 +19,13 @@ type Removed = (&'static [&'static str], (u16, u16, u16), &'static str);
 
 /// Options that MySQL took away: from which version on it does not start with them, and what takes their place. Of the MySQL Server
 /// Version Reference, Option and Variable Changes; MariaDB knows these, or passes them over.
-const REMOVED: [Removed; 9] = [
+const REMOVED: [Removed; 11] = [
+    (&["thread_concurrency"], (5, 7, 2), "it was for Solaris alone"),
+    (
+        &["innodb_additional_mem_pool_size", "innodb_use_sys_malloc"],
+        (5, 7, 4),
+        "it takes its memory from the system",
+    ),
     (
         &["innodb_file_format", "innodb_file_format_check", "innodb_file_format_max", "innodb_large_prefix"],
         (8, 0, 0),
@@ -156,6 +162,8 @@ pub(crate) fn read(text: &str, first_line: usize, version: Option<ServerVersion>
     }));
     says.extend(set_twice(&of_server));
     says.extend(durability(&of_server));
+    says.extend(query_cache(&of_server));
+    says.extend(smaller_of_two(&of_server, version));
     says.extend(session_memory(&of_server));
     says.truncate(MOST);
     says
@@ -321,6 +329,47 @@ fn set_twice(of_server: &[&Setting]) -> Vec<String> {
         .collect()
 }
 
+/// The value of a size, the last one of those that a file has.
+fn size(of_server: &[&Setting], name: &str) -> Option<f64> {
+    let setting = of_server.iter().rfind(|setting| setting.name == name)?;
+    amount(&sized(setting.value.as_deref()?.trim()))
+}
+
+/// A query cache that is so large that what it takes to keep it is more than it saves.
+fn query_cache(of_server: &[&Setting]) -> Option<String> {
+    /// MySQL 5.7 Reference Manual, "The MySQL Query Cache": tens of megabytes are usually beneficial, hundreds might not be.
+    const LARGE_BYTES: f64 = 100.0 * 1_048_576.0;
+    let cache_bytes = size(of_server, "query_cache_size").filter(|bytes| *bytes >= LARGE_BYTES)?;
+    let switch = of_server.iter().rfind(|setting| setting.name == "query_cache_type");
+    let switch = switch.and_then(|setting| setting.value.as_deref()).map(str::trim).unwrap_or_default();
+    (!switch.eq_ignore_ascii_case("OFF") && switch != "0").then(|| {
+        format!(
+            "query_cache_size is {}: one lock guards the whole cache, and each change of a table searches it for the results of that table; \
+             with hundreds of megabytes sessions queue for that lock. query_cache_size = 0 and query_cache_type = 0 switch it off",
+            bytes(cache_bytes)
+        )
+    })
+}
+
+/// A limit of temporary tables in memory that the other one makes smaller (both manuals, tmp_table_size). From MySQL 8.0 on they have an
+/// engine of their own.
+fn smaller_of_two(of_server: &[&Setting], version: Option<ServerVersion>) -> Option<String> {
+    const DEFAULT_BYTES: f64 = 16.0 * 1_048_576.0;
+    if version.is_some_and(|version| version.mysql_at_least(8, 0, 0)) {
+        return None;
+    }
+    let wanted = size(of_server, "tmp_table_size")?;
+    let other = size(of_server, "max_heap_table_size").unwrap_or(DEFAULT_BYTES);
+    (wanted > other).then(|| {
+        format!(
+            "tmp_table_size is {}, and max_heap_table_size {}: on MariaDB and MySQL to 5.7 temporary tables in memory end at the smaller of the \
+             two",
+            bytes(wanted),
+            bytes(other)
+        )
+    })
+}
+
 /// Commits that are not on disk when the client sees them end, by two settings.
 fn durability(of_server: &[&Setting]) -> Option<String> {
     let last = |name: &str| {
@@ -397,6 +446,33 @@ mod tests {
                     innodb_flush_log_at_trx_commit = 2\nsync_binlog = 1\nreplicate-do-db = a\nreplicate-do-db = b\nlong_query_time = 1.5\n\
                     loose-query_cache_size = 0\nquery_alloc_block_size = 16k\n[mysqldump]\nquick\nmax_allowed_packet = 16M\n";
         assert_eq!(says(file), [""; 0]);
+    }
+
+    #[test]
+    fn a_large_query_cache_and_the_smaller_limit_of_temporary_tables_are_said() {
+        let cache = |size: &str, switch: &str| {
+            let file = format!("[mariadb]\nquery_cache_size = {size}\nquery_cache_type = {switch}\n");
+            says(&file)
+        };
+        let said = cache("512M", "1");
+        assert!(said.len() == 1 && said[0].starts_with("query_cache_size is 512 MiB: "), "{said:?}");
+        for (size, switch) in [("64M", "1"), ("512M", "0"), ("512M", "OFF")] {
+            assert_eq!(cache(size, switch), [""; 0]);
+        }
+        let tables = |heap: &str| says(&format!("[mysqld]\ntmp_table_size = 128M\n{heap}"));
+        let said = tables("max_heap_table_size = 64M\n");
+        assert!(
+            said.len() == 1
+                && said[0].starts_with("tmp_table_size is 128 MiB, and max_heap_table_size 64 MiB"),
+            "{said:?}"
+        );
+        assert!(tables("")[0].contains("max_heap_table_size 16 MiB"));
+        assert_eq!(tables("max_heap_table_size = 128M\n"), [""; 0]);
+        let gone = says("[mysqld]\nthread_concurrency = 8\n");
+        assert!(
+            gone[0].starts_with("MySQL from 5.7.2 on does not start with thread_concurrency"),
+            "{gone:?}"
+        );
     }
 
     #[test]

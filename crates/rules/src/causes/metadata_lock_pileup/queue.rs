@@ -127,6 +127,10 @@ pub(super) fn named_table(server: &ServerSample, ddl: Option<&ServerThread>) -> 
         false => spindoctor_sql::first_table(statement).as_deref() == Some(name.as_str()),
     };
     let schema = schema.unwrap_or_else(|| whose.schema.clone());
+    // Its tables are made of others, one of which is waited for.
+    if schema.eq_ignore_ascii_case("information_schema") {
+        return None;
+    }
     let qualified = if schema.is_empty() { name.clone() } else { format!("{schema}.{name}") };
     waiting.iter().all(|(_, statement)| names_it(statement)).then_some(qualified)
 }

@@ -59,6 +59,14 @@ fn a_ddl_at_work_names_the_table_too_and_so_do_statements_without_one() {
 }
 
 #[test]
+fn nobody_waits_for_a_table_of_information_schema_itself() {
+    const READS: &str = "SELECT column_name FROM information_schema.columns WHERE table_schema = 'sbtest'";
+    let sessions = |_| (20..26).map(|id| session(id, "Query", WAITS, READS)).collect();
+    let headline = found(&unread(Build::busy("10.11.19-MariaDB").sessions(sessions)).window()).headline;
+    assert_eq!(headline, "6 sessions wait for the metadata lock");
+}
+
+#[test]
 fn it_is_said_whether_the_one_transaction_is_older_or_names_the_table() {
     let build = || behind("ALTER TABLE sbtest1 ADD COLUMN d INT", "SELECT c FROM sbtest1", "");
     let older = found(&build().window());
