@@ -26,6 +26,8 @@ use crate::json;
 
 /// Statements that are named.
 pub(crate) const NAMED: usize = 5;
+/// Bytes of a statement from which on no more lines of it are taken.
+const EXAMPLE: usize = 2_000;
 /// Statements of which something is read.
 const MOST: usize = 100;
 /// Characters of a statement's name that are shown: it has no literals.
@@ -60,6 +62,8 @@ pub(crate) struct Ranked {
     pub(crate) locked_s: f64,
     /// Rows that it reads each time, and that it sends or changes, where both are known.
     pub(crate) rows: Option<(f64, f64)>,
+    /// The statement itself, with its values, as far as it is needed for a name.
+    pub(crate) example: String,
 }
 
 /// The sentences of a report; None where it says nothing of any statement.
@@ -71,7 +75,16 @@ pub(crate) fn read(text: &str) -> Option<Vec<String>> {
     // The section that the lines belong to, by its place in the list.
     let mut section: Option<usize> = None;
     for line in text.lines() {
-        let Some(rest) = line.strip_prefix('#').map(str::trim_start) else { continue };
+        let Some(rest) = line.strip_prefix('#').map(str::trim_start) else {
+            if let Some(example) = section.map(|at| &mut ranked[at].example).filter(|one| one.len() < EXAMPLE)
+            {
+                example.push_str(line.trim_end_matches("\\G"));
+                example.push(' ');
+                // What stands below it is the next section, or somebody's words.
+                section = section.filter(|_| !line.ends_with("\\G"));
+            }
+            continue;
+        };
         if let Some(summary) = rest.strip_prefix("Overall: ") {
             overall = Some(summary.trim_end_matches(['_', ' ']).to_owned());
         } else if let Some((rank, _)) = rest.strip_prefix("Query ").and_then(|rest| rest.split_once(':')) {
@@ -81,7 +94,7 @@ pub(crate) fn read(text: &str) -> Option<Vec<String>> {
                 && ranked.len() < MOST
             {
                 // A section that was pasted without the profile above it.
-                ranked.push(Ranked { rank, name: format!("statement {rank}"), ..Ranked::default() });
+                ranked.push(Ranked { rank, ..Ranked::default() });
                 section = Some(ranked.len() - 1);
             }
         } else if let Some(one) = profiled(rest).filter(|_| ranked.len() < MOST) {
@@ -96,10 +109,17 @@ pub(crate) fn read(text: &str) -> Option<Vec<String>> {
                 (Some(cells), ..) => one.exec_s = total(cells).unwrap_or(0.0),
                 (_, Some(cells), _) => one.locked_s = total(cells).unwrap_or(0.0),
                 (.., Some(cells)) if one.calls == 0 => {
-                    one.calls =
-                        cells.split_whitespace().nth(1).and_then(|calls| calls.parse().ok()).unwrap_or(0);
+                    one.calls = cells.split_whitespace().nth(1).and_then(thousands).unwrap_or(0.0) as u64;
                 }
                 _ => {}
+            }
+            let (read, wanted) = one.rows.unwrap_or_default();
+            if let Some(read) = rest.strip_prefix("Rows examine ").and_then(mean) {
+                one.rows = Some((read, wanted));
+            }
+            let result = ["Rows sent ", "Rows affecte "].iter().find_map(|name| rest.strip_prefix(name));
+            if let Some(more) = result.and_then(mean) {
+                one.rows = Some((read, wanted + more));
             }
         } else if overall.is_some() && ranked.is_empty() {
             let first = |cells: &str| seconds(cells.split_whitespace().next()?, 1.0);
@@ -110,6 +130,13 @@ pub(crate) fn read(text: &str) -> Option<Vec<String>> {
     for one in &mut ranked {
         if one.time_s == 0.0 {
             one.time_s = one.exec_s;
+        }
+        if one.name.is_empty() {
+            let shape = spindoctor_sql::digest(one.example.trim());
+            one.name = shape.chars().take(SHOWN).collect();
+        }
+        if one.name.is_empty() {
+            one.name = format!("statement {}", one.rank);
         }
     }
     if ranked.is_empty() {
@@ -210,6 +237,25 @@ fn profiled(line: &str) -> Option<Ranked> {
     Some(Ranked { rank, time_s, percent, calls, name, ..Ranked::default() })
 }
 
+/// `9.83M`: from a thousand on a number has a letter.
+fn thousands(cell: &str) -> Option<f64> {
+    let digits = cell.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let factor = match &cell[digits.len()..] {
+        "" => 1.0,
+        "k" => 1e3,
+        "M" => 1e6,
+        "G" => 1e9,
+        "T" => 1e12,
+        _ => return None,
+    };
+    Some(amount(digits)? * factor)
+}
+
+/// `99   9.83M   3.50k   3.50k   3.50k ...`: a share, the sum, the least, the most, and the mean.
+fn mean(cells: &str) -> Option<f64> {
+    thousands(cells.split_whitespace().nth(4)?)
+}
+
 /// `99   5200s   900ms     49s ...`: a share, and the sum.
 fn total(cells: &str) -> Option<f64> {
     seconds(cells.split_whitespace().nth(1)?, 1.0)
@@ -276,6 +322,26 @@ UPDATE stock SET n = n - 1 WHERE id = 7\\G
 ";
 
     #[test]
+    fn a_section_alone_has_the_shape_of_its_statement_and_the_rows_that_it_reads() {
+        let section = "# Query 1: 0.07 QPS, 0.01x concurrency, ID 0x3E4A5C07C7F37D41 at byte 12345\n\
+                       # Attribute    pct   total     min     max     avg     95%  stddev  median\n\
+                       # Count         98   2.88k\n# Exec time     99     92s    22ms   110ms    32ms    44ms     6ms    30ms\n\
+                       # Rows sent      0      10       1       1       1       1       0       1\n\
+                       # Rows examine  99  98.30M  35.00k  35.00k  35.00k  33.50k       0  33.50k\n\
+                       # Query_time distribution\n#  10ms  ####\n# Tables\n#    SHOW CREATE TABLE `shop`.`stock`\\G\n\
+                       # EXPLAIN /*!50100 PARTITIONS*/\nSELECT n FROM stock\nWHERE code = 'hidden7'\\G\n";
+        assert_eq!(
+            read(section).unwrap(),
+            [
+                "92 s: SELECT n FROM stock WHERE code = ?, 2880 times, 31.9 ms each; it reads 35,000 rows each time for 1: EXPLAIN says \
+              whether an index is missing"
+            ]
+        );
+        let cut = section.split("SELECT").next().unwrap();
+        assert!(read(cut).unwrap()[0].starts_with("92 s: statement 1, "), "{:?}", read(cut));
+    }
+
+    #[test]
     fn the_statements_of_the_profile_are_named_with_their_waits_for_locks() {
         assert_eq!(
             read(REPORT).unwrap(),
@@ -294,7 +360,7 @@ UPDATE stock SET n = n - 1 WHERE id = 7\\G
         let says = read(&format!("# Query 1{section}")).unwrap();
         assert_eq!(
             says[0],
-            "88 min 0 s: statement 1, 220 times, 24 s each; it waited for locks in 98 % of that"
+            "88 min 0 s: UPDATE stock SET n = n - ? WHERE id = ?, 220 times, 24 s each; it waited for locks in 98 % of that"
         );
         assert_eq!(read("# Overall: nothing\n# Query: what?\n"), None);
     }
