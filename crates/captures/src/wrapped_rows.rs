@@ -17,6 +17,7 @@ const MOST_LINES: usize = 40;
 
 /// The lines of a text, with such rows and their head in one line each.
 pub(crate) fn whole(lines: Vec<String>) -> Vec<String> {
+    let lines = with_whole_heads(lines);
     let is_whole_head = |line: &String| {
         let names = line.trim_start().starts_with('|').then(|| header_of(line)).flatten();
         names.is_some_and(|names| names.iter().any(|name| name == "info"))
@@ -48,6 +49,29 @@ pub(crate) fn whole(lines: Vec<String>) -> Vec<String> {
         // The frame's borders were wrapped, too.
         let is_piece = |line: &str| line.len() >= 2 && line.bytes().all(|byte| b"+-".contains(&byte));
         all.retain(|line| !is_piece(line.trim()));
+    }
+    all
+}
+
+/// The lines with each head in one line that was cut between two columns: `| Id | State | Info` above `| Progress |`. Its rows would else have
+/// a cell more than it.
+fn with_whole_heads(lines: Vec<String>) -> Vec<String> {
+    let joined = |at: usize| {
+        let (line, next) = (lines.get(at)?.trim_end(), lines.get(at + 1)?.trim());
+        let is_cut = line.trim_start().starts_with('|')
+            && !line.ends_with('|')
+            && next.starts_with('|')
+            && next.ends_with('|');
+        let names = |line: &str| header_of(line).map(|names| names.len());
+        let whole = is_cut.then(|| format!("{line} {next}"))?;
+        (names(&whole)? > names(line)?).then_some(whole)
+    };
+    let mut all = Vec::with_capacity(lines.len());
+    let mut at = 0;
+    while let Some(line) = lines.get(at) {
+        let head = joined(at);
+        at += if head.is_some() { 2 } else { 1 };
+        all.push(head.unwrap_or_else(|| line.clone()));
     }
     all
 }
@@ -93,6 +117,16 @@ mod tests {
         let border = "+----+-----+-----------+------+-------+\n------+----------+------+\n";
         let head = "| Id | User | Host | db | Command |\nTime | State | Info |\n";
         assert_eq!(sessions(&format!("{border}{head}{border}{rows}{border}")), wanted);
+    }
+
+    #[test]
+    fn a_head_that_was_cut_between_two_columns_is_whole() {
+        let list = "| Id | User | Host | db | Command | Time | State | Info\n      | Progress |\n\
+                    | 71 | app | localhost | shop | Query | 4 | updating | DELETE FROM a WHERE (b='') | 0.000 |\n\
+                    | 72 | app | localhost | shop | Query | 3 | updating | UPDATE a SET b = 1\n      | 0.000 |\n";
+        let statements: Vec<String> =
+            sessions(list).into_iter().map(|(_, _, statement)| statement.trim().to_owned()).collect();
+        assert_eq!(statements, ["DELETE FROM a WHERE (b='')", "UPDATE a SET b = 1"]);
     }
 
     #[test]
