@@ -158,6 +158,7 @@ mod window;
 mod wrapped_lines;
 mod wrapped_rows;
 mod xml;
+mod yaml_rows;
 
 use spindoctor_model::clock;
 

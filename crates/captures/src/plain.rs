@@ -12,6 +12,7 @@ use crate::{
     heads, heartbeat, indented, intervals, kernel_log, log_lines, markup, memory_limits, named_rows,
     numbered_blocks, one_line, perf_lines, plan_rows, printed, profile_rows, prose, python, replica_messages,
     reshaped, screens, slow_marks, status_page, summary, terminal, tool_tables, tuner, wrapped_lines, xml,
+    yaml_rows,
 };
 
 /// Beginnings of lines, as servers and their tools write them, that stand nowhere within a line of an error log.
@@ -45,6 +46,7 @@ const LOOKED_AT: usize = 2_000;
 pub(crate) fn undamaged(text: &str) -> String {
     let text = terminal::plain(text);
     let text = boxes::in_ascii(&text);
+    let text = yaml_rows::as_vertical(&text);
     let text = unquoted(&text);
     let text = indented::without_indent(&text);
     let text = without_diff(&text);
