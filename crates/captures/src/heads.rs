@@ -237,6 +237,9 @@ fn names_by_state(cells: &[&str]) -> Option<Vec<String>> {
     Some((0..cells.len()).map(name).collect())
 }
 
+/// By how much a replica is late, which a loop writes alone.
+const BEHIND: [&str; 2] = ["seconds_behind_master", "seconds_behind_source"];
+
 /// Names of a replica's status (sql/rpl_replica.cc), of which a page shows each in a row of its own beside its value.
 const OF_REPLICA: [&str; 26] = [
     "slave_io_state",
@@ -372,7 +375,10 @@ fn kind_of_run(fields: &[Option<(&str, &str)>]) -> Option<TableKind> {
     let is_error = |(name, value): &(&str, &str)| {
         !value.is_empty() && ERRORS_OF_REPLICA.iter().any(|error| name.eq_ignore_ascii_case(error))
     };
-    if names.len() < FEWEST && !fields.iter().flatten().any(is_error) {
+    let is_behind = |(name, value): &(&str, &str)| {
+        is_count(value) && BEHIND.iter().any(|behind| name.eq_ignore_ascii_case(behind))
+    };
+    if names.len() < FEWEST && !fields.iter().flatten().any(|field| is_error(field) || is_behind(field)) {
         return None;
     }
     let known = names.iter().filter(|name| named::is_known(name) && name.contains('_')).count();
@@ -385,13 +391,15 @@ fn kind_of_run(fields: &[Option<(&str, &str)>]) -> Option<TableKind> {
     }
 }
 
-/// Each row of a run with its number: a name that comes again begins another one.
+/// Each row of a run with its number: a name that comes again begins another one. A number does not go on in the next line: what stands
+/// below it, as the time that a loop writes, is no part of the row.
 fn number_rows(run: &[String], fields: &[Option<(&str, &str)>], whole: &mut Vec<String>) {
     let mut number = 0;
     let mut seen: BTreeSet<&str> = BTreeSet::new();
+    let mut goes_on = true;
     for (line, field) in run.iter().zip(fields) {
         let Some((name, value)) = field else {
-            whole.push(line.clone());
+            whole.extend(goes_on.then(|| line.clone()));
             continue;
         };
         if number == 0 || !seen.insert(name) {
@@ -399,9 +407,15 @@ fn number_rows(run: &[String], fields: &[Option<(&str, &str)>], whole: &mut Vec<
             seen = BTreeSet::from([*name]);
             whole.push(format!("{} {number}. row {}", rows::STARS, rows::STARS));
         }
+        goes_on = !is_count(value);
         whole.push(format!("{name}: {value}"));
     }
     whole.push("1 row in set (0.00 sec)".to_owned());
+}
+
+/// True for a number, and for NULL.
+fn is_count(value: &str) -> bool {
+    value.eq_ignore_ascii_case("null") || value.parse::<u64>().is_ok()
 }
 
 #[cfg(test)]
@@ -473,6 +487,39 @@ mod tests {
         assert_eq!((channels[0].applier_running.as_str(), channels[0].applier_errno), ("No", Some(1062)));
         let head = "Slave_IO_State\tMaster_Host\tMaster_User\nWaiting\tdb7\trepl\n";
         assert_eq!(lines(head), head.lines().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn what_a_loop_keeps_of_a_replicas_status_is_several_looks_of_which_the_last_counts() {
+        let few = "Slave_IO_Running: Yes\nSlave_SQL_Running: Yes\nSeconds_Behind_Master: ";
+        for (text, behind_s, before) in [
+            (format!("{few}0\n{few}340\n{few}811\n"), Some(811.0), "2 looks"),
+            (format!("{few}0\nFri May  3 07:11:09 UTC 2024\n{few}812\n"), Some(812.0), "1 look"),
+            ("Seconds_Behind_Source: 700\nSeconds_Behind_Source: 29\n".to_owned(), Some(29.0), "700 s"),
+            (
+                "Seconds_Behind_Master: 4\nFri May 3\nSeconds_Behind_Master: 950\n".to_owned(),
+                Some(950.0),
+                "4 s",
+            ),
+            ("  Seconds_Behind_Master: 7200\n".to_owned(), Some(7200.0), ""),
+        ] {
+            let parts = crate::recognise("x", &text);
+            let window = crate::window(&parts);
+            let channels = window.latest(|sample| &sample.server.replication).expect("a channel");
+            assert_eq!(
+                channels.iter().map(|channel| channel.behind_s).collect::<Vec<_>>(),
+                [behind_s],
+                "{text}"
+            );
+            assert!(parts[0].says.concat().contains(before), "{text}: {:?}", parts[0].says);
+        }
+        let prose = "Seconds_Behind_Master: what does it mean?\n";
+        assert_eq!(lines(prose), prose.lines().collect::<Vec<_>>());
+        let two = "Connection_name: a\nSlave_IO_Running: Yes\nSeconds_Behind_Master: 1\nConnection_name: b\nSlave_IO_Running: Yes\nSeconds_Behind_Master: 900\n";
+        let parts = crate::recognise("x", two);
+        let window = crate::window(&parts);
+        let channels = window.latest(|sample| &sample.server.replication).expect("channels");
+        assert_eq!(channels.len(), 2, "{parts:?}");
     }
 
     #[test]

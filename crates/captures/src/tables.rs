@@ -225,11 +225,44 @@ fn metadata_locks(rows: &Rows) -> Table {
 fn replica(rows: &Rows) -> Table {
     let mut sample = ServerSample::default();
     (replica_status::SOURCE.parse)(rows, Answer::default(), &mut sample);
-    let mut replication = sample.replication.value().cloned().unwrap_or_default();
+    let listed = sample.replication.value().cloned().unwrap_or_default();
+    let (mut replication, looks) = last_looks(listed);
     name_sources(&mut replication);
     replication.iter_mut().for_each(stop_with_errors);
-    let says: Vec<String> = replication.iter().filter_map(stopped_receiver).collect();
+    let mut says: Vec<String> = replication.iter().filter_map(stopped_receiver).collect();
+    says.extend(looks);
     Table::reading(Kind::ReplicaStatus, vec![Said::Replication(replication)]).with(says)
+}
+
+/// Each channel as it was last, and what is said of those before: a server lists a channel once, so that what lists it again is another
+/// look, as of `watch` or a loop of which somebody kept a few fields.
+fn last_looks(listed: Vec<ReplicaChannel>) -> (Vec<ReplicaChannel>, Option<String>) {
+    let mut last: Vec<ReplicaChannel> = Vec::new();
+    let mut before: Vec<ReplicaChannel> = Vec::new();
+    for channel in listed {
+        let is_same = |known: &&mut ReplicaChannel| {
+            (&known.name, &known.source_host, known.source_port)
+                == (&channel.name, &channel.source_host, channel.source_port)
+        };
+        match last.iter_mut().find(is_same) {
+            Some(known) => before.push(std::mem::replace(known, channel)),
+            None => last.push(channel),
+        }
+    }
+    let says = before.first().map(|first| {
+        let is_named =
+            before.iter().any(|channel| !channel.name.is_empty() || !channel.source_host.is_empty());
+        let again = if is_named { "" } else { ", and no row names its channel" };
+        let behind = match first.behind_s {
+            Some(seconds) => format!(" (the first: {seconds:.0} s behind)"),
+            None => String::new(),
+        };
+        format!(
+            "{} at the replica before this one{behind}{again}: the last counts",
+            several(before.len() as u64, "look")
+        )
+    });
+    (last, says)
 }
 
 /// What is said of a receiver that does not run beside an applier that does: what the replica is behind by is of what it has, and the
