@@ -150,8 +150,8 @@ fn sum_up(readings: &mut [&mut NamedValues]) {
     }
 }
 
-/// True where the readings behind the first are differences.
-fn are_differences(readings: &[&mut NamedValues]) -> bool {
+/// True where the readings behind the first are differences; `asked` where the command in the text asks for them.
+fn are_differences(readings: &[&mut NamedValues], asked: bool) -> bool {
     let [first, behind @ ..] = readings else { return false };
     if behind.is_empty() {
         return false;
@@ -169,8 +169,16 @@ fn are_differences(readings: &[&mut NamedValues]) -> bool {
     match (first.number("uptime"), intervals) {
         (Some(first_s), Some(intervals)) => {
             let are_short = intervals.iter().all(|s| *s > 0.0 && *s <= LONGEST_INTERVAL_S && *s < first_s);
+            // Of MariaDB's threads that run some have no connection, as appliers: it is a sign only where Uptime is one, too.
+            let run_unconnected = || {
+                behind.iter().any(|values| {
+                    let both = values.number("threads_running").zip(values.number("threads_connected"));
+                    both.is_some_and(|(running, connected)| running > connected)
+                })
+            };
             // A server that was started again counts from nothing, too: but each of its readings is older than the one before.
-            are_short && (intervals.windows(2).any(|two| two[1] <= two[0]) || has_signs())
+            let fell = intervals.windows(2).any(|two| two[1] <= two[0]);
+            are_short && (asked || fell || run_unconnected() || has_signs())
         }
         (None, None) => {
             let is_counter = |name: &str| {
@@ -189,15 +197,15 @@ fn are_differences(readings: &[&mut NamedValues]) -> bool {
             };
             let smaller = later().filter(|(value, total)| value.is_some_and(|value| value < *total)).count();
             // Counters that began again, as FLUSH STATUS makes them, are as few as those that it resets.
-            smaller > 0 && smaller * 2 >= later().count() || has_signs()
+            asked || smaller > 0 && smaller * 2 >= later().count() || has_signs()
         }
         _ => false,
     }
 }
 
 /// Readings of which those behind the first are differences, as the readings that they are differences of.
-fn as_totals(readings: &mut [&mut NamedValues]) {
-    if are_differences(readings) {
+fn as_totals(readings: &mut [&mut NamedValues], asked: bool) {
+    if are_differences(readings, asked) {
         sum_up(readings);
     }
 }
@@ -211,15 +219,16 @@ fn statuses(part: &mut Part) -> impl Iterator<Item = &mut NamedValues> {
 /// as far apart as the command in the text says.
 pub(crate) fn settle(parts: &mut [Part], text: &str) {
     let is_status = |part: &&mut Part| part.kind == Kind::GlobalStatus;
+    let asked = commands(text).any(|line| line.split_whitespace().any(is_relative));
     {
         let mut all: Vec<&mut NamedValues> = parts.iter_mut().filter(is_status).flat_map(statuses).collect();
         if all.iter().all(|values| values.number("uptime").is_some()) {
-            as_totals(&mut all);
+            as_totals(&mut all, asked);
             return;
         }
     }
     for part in parts.iter_mut().filter(is_status) {
-        as_totals(&mut statuses(part).collect::<Vec<_>>());
+        as_totals(&mut statuses(part).collect::<Vec<_>>(), asked);
         let has_clock = part.time.is_some()
             || part.moments.iter().any(|moment| moment.time.is_some())
             || statuses(part).any(|values| values.number("uptime").is_some());
@@ -253,11 +262,22 @@ fn range(part: &mut Part) -> Option<String> {
     (running.len() > 1).then(|| format!("Threads_running from {least:.0} to {most:.0}"))
 }
 
-/// The seconds between two readings, of the command that somebody pasted: `mysqladmin -uroot extended-status -ri 10`.
-fn interval_s(text: &str) -> Option<f64> {
+/// The lines with a command that prints the status.
+fn commands(text: &str) -> impl Iterator<Item = &str> {
     let is_command =
         |line: &&str| ["mysqladmin", "mariadb-admin"].iter().any(|command| line.contains(command));
-    text.lines().filter(is_command).find_map(|line| {
+    text.lines().filter(is_command)
+}
+
+/// True for the option that asks for differences: `-r`, `-ri10`, `--relative`.
+fn is_relative(word: &str) -> bool {
+    let letters = word.strip_prefix('-').unwrap_or_default().trim_end_matches(|c: char| c.is_ascii_digit());
+    word == "--relative" || letters.contains('r') && letters.chars().all(|c| "rvsi".contains(c))
+}
+
+/// The seconds between two readings, of the command that somebody pasted: `mysqladmin -uroot extended-status -ri 10`.
+fn interval_s(text: &str) -> Option<f64> {
+    commands(text).find_map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
         words.iter().enumerate().find_map(|(at, word)| {
             let value = match word.strip_prefix("--sleep") {
@@ -435,6 +455,40 @@ mod tests {
             panic!("{parts:?}")
         };
         assert_eq!(last.number("com_select"), Some(40.0));
+    }
+
+    #[test]
+    fn one_reading_is_a_difference_where_more_run_than_are_connected_or_the_command_asks_for_it() {
+        let of = |connected: i64, command: &str| {
+            let two: [&[(&str, i64)]; 2] = [
+                &[
+                    ("Com_select", 90_000),
+                    ("Threads_connected", 80),
+                    ("Threads_running", 12),
+                    ("Uptime", 4_000),
+                ],
+                &[
+                    ("Com_select", 40),
+                    ("Threads_connected", connected),
+                    ("Threads_running", 5),
+                    ("Uptime", 10),
+                ],
+            ];
+            let parts = recognise("x", &format!("{command}{}", tables(&two, true)));
+            let Some(Said::Status(last)) = parts[0].moments.last().and_then(|moment| moment.said.first())
+            else {
+                panic!("{parts:?}")
+            };
+            last.number("com_select")
+        };
+        assert_eq!(of(2, ""), Some(90_040.0));
+        assert_eq!(of(6, "$ mysqladmin ext -ri10\n"), Some(90_040.0));
+        assert_eq!(of(6, "$ mysqladmin -uroot ext -i 10\n"), Some(40.0));
+        for (word, wanted) in
+            [("-r", true), ("-ri10", true), ("--relative", true), ("-root", false), ("-i10", false)]
+        {
+            assert_eq!(is_relative(word), wanted, "{word}");
+        }
     }
 
     #[test]
