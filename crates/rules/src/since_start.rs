@@ -1,4 +1,5 @@
-//! What a single `SHOW GLOBAL STATUS` that somebody gave says: counters of all time since the server started, as means.
+//! What a single `SHOW GLOBAL STATUS` that somebody gave says: counters of all time since the server started, as means. Of two that are
+//! all that was given, what was added between them.
 //!
 //! A mean of days above a rule's threshold is trouble that comes again and again; below it nothing follows, for what is bad now may
 //! be hidden in it. Nothing says whether it goes on, and each finding says so.
@@ -17,11 +18,16 @@ const LEAST_S: f64 = 3_600.0;
 const WHY: &str = "It is a mean since the server started, and says that it happens, not that it happens now: read the status twice, \
                    ten seconds apart.";
 
+/// Why it is not known what that costs.
+const BETWEEN: &str = "The counters say that it happens, not what it costs: SHOW FULL PROCESSLIST says how many of the sessions stand in it.";
+
 /// The status and how long it counted.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SinceStart<'a> {
     window: &'a Window,
-    uptime_s: f64,
+    seconds: f64,
+    /// True where it counted between two readings, and not since the server started.
+    is_between: bool,
 }
 
 impl<'a> SinceStart<'a> {
@@ -30,27 +36,47 @@ impl<'a> SinceStart<'a> {
     pub(crate) fn from_window(window: &'a Window) -> Option<Self> {
         let uptime_s = window.status("Uptime").filter(|&uptime_s| uptime_s >= LEAST_S)?;
         let is_one = window.is_given() && window.change(|sample| &sample.server.status).is_none();
-        is_one.then_some(Self { window, uptime_s })
+        is_one.then_some(Self { window, seconds: uptime_s, is_between: false })
+    }
+
+    /// The same, or what was added between two readings beside which there is no list of sessions: for causes whose cost is the time that
+    /// sessions spend, which no status says.
+    pub(crate) fn or_between(window: &'a Window) -> Option<Self> {
+        let between = || {
+            let seconds = window.change(|sample| &sample.server.status)?.seconds;
+            let is_all = window.is_given()
+                && window.latest(|sample| &sample.server.threads).is_none()
+                && window.profile.value().is_none();
+            is_all.then_some(Self { window, seconds, is_between: true })
+        };
+        Self::from_window(window).or_else(between)
     }
 
     /// A counter.
     pub(crate) fn count(&self, name: &str) -> Option<f64> {
-        self.window.status(name)
+        match self.is_between {
+            true => self.window.status_growth(name),
+            false => self.window.status(name),
+        }
     }
 
     /// How often it counted in a second.
     pub(crate) fn per_s(&self, name: &str) -> Option<f64> {
-        Some(self.count(name)? / self.uptime_s)
+        Some(self.count(name)? / self.seconds)
     }
 
     /// The finding, with the counters that it rests on.
     pub(crate) fn finding(&self, cause: &Cause, what: &str, counters: &[&str], remedy: Remedy) -> Finding {
-        let since = number::duration(self.uptime_s);
+        let since = number::duration(self.seconds);
+        let (when, why) = match self.is_between {
+            true => (format!("Between the first and the last reading, {since} apart,"), BETWEEN),
+            false => (format!("Since the server started, {since} ago,"), WHY),
+        };
         let evidence = counters
             .iter()
             .filter_map(|name| Some(Evidence::new(name, whole(self.count(name)?), "", "SHOW GLOBAL STATUS")));
-        Draft::new(cause, WARNING_FROM, format!("Since the server started, {since} ago, {what}"))
-            .why(WHY)
+        Draft::new(cause, WARNING_FROM, format!("{when} {what}"))
+            .why(why)
             .evidence_all(evidence)
             .remedy(remedy)
             .finding()
@@ -116,6 +142,36 @@ mod tests {
         ] {
             assert_eq!(found(&counters), [(cause.to_owned(), Severity::Warning)]);
         }
+    }
+
+    #[test]
+    fn what_was_added_between_two_readings_is_a_finding_where_nothing_else_was_given() {
+        let found = |on_disk_per_s: f64, has_list: bool| {
+            let build = Build::busy("8.0.36")
+                .counter("Created_tmp_disk_tables", on_disk_per_s)
+                .counter("Created_tmp_tables", 130.0);
+            let mut window = build.remote().without_profile().window();
+            window.server.no_pid = Some(Unavailable::because(NOT_GIVEN));
+            for sample in &mut window.samples {
+                let status = sample.server.status.clone();
+                let threads = match has_list {
+                    true => sample.server.threads.clone(),
+                    false => Reading::Unavailable(Unavailable::because(NOT_GIVEN)),
+                };
+                let at_s = sample.at_s;
+                *sample = spindoctor_model::Sample { at_s, ..spindoctor_model::Sample::default() };
+                sample.server.status = status;
+                sample.server.threads = threads;
+            }
+            let found = super::SinceStart::or_between(&window)?;
+            assert!(found.is_between);
+            let findings = crate::diagnose(&window).findings;
+            findings.into_iter().find(|finding| finding.cause == "temporary-table-spill")
+        };
+        let finding = found(124.0, false).expect("a finding");
+        assert!(finding.headline.contains("apart, 124 temporary tables a second"), "{}", finding.headline);
+        assert_eq!(found(2.0, false), None);
+        assert_eq!(found(124.0, true), None);
     }
 
     #[test]

@@ -209,7 +209,7 @@ fn of_two(window: &Window) -> Option<Finding> {
 
 fn of_status(window: &Window) -> Option<Finding> {
     const COUNTER: &str = "Innodb_buffer_pool_wait_free";
-    let since = SinceStart::from_window(window)?;
+    let since = SinceStart::or_between(window)?;
     let per_s = since.per_s(COUNTER).filter(|&per_s| per_s >= WAITS_PER_S)?;
     let what = format!("sessions waited {per_s:.1} times a second until a page of the buffer pool was free");
     let remedy = since_start::look(

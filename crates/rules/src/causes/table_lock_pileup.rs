@@ -49,10 +49,10 @@ pub const CAUSE: Cause = Cause {
 /// Waits a second since the start, from which on they are no accident. Chosen, not derived.
 const WAITS_PER_S: f64 = 1.0;
 
-/// What one status says.
+/// What one status says, or two.
 fn of_status(window: &Window) -> Option<Finding> {
     const COUNTERS: [&str; 2] = ["Table_locks_waited", "Table_locks_immediate"];
-    let since = SinceStart::from_window(window)?;
+    let since = SinceStart::or_between(window)?;
     let per_s = since.per_s(COUNTERS[0]).filter(|&per_s| per_s >= WAITS_PER_S)?;
     let what = format!("{per_s:.1} statements a second waited for a lock on a whole table");
     let remedy = since_start::look(

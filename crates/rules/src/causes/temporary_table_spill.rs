@@ -105,15 +105,15 @@ const ENOUGH: usize = 10;
 /// Tables and passes a second below which nobody need look. Chosen, not derived.
 const EACH_PER_S: f64 = 0.1;
 
-/// Tables on disk a second since the start, and their part of all temporary tables, from which on they are worth a look: what is
+/// Tables on disk a second since the start or between two readings, and their part of all temporary tables, from which on they are worth a look: what is
 /// rarer costs less than a CPU's hundredth. Chosen, not derived.
 const ON_DISK_PER_S: f64 = 10.0;
 const ON_DISK_RATIO: f64 = 0.25;
 
-/// What one status says.
+/// What one status says, or two.
 fn of_status(window: &Window) -> Option<Finding> {
     const COUNTERS: [&str; 2] = ["Created_tmp_disk_tables", "Created_tmp_tables"];
-    let since = SinceStart::from_window(window)?;
+    let since = SinceStart::or_between(window)?;
     let per_s = since.per_s(COUNTERS[0]).filter(|&per_s| per_s >= ON_DISK_PER_S)?;
     let ratio = since.count(COUNTERS[0])? / since.count(COUNTERS[1])?.max(1.0);
     let what =
