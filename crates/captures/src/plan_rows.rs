@@ -9,6 +9,7 @@
 //! filters rows by a second index, both stand in a cell: `ref|filter`, `by_day|by_state`, `25 (14%)`.
 
 use spindoctor_collect::mysql::Rows;
+use spindoctor_model::number;
 
 use crate::amounts::amount;
 use crate::heads::is_number;
@@ -122,6 +123,41 @@ fn dependent(rows: &Rows) -> Option<String> {
     })
 }
 
+/// The table of which each row is compared with each of those that the tables before it give, as no index joins them.
+fn compared(rows: &Rows) -> Option<String> {
+    const MANY: f64 = 1e6;
+    let mut select = String::new();
+    let mut before = 1.0_f64;
+    let mut most: Option<(f64, String)> = None;
+    for row in rows.iter().take(MOST) {
+        let text = |name: &str| row.text(name).unwrap_or_default();
+        let number = |name: &str| amount(text(name).split_whitespace().next()?);
+        if text("id") != select {
+            text("id").clone_into(&mut select);
+            before = 1.0;
+        }
+        let pairs = before * number("r_rows").or_else(|| number("rows")).unwrap_or(1.0).max(1.0);
+        let is_most = most.as_ref().is_none_or(|(known, _)| pairs > *known);
+        if compares_each(text("extra")) && pairs >= MANY && is_most {
+            most = Some((pairs, text("table").to_owned()));
+        }
+        let kept = number("r_filtered").or_else(|| number("filtered")).unwrap_or(100.0);
+        before = (pairs * kept / 100.0).max(1.0);
+    }
+    let (pairs, table) = most?;
+    let table = index_names(std::iter::once(table.as_str()));
+    Some(format!(
+        "each row of {table} is compared with each that the tables before it give: about {} pairs (join buffer: no index joins them)",
+        number::whole(pairs)
+    ))
+}
+
+/// True for a join buffer that is searched from its beginning to its end for each row: neither a hash join nor one that looks keys up.
+fn compares_each(extra: &str) -> bool {
+    let has = |word: &str| extra.contains(word);
+    has("Using join buffer") && !["hash", "BNLH", "BKA", "Batched Key"].into_iter().any(has)
+}
+
 /// What its rows say.
 pub(crate) fn sentences(rows: &Rows) -> Vec<String> {
     let mut estimates = Estimates::default();
@@ -146,6 +182,7 @@ pub(crate) fn sentences(rows: &Rows) -> Vec<String> {
         true => estimates.sentences(),
         false => std::iter::once(COUNTED.to_owned()).chain(plan::sentences(None, &steps)).collect(),
     };
+    says.extend(compared(rows));
     says.extend(dependent(rows));
     says
 }
@@ -245,6 +282,29 @@ mod tests {
                  gives it better numbers",
             ]
         );
+    }
+
+    #[test]
+    fn rows_that_are_compared_pair_by_pair_are_counted_and_those_of_a_hash_join_are_not() {
+        let found = |buffer: &str, rows: &str| {
+            says(&format!(
+                "id\tselect_type\ttable\ttype\tpossible_keys\tkey\tkey_len\tref\trows\tExtra\n\
+                 1\tSIMPLE\to\tALL\tNULL\tNULL\tNULL\tNULL\t{rows}\tNULL\n\
+                 1\tSIMPLE\tc\tALL\tNULL\tNULL\tNULL\tNULL\t20000\tUsing where; Using join buffer ({buffer})\n"
+            ))
+            .concat()
+        };
+        for buffer in ["Block Nested Loop", "flat, BNL join"] {
+            let says = found(buffer, "9000");
+            let wanted =
+                "each row of c is compared with each that the tables before it give: about 180,000,000 pairs";
+            assert!(says.contains(wanted), "{says}");
+        }
+        for (buffer, rows) in
+            [("hash join", "9000"), ("flat, BNLH join", "9000"), ("Block Nested Loop", "20")]
+        {
+            assert!(!found(buffer, rows).contains("compared"), "{buffer}");
+        }
     }
 
     fn row(cells: &[(&str, &str)]) -> Rows {

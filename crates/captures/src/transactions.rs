@@ -83,16 +83,40 @@ pub(crate) fn as_old_as(sessions: &[ServerThread], mut transactions: Vec<Transac
 pub(crate) fn old_sentence(rows: &Rows, transactions: &[Transaction]) -> Option<String> {
     let old = transactions.iter().filter(|one| one.age_s > OLD_S);
     let oldest = old.max_by(|one, other| one.age_s.total_cmp(&other.age_s))?;
-    let has_statements = rows.names().iter().any(|name| name.eq_ignore_ascii_case("trx_query"));
-    let rests = if has_statements && oldest.statement.is_none() { ", which runs nothing" } else { "" };
-    let who = match oldest.connection_id {
-        Some(id) => format!("that of connection {id}"),
-        None => format!("transaction {}", oldest.id),
+    Some(format!(
+        "the oldest transaction has been open for {}: {} (purge keeps the old versions of rows that it may still read)",
+        number::duration(oldest.age_s),
+        whose(rows, oldest)
+    ))
+}
+
+/// The transaction of a list that has changed the most rows, where they are many: of a list without ages it is all that stands out.
+pub(crate) fn large_sentence(rows: &Rows, transactions: &[Transaction]) -> Option<String> {
+    /// Some seconds of work, and of taking it back. Chosen, not derived.
+    const MANY: u64 = 100_000;
+    let largest = transactions.iter().max_by_key(|one| one.rows_modified)?;
+    let changed = Some(largest.rows_modified).filter(|&changed| changed >= MANY)?;
+    let end = match largest.state == "ROLLING BACK" {
+        true => {
+            "it is being rolled back, which takes about as long as the changes did: a KILL, or a restart, makes it no shorter"
+        }
+        false => "a KILL rolls it back, which takes about as long as the changes did",
     };
     Some(format!(
-        "the oldest transaction has been open for {}: {who}{rests} (purge keeps the old versions of rows that it may still read)",
-        number::duration(oldest.age_s)
+        "the largest transaction has changed {}: {} ({end})",
+        number::counted(changed, "row", "rows"),
+        whose(rows, largest)
     ))
+}
+
+/// Whose a transaction is, and whether it rests.
+fn whose(rows: &Rows, transaction: &Transaction) -> String {
+    let has_statements = rows.names().iter().any(|name| name.eq_ignore_ascii_case("trx_query"));
+    let rests = if has_statements && transaction.statement.is_none() { ", which runs nothing" } else { "" };
+    match transaction.connection_id {
+        Some(id) => format!("that of connection {id}{rests}"),
+        None => format!("transaction {}{rests}", transaction.id),
+    }
 }
 
 /// The sessions of a list of transactions that somebody joined with a process list; empty where the list has no more than
@@ -206,6 +230,24 @@ mod tests {
         let wanted = format!("the oldest transaction has been open for 20 min 3 s: transaction 81 {behind}");
         assert_eq!(says(own), [wanted]);
         assert!(says(&own.replace("1203", "103")).is_empty());
+    }
+
+    #[test]
+    fn the_transaction_that_has_changed_many_rows_is_said_without_its_age() {
+        let says = |state: &str, changed: u64| {
+            let list = format!(
+                "trx_id\ttrx_state\ttrx_mysql_thread_id\ttrx_query\ttrx_rows_modified\n\
+                 81\t{state}\t33\tNULL\t{changed}\n82\tRUNNING\t34\tSELECT 1\t2\n"
+            );
+            let parts = crate::recognise("x", &list);
+            parts.into_iter().flat_map(|part| part.says).collect::<Vec<_>>().concat()
+        };
+        let found = says("RUNNING", 412_000);
+        let wanted =
+            "has changed 412,000 rows: that of connection 33, which runs nothing (a KILL rolls it back";
+        assert!(found.contains(wanted), "{found}");
+        assert!(says("ROLLING BACK", 412_000).contains("makes it no shorter"));
+        assert_eq!(says("RUNNING", 412), "");
     }
 
     #[test]
