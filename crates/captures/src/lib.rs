@@ -57,6 +57,7 @@ mod iotop;
 mod json;
 mod kernel_log;
 mod kernel_tasks;
+mod kill_log;
 mod kernel_waits;
 mod labelled;
 mod latches;

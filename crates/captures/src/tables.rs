@@ -189,10 +189,17 @@ fn session_counts(rows: &Rows) -> Option<Table> {
 fn open_transactions(rows: &Rows) -> Table {
     let sessions = transactions::sessions(rows);
     let open = transactions::as_old_as(&sessions, transactions::transactions(rows));
-    let says = [transactions::old_sentence(rows, &open), transactions::large_sentence(rows, &open)];
+    let mut says: Vec<String> =
+        [transactions::old_sentence(rows, &open), transactions::large_sentence(rows, &open)]
+            .into_iter()
+            .flatten()
+            .collect();
+    if says.is_empty() {
+        says.extend(transactions::resting_sentence(rows, &open));
+    }
     let mut said = vec![Said::Transactions(open)];
     said.extend((!sessions.is_empty()).then_some(Said::SomeThreads(sessions)));
-    Table::reading(Kind::Transactions, said).with(says.into_iter().flatten())
+    Table::reading(Kind::Transactions, said).with(says)
 }
 
 fn lock_waits(rows: &Rows) -> Table {

@@ -109,6 +109,23 @@ pub(crate) fn large_sentence(rows: &Rows, transactions: &[Transaction]) -> Optio
     ))
 }
 
+/// The only transaction of a list that has locks of rows, where it runs nothing and the list has no one that waits: people take the list
+/// because something waited, and it is gone by then (error 1205). None beside what says more of it.
+pub(crate) fn resting_sentence(rows: &Rows, transactions: &[Transaction]) -> Option<String> {
+    let has_statements = rows.names().iter().any(|name| name.eq_ignore_ascii_case("trx_query"));
+    let mut with_locks = transactions
+        .iter()
+        .filter(|one| one.state == "LOCK WAIT" || one.rows_locked > 0 || one.rows_modified > 0);
+    let only = with_locks.next().filter(|_| with_locks.next().is_none())?;
+    let rests = has_statements && only.statement.is_none() && only.state == "RUNNING";
+    rests.then(|| {
+        format!(
+            "one transaction has rows locked: {}. Who waits for one of these rows waits until it ends; where it is still there in some              seconds, its client has left it open",
+            whose(rows, only)
+        )
+    })
+}
+
 /// Whose a transaction is, and whether it rests.
 fn whose(rows: &Rows, transaction: &Transaction) -> String {
     let has_statements = rows.names().iter().any(|name| name.eq_ignore_ascii_case("trx_query"));
@@ -248,6 +265,22 @@ mod tests {
         assert!(found.contains(wanted), "{found}");
         assert!(says("ROLLING BACK", 412_000).contains("makes it no shorter"));
         assert_eq!(says("RUNNING", 412), "");
+    }
+
+    #[test]
+    fn the_only_transaction_with_locks_that_runs_nothing_is_said() {
+        let head = "trx_id\ttrx_state\ttrx_mysql_thread_id\ttrx_query\ttrx_rows_locked\n";
+        let says = |rows: &str| {
+            let parts = crate::recognise("x", &format!("{head}{rows}"));
+            parts.into_iter().flat_map(|part| part.says).collect::<Vec<_>>().concat()
+        };
+        let found = says("81\tRUNNING\t33\tNULL\t2\n82\tRUNNING\t34\tNULL\t0\n");
+        assert!(
+            found.starts_with("one transaction has rows locked: that of connection 33, which runs nothing."),
+            "{found}"
+        );
+        assert_eq!(says("81\tRUNNING\t33\tUPDATE a SET b = 1\t2\n"), "");
+        assert_eq!(says("81\tRUNNING\t33\tNULL\t2\n82\tRUNNING\t34\tNULL\t4\n"), "");
     }
 
     #[test]
