@@ -120,7 +120,8 @@ pub(crate) fn resting_sentence(rows: &Rows, transactions: &[Transaction]) -> Opt
     let rests = has_statements && only.statement.is_none() && only.state == "RUNNING";
     rests.then(|| {
         format!(
-            "one transaction has rows locked: {}. Who waits for one of these rows waits until it ends; where it is still there in some              seconds, its client has left it open",
+            "one transaction has rows locked: {}. Who waits for one of these rows waits until it ends; where it is still there in some \
+             seconds, its client has left it open",
             whose(rows, only)
         )
     })

@@ -162,6 +162,19 @@ pub(super) const CURES: &[Cure] = &[
     Cure {
         of: Failure::Receiver,
         numbers: OF_SOURCE,
+        // sql/rpl_source.cc; MariaDB's sql/sql_repl.cc
+        says: &["more GTIDs than", "has diverged"],
+        statement: "SELECT @@gtid_executed (MariaDB: @@gtid_current_pos) here and on the source: what is here alone (GTID_SUBTRACT) \
+                    mysqlbinlog shows. Where that is to be kept, let this server take the source's place, or run it there, too; \
+                    where it is not, make the replica again from a copy of the source",
+        why: "This replica has transactions that the source does not have: somebody wrote here, or the source lost the end of its log in a \
+              crash (sync_binlog is not 1 there) or was made again from an older copy.",
+        risk: "Empty transactions with these GTIDs on the source let the replica go on, and leave the data different: compare the tables \
+               (pt-table-checksum).",
+    },
+    Cure {
+        of: Failure::Receiver,
+        numbers: OF_SOURCE,
         says: &[],
         statement: "Make the replica again from a copy of the source (CLONE INSTANCE, xtrabackup, mariabackup, mysqldump \
                     --single-transaction with the source's position)",

@@ -138,6 +138,18 @@ fn a_receiver_has_the_reason_of_its_source_and_a_remedy_for_it() {
             "Got fatal error 1236: 'A slave with the same server_uuid/server_id as this slave'",
             "auto.cnf",
         ),
+        (
+            1236,
+            "Got fatal error 1236 from master when reading data from binary log: 'Slave has more GTIDs than the master has, using the \
+             master's SERVER_UUID. This may indicate that the end of the binary log was truncated'",
+            "GTID_SUBTRACT",
+        ),
+        (
+            1236,
+            "Got fatal error 1236 from master: 'Error: connecting slave requested to start from GTID 0-1-7, which is not in the master's \
+             binlog. It probably means that the slave has diverged due to executing extra erroneous transactions'",
+            "gtid_current_pos",
+        ),
         (13_122, "Relay log write failure: could not queue event from source", "df of the folder"),
         (
             13_115,
