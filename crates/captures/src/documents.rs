@@ -135,9 +135,14 @@ impl Source<'_> {
         let text = &self.stretch.text;
         let time = text.lines().find(|line| is_title(line)).and_then(clock::time);
         let moment = status_moment(text, time)?;
+        let open = moment.said.iter().find_map(|said| match said {
+            Said::Transactions(open) => Some(open),
+            _ => None,
+        });
         let says = match moment.said.first() {
             Some(Said::Innodb(status)) => events::sentences(status)
                 .into_iter()
+                .chain(open.and_then(|open| events::rollback(open)))
                 .chain(events::old_transaction(status))
                 .chain(events::long_history(status))
                 .collect(),

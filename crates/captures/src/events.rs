@@ -2,6 +2,7 @@
 //! rests on them.
 
 use spindoctor_model::innodb_status::{ListedTransaction, PrintedEvent};
+use spindoctor_model::mysql::Transaction;
 use spindoctor_model::{InnodbStatus, number, printed_deadlock};
 
 use spindoctor_rules::deadlock::{Deadlock, statements};
@@ -48,6 +49,23 @@ pub(crate) fn old_transaction(status: &InnodbStatus) -> Option<String> {
     };
     let open = number::duration(age_s);
     Some(format!("a transaction has been open for {open} and has changed rows{}{kept}", connection(one)))
+}
+
+/// The transaction that is rolled back and has the most changes left, where they are many: whether somebody waits for it, and for how long
+/// it goes on, may stand elsewhere or nowhere.
+pub(crate) fn rollback(transactions: &[Transaction]) -> Option<String> {
+    /// Those of the victim of a deadlock, or of a statement that failed, are undone at once. Chosen, not derived.
+    const MANY: u64 = 10_000;
+    let undone = transactions.iter().filter(|one| one.state == "ROLLING BACK" && one.rows_modified >= MANY);
+    let most = undone.max_by_key(|one| one.rows_modified)?;
+    let whose = match most.connection_id {
+        Some(id) => format!("the transaction of connection {id}"),
+        None => "a transaction whose connection is gone".to_owned(),
+    };
+    Some(format!(
+        "{whose} is rolled back: {} are left to undo, and it keeps its locks until then; neither KILL nor a restart makes it shorter",
+        number::counted(most.rows_modified, "change", "changes")
+    ))
 }
 
 /// The length of the history list, where it is long. Whether it grows, one status does not say.
@@ -182,6 +200,24 @@ mod tests {
         };
         assert_eq!(says(format!("{first}{second}"))[1..], [one, two]);
         assert_eq!(says(first.to_owned())[1..], [one, "the second transaction is not in what was given"]);
+    }
+
+    #[test]
+    fn a_large_rollback_is_said_with_what_is_left_of_it() {
+        let says = |does: &str, undo: u64| {
+            let text = format!(
+                "---TRANSACTION 81244411, ACTIVE 42 sec rollback\nmysql tables in use 1, locked 1\n\
+                 {does}81231 lock struct(s), heap size 8123312, 4123122 row lock(s), undo log entries {undo}\n\
+                 MySQL thread id 7714, OS thread handle 141, query id 80 10.0.0.8 app updating\nDELETE FROM a WHERE b < 9\n"
+            );
+            crate::recognise("x", &text).into_iter().flat_map(|part| part.says).collect::<Vec<_>>().concat()
+        };
+        let found = says("ROLLING BACK ", 3_123_122);
+        assert!(
+            found.contains("connection 7714 is rolled back: 3,123,122 changes are left to undo"),
+            "{found}"
+        );
+        assert!(!says("ROLLING BACK ", 12).contains("rolled back"));
     }
 
     #[test]
