@@ -9,7 +9,7 @@
 //! handle_connection
 //! ```
 
-use crate::stacks::is_function_of_server;
+use crate::stacks::{self, Writer, is_function_of_server};
 
 /// Functions of a stack, and those of them that a server is known to have: fewer may be a list of anything.
 const FEW: usize = 4;
@@ -29,7 +29,10 @@ const OUTERMOST: [&str; 9] = [
 
 /// The lines of a text, with such stacks as gdb prints them.
 pub(crate) fn with_numbers(lines: Vec<String>) -> Vec<String> {
-    if !lines.iter().any(|line| function(line).is_some_and(is_outermost)) {
+    // Functions in lines of their own are the callers below a line of a profiler, too.
+    let is_of_profiler = |line: &String| stacks::writer(line) == Some(Writer::Profiler);
+    if !lines.iter().any(|line| function(line).is_some_and(is_outermost)) || lines.iter().any(is_of_profiler)
+    {
         return lines;
     }
     let mut all = Vec::with_capacity(lines.len());
@@ -110,6 +113,19 @@ mod tests {
         let reversed: String = STACK.lines().rev().map(|line| format!("{line}\n")).collect();
         let says: Vec<String> = recognise("x", &reversed).into_iter().flat_map(|part| part.says).collect();
         assert_eq!(says, ["written by gdb backtrace: 1 thread", &format!("a thread is in {stack}")]);
+    }
+
+    #[test]
+    fn callers_below_a_line_of_a_profiler_are_no_stack_of_their_own() {
+        let text = "# Children      Self  Command  Shared Object  Symbol\n    99.00%     0.00%  mysqld   mariadbd       [.] do_command\n\
+                    \x20           |\n            ---start_thread\n               pfs_spawn_thread\n               handle_one_connection\n\
+                    \x20              do_handle_one_connection\n               do_command\n\n    \
+                    60.00%    60.00%  mysqld   mariadbd       [.] row_search_mvcc\n";
+        let parts = recognise("x", text);
+        let says: Vec<&String> = parts.iter().flat_map(|part| &part.says).collect();
+        assert_eq!(parts.len(), 1, "{says:?}");
+        assert!(says[0].starts_with("written by perf report"), "{says:?}");
+        assert!(says[1].contains("60 % mysqld in row_search_mvcc"), "{says:?}");
     }
 
     #[test]

@@ -9,9 +9,9 @@ use crate::rows::{MOST_ROWS, Tables};
 use crate::stretch::{Look, Stretch, is_title};
 use crate::tables::{name_sources, table_parts};
 use crate::{
-    advisors, clock, deadlock_rows, dump_slow, error_log, events, heartbeat, intervals, log_lines,
-    logged_waits, named, other_programs, plan, plan_json, proxy_log, sampled, secrets, server_status,
-    server_version, slow_log, stacks, statement_report, status, system, topology, tuner,
+    advisors, clock, deadlock_rows, dump_slow, error_log, events, heartbeat, intervals, kernel_waits,
+    log_lines, logged_waits, named, other_programs, plan, plan_json, proxy_log, sampled, secrets,
+    server_status, server_version, slow_log, stacks, statement_report, status, system, topology, tuner,
 };
 
 /// Characters of what was not recognised that are shown.
@@ -228,6 +228,7 @@ impl Source<'_> {
         };
         let mut says = vec![written];
         says.extend(sampled::sentence(&stacks.profile));
+        says.extend(sampled::memory_of_kernel(&stacks.profile));
         let notes = stacks.profile.notes.iter();
         says.extend(notes.filter(|note| note.contains(stacks::WITHOUT_INNERMOST)).cloned());
         if stacks.form == "gdb backtrace"
@@ -244,7 +245,11 @@ impl Source<'_> {
             return self.says(Kind::Stacks, says);
         }
         says.extend(sampled::places(&stacks.profile));
-        let died = error_log::death_in(&self.stretch.text).filter(|_| stacks.form == "crash backtrace");
+        if stacks.form == "kernel stacks" {
+            says.extend(kernel_waits::of_stacks(&stacks.profile));
+        }
+        let is_of_crash = ["crash backtrace", stacks::BY_SYSTEMD].contains(&stacks.form);
+        let died = error_log::death_in(&self.stretch.text).filter(|_| is_of_crash);
         says.extend(died.clone());
         let trouble = died.map(|sentence| {
             Said::Troubles(vec![LoggedTrouble {

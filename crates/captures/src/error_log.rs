@@ -434,7 +434,16 @@ fn detail_of_crash(text: &str) -> Option<String> {
         return Some("it ended itself because the system refused it an operation on a file".to_owned());
     }
     let check = failed_check(text).map(|said| said.replacen(CHECK, "a check of its own failed, ", 1));
-    check.map(|check| until_blank(&check)).or_else(|| function_of_death(text.rsplit_once(BACKTRACE)?.1))
+    check.map(|check| until_blank(&check)).or_else(|| function_of_death(last_backtrace(text)?))
+}
+
+/// What stands below the beginning of the last backtrace: of the server's own, else of the one that systemd prints of its core dump.
+fn last_backtrace(text: &str) -> Option<&str> {
+    if let Some((_, below)) = text.rsplit_once(BACKTRACE) {
+        return Some(below);
+    }
+    let dumped = text.lines().rev().find(|line| systemd_log::is_dumped(line))?;
+    text.rsplit_once(dumped).map(|(_, below)| below)
 }
 
 /// True where InnoDB says, in the start of the server that the text's signal ended, that it cannot go on after an operation on a file that the
@@ -459,7 +468,7 @@ fn until_blank(check: &str) -> String {
 
 /// Where the server died, of the last backtrace: the functions, the innermost first, and what the thread executed.
 fn death(text: &str) -> Option<String> {
-    let (_, last) = text.rsplit_once(BACKTRACE)?;
+    let last = last_backtrace(text)?;
     let died = death_in(trace(last));
     let statement = last.lines().find_map(|line| {
         let (pointer, statement) = line.strip_prefix("Query (")?.split_once("): ")?;

@@ -12,6 +12,7 @@
 use std::collections::BTreeMap;
 
 use spindoctor_model::number as shown;
+use spindoctor_model::stack::Profile;
 
 use crate::amounts::seconds;
 use crate::stacks::{is_server_program, is_server_thread};
@@ -109,6 +110,25 @@ fn of_threads(text: &str, found: &mut SystemText) {
     }
 }
 
+/// What threads wait for whose stacks in the kernel were given, in a sentence.
+pub(crate) fn of_stacks(profile: &Profile) -> Option<String> {
+    let mut waits: BTreeMap<&str, u64> = BTreeMap::new();
+    for stack in profile.observations.iter().filter_map(|seen| profile.stacks.get(seen.stack as usize)) {
+        let mut frames = stack.frames.iter().filter_map(|&at| profile.frames.get(at as usize));
+        if let Some(waited_for) = frames.find_map(|frame| meaning(&frame.name)) {
+            *waits.entry(waited_for).or_default() += 1;
+        }
+    }
+    let mut waits: Vec<(&str, u64)> = waits.into_iter().collect();
+    waits.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let named = waits
+        .iter()
+        .take(MOST)
+        .map(|(waited_for, count)| format!("{waited_for} ({})", shown::counted(*count, "thread", "threads")));
+    let named: Vec<String> = named.collect();
+    (!named.is_empty()).then(|| format!("waited for in the kernel: {}", named.join(", ")))
+}
+
 fn meaning(function: &str) -> Option<&'static str> {
     WAITS.iter().find(|(sign, _)| function.contains(sign)).map(|(_, meaning)| *meaning)
 }
@@ -168,6 +188,16 @@ mod tests {
         assert_eq!(system::read(idle).says, Vec::<String>::new());
         let stuck = idle.replace("futex_wait_queue_me", "jbd2_log_wait_commit");
         assert_eq!(system::read(&stuck).says.len(), 1);
+    }
+
+    #[test]
+    fn what_stacks_of_the_kernel_wait_for_is_said() {
+        let text = "==> /proc/71/task/72/stack <==\n[<0>] rpc_wait_bit_killable+0x1e/0xa0 [sunrpc]\n[<0>] nfs_file_fsync+0xa4/0x1e0 [nfs]\n\
+                    [<0>] do_fsync+0x3d/0x70\n==> /proc/71/task/73/stack <==\n[<0>] futex_wait_queue+0x6a/0x90\n[<0>] do_futex+0x10a/0x4a0\n";
+        let wanted = "waited for in the kernel: a server of NFS (1 thread)";
+        assert!(says(text).iter().any(|sentence| sentence == wanted), "{:?}", says(text));
+        let idle = text.replace("rpc_wait_bit_killable", "do_wait").replace("nfs_file_fsync", "do_sys");
+        assert!(!says(&idle).iter().any(|sentence| sentence.contains("in the kernel")), "{:?}", says(&idle));
     }
 
     #[test]

@@ -38,6 +38,61 @@ pub(crate) fn sentence(profile: &Profile) -> Option<String> {
     (!named.is_empty()).then(|| format!("of the CPU samples {}", named.join(", ")))
 }
 
+/// Functions of the kernel that move pages together until many are free in one piece (mm/compaction.c), and those that look for memory to
+/// free (mm/vmscan.c, mm/page_alloc.c).
+const COMPACTS: [&str; 8] = [
+    "isolate_freepages_block",
+    "isolate_freepages",
+    "isolate_migratepages_block",
+    "compaction_alloc",
+    "compact_zone",
+    "compact_zone_order",
+    "try_to_compact_pages",
+    "__alloc_pages_direct_compact",
+];
+const RECLAIMS: [&str; 10] = [
+    "shrink_page_list",
+    "shrink_folio_list",
+    "shrink_inactive_list",
+    "shrink_lruvec",
+    "shrink_zone",
+    "shrink_node",
+    "shrink_slab",
+    "try_to_free_pages",
+    "do_try_to_free_pages",
+    "__alloc_pages_direct_reclaim",
+];
+/// Part of the samples in them that is worth a sentence. By judgement.
+const MUCH: f64 = 0.2;
+
+/// A sentence on CPU samples of which many are where the kernel makes memory free.
+pub(crate) fn memory_of_kernel(profile: &Profile) -> Option<String> {
+    let samples = profile.samples();
+    let share = |functions: &[&str]| {
+        let is_there = |stack: u32| {
+            let stack = profile.stacks.get(stack as usize);
+            let frames = stack.into_iter().flat_map(|stack| &stack.frames);
+            frames
+                .filter_map(|&at| profile.frames.get(at as usize))
+                .any(|frame| functions.contains(&frame.name.as_str()))
+        };
+        samples.iter().filter(|sample| is_there(sample.stack)).count() as f64 / samples.len().max(1) as f64
+    };
+    let (compacts, reclaims) = (share(&COMPACTS), share(&RECLAIMS));
+    match () {
+        () if compacts >= MUCH => Some(format!(
+            "of the CPU samples {:.0} % are where the kernel moves pages to have many free in one piece (compaction): transparent huge \
+             pages ask for them; echo never > /sys/kernel/mm/transparent_hugepage/defrag stops that",
+            compacts * 100.0
+        )),
+        () if reclaims >= MUCH => Some(format!(
+            "of the CPU samples {:.0} % are where the kernel looks for memory to free: the host has too little",
+            reclaims * 100.0
+        )),
+        () => None,
+    }
+}
+
 /// Where each thread is, of few: of more the findings say where most are.
 pub(crate) fn places(profile: &Profile) -> Vec<String> {
     const FEW: usize = 3;
@@ -73,4 +128,26 @@ fn is_of_a_lock(name: &str) -> bool {
     const BEGINS: [&str; 6] = ["lll_", "L_lock_", "pthread_", "GI___pthread_", "futex", "psynch_"];
     let bare = name.trim_start_matches('_');
     BEGINS.iter().any(|begin| bare.starts_with(begin)) || name == "syscall"
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn memory_that_the_kernel_makes_free_is_said() {
+        let report = |function: &str| {
+            format!(
+                "# Overhead  Command  Shared Object      Symbol\n    61.00%  mysqld   [kernel.kallsyms]  [k] {function}\n    \
+                 12.00%  mysqld   mysqld             [.] row_search_mvcc\n"
+            )
+        };
+        let said = |text: &str| {
+            let says = crate::recognise("x", text).into_iter().flat_map(|part| part.says);
+            says.filter(|one| one.contains("where the kernel")).collect::<Vec<_>>()
+        };
+        let compacts = said(&report("isolate_freepages_block"));
+        assert!(compacts[0].contains("61 % are where the kernel moves pages"), "{compacts:?}");
+        assert!(said(&report("shrink_page_list"))[0].contains("looks for memory to free"));
+        assert_eq!(said(&report("do_syscall_64")), Vec::<String>::new());
+        assert_eq!(said(&report("shrink_page_list").replace("61.00", "11.00")), Vec::<String>::new());
+    }
 }

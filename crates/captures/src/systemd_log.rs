@@ -97,7 +97,7 @@ pub(crate) fn unit(line: &str) -> Option<Unit> {
 
 /// True for what systemd says of a server's process that dumped core (src/coredump): `systemd-coredump[71]: Process 4711 (mysqld) of user 27
 /// dumped core.`
-fn is_dumped(line: &str) -> bool {
+pub(crate) fn is_dumped(line: &str) -> bool {
     let of_server = |process: &str| ["(mysqld)", "(mariadbd)"].iter().any(|name| process.contains(name));
     line.split_once("Process ")
         .and_then(|(_, rest)| rest.split_once(" of user "))

@@ -122,7 +122,8 @@ impl Reading {
                 self.end_thread();
             }
             if self.places.is_empty() {
-                self.first = number;
+                // quickstack counts from one, with two digits.
+                self.first = if trimmed.starts_with("#01 ") { 0 } else { number };
             }
             self.frame.push_str(&rest[..rest.floor_char_boundary(LONGEST_FRAME)]);
             self.wrapped = 0;
@@ -194,7 +195,7 @@ impl Reading {
         }
         let [gdb, eu_stack, coredump, lldb] = self.forms;
         let form = match () {
-            () if coredump * 2 > frames => "coredumpctl",
+            () if coredump * 2 > frames => super::BY_SYSTEMD,
             () if lldb * 2 > frames => "lldb backtrace",
             () if eu_stack > gdb => "eu-stack",
             () => "gdb backtrace",

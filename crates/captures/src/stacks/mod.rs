@@ -55,6 +55,9 @@ pub(crate) fn writer(line: &str) -> Option<Writer> {
     }
 }
 
+/// What is said of stacks that systemd prints of a process that dumped core.
+pub(crate) const BY_SYSTEMD: &str = "coredumpctl";
+
 /// What is said of stacks that a tracer counted, which are no threads.
 pub(crate) const COUNTED_STACKS: &str = "counted stacks";
 
@@ -158,13 +161,41 @@ const SIGNAL: &[&str] = &[
     "__pthread_kill",
     "my_write_core",
     "<signal handler called>",
+    "[signal handler]",
 ];
 
-/// The functions in which a server died, the innermost first, of the backtrace in its error log.
+/// Functions that end a process, of which one is near the innermost where a thread died.
+const ENDS: &[&str] = &[
+    "pthread_kill",
+    "__pthread_kill",
+    "__pthread_kill_implementation",
+    "raise",
+    "__GI_raise",
+    "gsignal",
+    "abort",
+    "__GI_abort",
+    "my_write_core",
+    "[signal handler]",
+];
+/// How many of the innermost functions are looked at for them.
+const NEAR_DEATH: usize = 8;
+
+/// The functions in which a server died, the innermost first, of the backtrace in its error log, of a debugger, or of systemd.
 pub(crate) fn died_in(text: &str) -> Vec<String> {
-    let Some(found) = read(text).filter(|found| found.form == "crash backtrace") else { return Vec::new() };
-    let Some(stack) = found.profile.stacks.last() else { return Vec::new() };
+    let Some(found) = read(text) else { return Vec::new() };
+    let stacks = &found.profile.stacks;
+    let stack = match found.form {
+        "crash backtrace" => stacks.last(),
+        // The thread that died stands before all others.
+        BY_SYSTEMD => stacks.first().filter(|_| tables::is_server(&found.profile.process.name)),
+        _ => None,
+    };
+    let Some(stack) = stack else { return Vec::new() };
     let names = stack.frames.iter().filter_map(|&at| found.profile.frames.get(at as usize));
+    let ends = |name: &str| DEATH.contains(&name) || ENDS.contains(&name);
+    if found.form == BY_SYSTEMD && !names.clone().take(NEAR_DEATH).any(|frame| ends(&frame.name)) {
+        return Vec::new();
+    }
     let is_of_death = |name: &str| {
         DEATH.contains(&name) || SIGNAL.contains(&name) || name.starts_with("lib") && name.contains("+0x")
     };
@@ -180,7 +211,7 @@ pub(crate) fn handles_death(line: &str) -> bool {
 /// A backtrace of one thread that dies is what the server wrote of it: nothing was seen at an instant.
 fn as_crash(mut found: CapturedStacks) -> CapturedStacks {
     let is_death = || {
-        let frames = found.profile.stacks[0].frames.iter().take(8);
+        let frames = found.profile.stacks[0].frames.iter().take(NEAR_DEATH);
         frames
             .filter_map(|&at| found.profile.frames.get(at as usize))
             .any(|frame| DEATH.contains(&frame.name.as_str()))
