@@ -14,7 +14,9 @@
 use spindoctor_model::TroubleKind;
 
 use crate::amounts::amount;
-use crate::system::{BUSY_PERCENT, MOST_ROWS, MOST_WORDS, SLOW_MS, SystemText, WHOLE_PERCENT, tables};
+use crate::system::{
+    BUSY_PERCENT, IDLE_PERCENT, MOST_ROWS, MOST_WORDS, SLOW_MS, SystemText, WHOLE_PERCENT, tables,
+};
 
 /// Time in which CPUs do nothing because threads wait for a disk, from which on that is worth a sentence, percent of one. By judgement.
 const WAIT_PERCENT: f64 = 50.0;
@@ -120,9 +122,30 @@ fn of_htop(text: &str, found: &mut SystemText) {
     let is_server = |name: &str| ["mysqld", "mariadbd"].contains(&name.rsplit('/').next().unwrap_or(name));
     let used = rows.iter().filter(|row| row.get("Command").is_some_and(|name| is_server(name)));
     let used = used.filter_map(|row| amount(row.get("CPU%")?)).reduce(f64::max);
-    if let Some(percent) = used.filter(|percent| *percent >= WHOLE_PERCENT) {
-        found.add("htop", None, format!("The server uses {:.1} CPUs", percent / 100.0));
+    let Some(percent) = used.filter(|percent| *percent >= WHOLE_PERCENT) else { return };
+    let sentence = format!("The server uses {:.1} CPUs", percent / 100.0);
+    let each = used_of_each(text);
+    let idle = 100.0 - each.iter().sum::<f64>() / each.len().max(1) as f64;
+    // Where it has less than half of them another program has more.
+    let are_full = !each.is_empty() && idle <= IDLE_PERCENT && percent >= 50.0 * each.len() as f64;
+    match are_full {
+        true => {
+            let sentence = format!("{sentence}, and {idle:.1} % of the CPUs are idle");
+            found.add("htop", Some(TroubleKind::CpusFull), sentence);
+        }
+        false => found.add("htop", None, sentence),
     }
+}
+
+/// The part of each CPU that is in use, percent, by the meters: `  1  [||||||||98.7%]   2  [|      3.1%]`.
+fn used_of_each(text: &str) -> Vec<f64> {
+    let used = |meter: &str| {
+        let (name, bars) = meter.rsplit_once('[')?;
+        let is_number = name.split_whitespace().last()?.bytes().all(|byte| byte.is_ascii_digit());
+        let percent = bars.trim_start_matches(['|', '#', '*', '@', ' ']).strip_suffix('%')?;
+        amount(percent).filter(|_| is_number)
+    };
+    text.lines().take(MOST_ROWS).flat_map(|line| line.split(']')).filter_map(used).collect()
 }
 
 #[cfg(test)]
@@ -174,9 +197,25 @@ mod tests {
                     2211 mysql      20   0 9871M 6512M  8120 S 187. 81.9 912h11:02 /usr/sbin/mysqld\n   \
                     2240 mysql      20   0 9871M 6512M  8120 R 96.1 81.9 210h01:11 /usr/sbin/mysqld\n";
         let said = says(htop);
-        for wanted in ["The server uses 1.9 CPUs", "99 % of the swap space is in use"] {
-            assert!(said.iter().any(|sentence| sentence == wanted), "{said:?}");
+        for wanted in ["The server uses 1.9 CPUs, and 0.", "99 % of the swap space is in use"] {
+            assert!(said.iter().any(|sentence| sentence.starts_with(wanted)), "{said:?}");
         }
+        let is_full = |text: &str| {
+            system::read(text)
+                .troubles
+                .iter()
+                .any(|trouble| trouble.kind == spindoctor_model::TroubleKind::CpusFull)
+        };
+        assert!(is_full(htop));
+        // A CPU without a bar is idle.
+        let half =
+            htop.replace("|||||||||||||||||||||||||||||| 98.7%", "                                1.2%");
+        assert!(!is_full(&half), "{:?}", says(&half));
+        assert!(
+            says(&half).iter().any(|sentence| sentence == "The server uses 1.9 CPUs"),
+            "{:?}",
+            says(&half)
+        );
         let well = htop
             .replace("7.61G", "3.61G")
             .replace("1.98G", "0.01G")

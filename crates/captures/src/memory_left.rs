@@ -174,6 +174,28 @@ fn of_meminfo(text: &str) -> Option<Ratios> {
     })
 }
 
+/// The bytes of the host's memory, where a line has them with their unit.
+pub(crate) fn total_bytes(text: &str) -> Option<f64> {
+    /// How a line of these names the unit, and its bytes.
+    const UNITS: [(&str, f64); 3] =
+        [("KiB Mem", 1_024.0), ("MiB Mem", 1_048_576.0), ("GiB Mem", 1_073_741_824.0)];
+    fn of_top(line: &str) -> Option<f64> {
+        let (rest, unit_bytes) =
+            UNITS.iter().find_map(|(begins, bytes)| Some((line.strip_prefix(begins)?, bytes)))?;
+        let (number, _) = rest.trim_start().strip_prefix(':')?.split_once(" total")?;
+        Some(amount(number.trim())? * unit_bytes)
+    }
+    fn with_unit(line: &str) -> Option<f64> {
+        let word = line.strip_prefix("Mem:")?.split_whitespace().next()?;
+        amount(word).filter(|_| word.ends_with(|c: char| c.is_ascii_alphabetic()))
+    }
+    let of_meminfo = |line: &str| {
+        amount(line.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB")?).map(|kib| kib * 1_024.0)
+    };
+    let mut lines = text.lines().map(str::trim_start);
+    lines.find_map(|line| of_top(line).or_else(|| with_unit(line)).or_else(|| of_meminfo(line)))
+}
+
 /// `32011`, and with `-h` `31Gi`, `799Mi`, in any unit: only ratios are wanted.
 fn amount(text: &str) -> Option<f64> {
     bytes(&text.replace(',', "."))

@@ -5,8 +5,8 @@ use crate::part::{Kind, Moment, Part, Said};
 use crate::stretch::{Look, Stretch, stretches};
 use crate::tables::table_parts;
 use crate::{
-    cluster_status, cut_status, intervals, json, log_lines, logged_json, option_remarks, plain,
-    server_version, statement_report, sysstat,
+    cluster_status, cut_status, intervals, json, log_lines, logged_json, memory_left, option_remarks, plain,
+    pool_and_memory, server_version, statement_report, sysstat,
 };
 
 /// Documents of one text that are kept, and how many are read before those that are too many go.
@@ -86,6 +86,10 @@ fn documents(name: &str, text: &str) -> Vec<Part> {
         let of_part = stretches.iter().find(|stretch| stretch.first == part.first_line);
         let remarks = of_part.map(|stretch| option_remarks::read(&stretch.text, stretch.first, of_parts));
         part.says.extend(remarks.into_iter().flatten());
+    }
+    let mut of_system = stretches.iter().filter(|stretch| stretch.look == Look::System);
+    if let Some(bytes) = of_system.find_map(|stretch| memory_left::total_bytes(&stretch.text)) {
+        pool_and_memory::say(&mut parts, bytes);
     }
     let known = parts.iter().any(|part| part.kind != Kind::Unknown);
     parts.retain(|part| part.kind != Kind::Unknown || !known || part.lines > ASIDE);

@@ -1,10 +1,15 @@
 //! How many connections were closed a moment ago and wait for their end, by `ss -s`, `/proc/net/sockstat`, and a shell that counts what
-//! `netstat` prints.
+//! `netstat` prints; and how many wait until a server accepts them, by `ss -ltn` and `netstat -s`.
 //!
 //! ```text
 //! TCP:   30112 (estab 411, closed 29112, orphaned 3, timewait 29110)
 //! TCP: inuse 12 orphan 0 tw 33365 alloc 23 mem 16
 //!   28112 TIME_WAIT
+//!
+//! State      Recv-Q Send-Q Local Address:Port               Peer Address:Port
+//! LISTEN     51     50           *:3306                     *:*
+//!     22438 times the listen queue of a socket overflowed
+//! TcpExtListenOverflows           22438              0.0
 //! ```
 
 use spindoctor_model::number;
@@ -13,10 +18,15 @@ use crate::system::{MOST_ROWS, MOST_WORDS, SystemText};
 
 /// From so many on a host that connects to one address comes near to the 28,232 ports that Linux gives (net.ipv4.ip_local_port_range).
 const MANY: u64 = 10_000;
+/// How `netstat -s` counts connections for which a queue had no room; `nstat` has it with its name in front.
+const OVERFLOWED: &str = "times the listen queue of a socket overflowed";
+const OVERFLOWS: &str = "TcpExtListenOverflows";
 
 /// True for a line that has such a number.
 pub(crate) fn is_line(line: &str) -> bool {
-    closed(line).is_some()
+    let is_head =
+        || ["State", "Netid"].iter().any(|name| line.starts_with(name)) && line.contains(" Recv-Q ");
+    closed(line).is_some() || overflows(line).is_some() || is_head()
 }
 
 /// Says so, where they are many.
@@ -30,6 +40,46 @@ pub(crate) fn read(text: &str, found: &mut SystemText) {
         );
         found.add("sockets", None, sentence);
     }
+    let mut listening = text.lines().take(MOST_ROWS).filter_map(queue);
+    if let Some((address, waiting, room)) = listening.find(|(_, waiting, room)| waiting >= room) {
+        let sentence = format!(
+            "{} on {address} until the server accepts them, and there is room for {room}: the kernel drops more, and their clients try again \
+             after a second or time out. A larger back_log (and net.core.somaxconn) lets more wait; what the accepting thread does its \
+             stack says",
+            number::counted(waiting, "connection waits", "connections wait")
+        );
+        found.add("ss", None, sentence);
+    }
+    let overflowed = text.lines().take(MOST_ROWS).filter_map(overflows).max();
+    if let Some(times) = overflowed.filter(|times| *times > 0) {
+        let sentence = format!(
+            "Since the host's start {} dropped, because nobody accepted those before it in time: of which port ss -ltn says while it lasts \
+             (Recv-Q of the row)",
+            number::counted(times, "new connection was", "new connections were")
+        );
+        found.add("netstat", None, sentence);
+    }
+}
+
+/// The address at which a MySQL or MariaDB server listens, how many connections wait there until it accepts them, and for how many there is
+/// room.
+fn queue(line: &str) -> Option<(&str, u64, u64)> {
+    const PORTS: [&str; 4] = [":3306", ":3307", ":33060", ":mysql"];
+    let words: Vec<&str> = line.split_whitespace().take(MOST_WORDS).collect();
+    let at = words.iter().position(|word| *word == "LISTEN").filter(|at| *at <= 1)?;
+    let [waiting, room, address, ..] = words.get(at + 1..)? else { return None };
+    let is_of_server = PORTS.iter().any(|port| address.ends_with(port))
+        || ["\"mysqld\"", "\"mariadbd\""].iter().any(|name| line.contains(name));
+    let (waiting, room): (u64, u64) = (waiting.parse().ok()?, room.parse().ok()?);
+    (is_of_server && room > 0).then_some((*address, waiting, room))
+}
+
+/// How many connections found no room in a queue, by a line.
+fn overflows(line: &str) -> Option<u64> {
+    let line = line.trim();
+    let of_netstat = || line.strip_suffix(OVERFLOWED)?.trim_end().parse::<u64>().ok();
+    let of_nstat = || line.strip_prefix(OVERFLOWS)?.split_whitespace().next()?.parse().ok();
+    of_netstat().or_else(of_nstat)
 }
 
 /// The connections in TIME_WAIT, by a line.
@@ -69,5 +119,39 @@ mod tests {
             assert_eq!(few.says, Vec::<String>::new(), "{text}");
         }
         assert!(!super::is_line("state: TIME_WAIT"));
+    }
+
+    #[test]
+    fn connections_that_nobody_accepts_are_said() {
+        let list = |waiting: u64, port: &str| {
+            format!(
+                "State      Recv-Q Send-Q Local Address:Port               Peer Address:Port\n\
+                 LISTEN     0      128          *:22                       *:*\n\
+                 LISTEN     {waiting}     50           *:{port}                     *:*\n"
+            )
+        };
+        let says = |text: &str| -> Vec<String> {
+            recognise("x", text).into_iter().flat_map(|part| part.says).collect()
+        };
+        let wanted = "51 connections wait on *:3306 until the server accepts them, and there is room for 50";
+        let full = says(&format!("# ss -lnt\n{}", list(51, "3306")));
+        assert!(full.len() == 1 && full[0].starts_with(wanted), "{full:?}");
+        let named = "Netid State   Recv-Q  Send-Q   Local Address:Port   Peer Address:Port Process\n\
+                     tcp   LISTEN  129     128      0.0.0.0:3310         0.0.0.0:*     users:((\"mysqld\",pid=71,fd=21))\n";
+        assert!(says(named)[0].starts_with("129 connections wait on 0.0.0.0:3310"), "{:?}", says(named));
+        for text in [list(0, "3306"), list(51, "8080")] {
+            assert_eq!(system::read(&text).says, Vec::<String>::new(), "{text}");
+        }
+        for text in [
+            "# netstat -s | grep -i listen\n    22438 times the listen queue of a socket overflowed\n    49148 SYNs to LISTEN sockets dropped\n",
+            "TcpExtListenOverflows           22438              0.0\nTcpExtListenDrops               49148              0.0\n",
+        ] {
+            let said = says(text);
+            assert!(said.len() == 1 && said[0].contains("22,438 new connections were dropped"), "{said:?}");
+        }
+        assert_eq!(
+            system::read("    0 times the listen queue of a socket overflowed\n").says,
+            Vec::<String>::new()
+        );
     }
 }

@@ -4,9 +4,9 @@ use crate::rows::{header_of, is_border, row_number};
 use crate::{
     advisors, atop, client_errors, clock, cloudwatch, container_states, containers, cpu_counters,
     deadlock_rows, deleted_files, dump_slow, heartbeat, iotop, kernel_waits, latency_bars, load_tests,
-    log_lines, memory_nodes, named, other_programs, plan, plan_json, pressure, prose, proxy_log, screens,
-    server_status, slow_log, socket_counts, stacks, statement_report, status, sysstat, sysstat_io, system,
-    tool_errors, topology, traced_calls, tuner, unix_disks,
+    log_lines, memory_nodes, named, other_programs, plan, plan_json, pressure, process_files, prose,
+    proxy_log, screens, server_status, slow_log, socket_counts, stacks, statement_report, status, sysstat,
+    sysstat_io, system, tool_errors, topology, traced_calls, tuner, unix_disks,
 };
 
 /// What a stretch of lines looks like.
@@ -388,6 +388,7 @@ pub(crate) fn is_of_system(line: &str) -> bool {
         || kernel_waits::is_head(line)
         || latency_bars::is_head(line)
         || socket_counts::is_line(line)
+        || process_files::is_line(line)
         || cpu_counters::is_head(line)
         || atop::is_head(line)
         || iotop::is_head(line)

@@ -13,6 +13,9 @@ use crate::system::{
 
 /// Time in which CPUs wait for a disk and have nothing else to do, percent, from which on that is worth a sentence. By judgement.
 const WAIT_PERCENT: f64 = 30.0;
+/// Time of one CPU in interrupts, from which on it has none left for more, where the CPUs together have, percent. By judgement.
+const INTERRUPTS_PERCENT: f64 = 80.0;
+const LEFT_PERCENT: f64 = 20.0;
 /// The programs of `pidstat` that have some of the CPUs, at the least: percent of one.
 const BUSY_PERCENT: f64 = 10.0;
 
@@ -103,8 +106,9 @@ fn add_shares(source: &str, [steal, wait, idle]: [Option<f64>; 3], found: &mut S
 /// has `%user` and `%system`, iostat neither the time nor the CPU.
 fn shares(text: &str, found: &mut SystemText) {
     let is_head = |words: &[&str]| words.contains(&"CPU") && words.contains(&"%idle");
+    let of_each: Vec<BTreeMap<&str, &str>> = tables(text, is_head).into_iter().flatten().collect();
     let mut rows: Vec<BTreeMap<&str, &str>> =
-        tables(text, is_head).into_iter().flatten().filter(|row| row.get("CPU") == Some(&"all")).collect();
+        of_each.iter().filter(|row| row.get("CPU") == Some(&"all")).cloned().collect();
     let source = match rows.first() {
         Some(row) if row.contains_key("%user") => "sar",
         Some(_) => "mpstat",
@@ -119,6 +123,34 @@ fn shares(text: &str, found: &mut SystemText) {
     // sar and iostat have the longer names.
     found.add_kernel(source, of("%sys").max(of("%system")), of("%usr").max(of("%user")));
     add_shares(source, ["%steal", "%iowait", "%idle"].map(|name| mean(&rows, name)), found);
+    if of("%idle") >= LEFT_PERCENT {
+        one_with_interrupts(source, of_each, of("%idle"), found);
+    }
+}
+
+/// Says which CPU has most of its time in interrupts, where the others have time left.
+fn one_with_interrupts(source: &str, of_each: Vec<BTreeMap<&str, &str>>, idle: f64, found: &mut SystemText) {
+    let mut cpus: BTreeMap<u32, Vec<BTreeMap<&str, &str>>> = BTreeMap::new();
+    for row in of_each {
+        if let Some(cpu) = row.get("CPU").and_then(|cpu| cpu.parse().ok()) {
+            cpus.entry(cpu).or_default().push(row);
+        }
+    }
+    let interrupts = |rows: &[BTreeMap<&str, &str>]| {
+        mean(rows, "%irq").unwrap_or(0.0) + mean(rows, "%soft").unwrap_or(0.0)
+    };
+    let busiest = cpus
+        .iter()
+        .map(|(cpu, rows)| (cpu, interrupts(rows)))
+        .max_by(|one, other| one.1.total_cmp(&other.1))
+        .filter(|(_, percent)| *percent >= INTERRUPTS_PERCENT);
+    if let Some((cpu, percent)) = busiest {
+        let sentence = format!(
+            "The CPU {cpu} is in interrupts in {percent:.0} % of its time (%irq, %soft), and {idle:.0} % of all CPUs are idle: packets wait \
+             for that one. irqbalance, more queues of the network card (ethtool -L) or RPS spread them"
+        );
+        found.add(source, None, sentence);
+    }
 }
 
 /// `avg-cpu:  %user   %nice %system %iowait  %steal   %idle`, and the numbers in the line below it.
@@ -326,6 +358,25 @@ mod tests {
             says(&format!("{}\n{}", report("94.00", "5.00"), report("4.00", "96.00"))),
             [says_of(4791)]
         );
+    }
+
+    #[test]
+    fn a_cpu_that_has_all_the_interrupts_is_said_where_others_are_idle() {
+        let mpstat = |soft: &str, idle: &str| {
+            format!(
+                "10:11:12     CPU    %usr   %nice    %sys %iowait    %irq   %soft  %steal  %guest  %gnice   %idle\n\
+                 10:11:13     all   12.00    0.00    3.00    0.00    0.00   25.00    0.00    0.00    0.00   {idle}\n\
+                 10:11:13       0    1.00    0.00    1.00    0.00    0.00   {soft}    0.00    0.00    0.00    0.00\n\
+                 10:11:13       1   16.00    0.00    4.00    0.00    0.00    1.00    0.00    0.00    0.00   79.00\n"
+            )
+        };
+        let said = says(&mpstat("98.00", "60.00"));
+        assert!(
+            said.len() == 1 && said[0].starts_with("The CPU 0 is in interrupts in 98 % of its time"),
+            "{said:?}"
+        );
+        assert_eq!(says(&mpstat("28.00", "60.00")), Vec::<String>::new());
+        assert_eq!(says(&mpstat("98.00", "10.00")), Vec::<String>::new());
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::cpu_shares::Shares;
 use crate::{
     atop, busy_threads, cloudwatch, container_states, containers, cpu_counters, cpu_shares, deleted_files,
     iotop, kernel_waits, latency_bars, load_tests, memory_left, memory_nodes, nameless_disks, pressure,
-    screens, socket_counts, sysstat, sysstat_io, traced_calls, unix_disks,
+    process_files, screens, socket_counts, sysstat, sysstat_io, traced_calls, unix_disks,
 };
 
 /// Swapped in from this on sessions wait for it: 25 pages a second, KiB/s (vmstat's unit). By judgement.
@@ -114,6 +114,7 @@ pub(crate) fn read(text: &str) -> SystemText {
     traced_calls::read(text, &mut found);
     latency_bars::read(text, &mut found);
     socket_counts::read(text, &mut found);
+    process_files::read(text, &mut found);
     cpu_counters::read(text, &mut found);
     if text.lines().any(screens::is_other_view) {
         found.add("myq_status", None, screens::NOT_USED.to_owned());
@@ -389,9 +390,15 @@ pub(crate) fn is_row_of_df(line: &str) -> bool {
 }
 
 /// `/dev/sda1  51474044 51474044 0 100% /var/lib/mysql`: what has no room.
+///
+/// `Filesystem  Inodes  IUsed  IFree IUse% Mounted on` above it, of `df -i`, counts files and not bytes.
 fn full_file_systems(text: &str, found: &mut SystemText) {
+    let mut are_inodes = false;
     for line in text.lines() {
         let words: Vec<&str> = line.split_whitespace().take(MOST_WORDS).collect();
+        if words.first() == Some(&"Filesystem") {
+            are_inodes = words.contains(&"Inodes") || words.contains(&"IUse%");
+        }
         let Some(used) = words.iter().position(|word| *word == "100%" || *word == "99%") else { continue };
         let Some(mount) = words.get(used + 1).filter(|mount| mount.starts_with('/')) else { continue };
         // Marks of a page may stand behind it.
@@ -401,7 +408,11 @@ fn full_file_systems(text: &str, found: &mut SystemText) {
             continue;
         }
         let kind = (words[used] == "100%").then_some(TroubleKind::DiskFull);
-        found.add("df", kind, format!("{mount} is {} full", words[used]));
+        let sentence = match are_inodes {
+            true => format!("{mount} has {} of its inodes in use: each file takes one", words[used]),
+            false => format!("{mount} is {} full", words[used]),
+        };
+        found.add("df", kind, sentence);
     }
 }
 

@@ -97,9 +97,16 @@ pub(super) fn is_seen(window: &Window) -> bool {
 /// What an error log ends with. It does not say how many wait: while the server waits for space, no commit goes on.
 fn of_capture(window: &Window) -> Option<Finding> {
     const WHY: &str = "Nothing can be written there any more: where it holds the server's data or logs, commits wait or fail.";
+    const WHY_NO_FILE: &str = "No file can be made there any more, however much space is free: where it holds the server's data, logs or \
+                               temporary files, statements fail that need a new one.";
     let printed = || {
-        let free = free_space("What the server then writes finds space.");
-        let printed = logged::printed(window, &CAUSE, TroubleKind::DiskFull, WARNING_FROM, WHY, free)?;
+        let are_inodes = logged::at_the_end(window, TroubleKind::DiskFull)
+            .is_some_and(|(trouble, _)| trouble.line.contains(" of its inodes "));
+        let (why, free) = match are_inodes {
+            true => (WHY_NO_FILE, free_inodes()),
+            false => (WHY, free_space("What the server then writes finds space.")),
+        };
+        let printed = logged::printed(window, &CAUSE, TroubleKind::DiskFull, WARNING_FROM, why, free)?;
         Some(commits_behind_it(window).unwrap_or(printed))
     };
     // A server that says that it waits for space says more than a tool that lists file systems.
@@ -225,6 +232,19 @@ fn free_space(then: &str) -> Remedy {
                     volume larger"
             .into(),
         why: then.into(),
+        dynamic: true,
+        risk: "Files of the server itself are not to be removed by hand.".into(),
+        undo: String::new(),
+    }
+}
+
+/// What to do where a file system can hold no more files.
+fn free_inodes() -> Remedy {
+    Remedy {
+        statement: "df -i; du --inodes -xS / | sort -n | tail: find the folder with the many files, as of sessions, mail or caches, and \
+                    remove those that nobody needs"
+            .into(),
+        why: "Each file that goes gives one back.".into(),
         dynamic: true,
         risk: "Files of the server itself are not to be removed by hand.".into(),
         undo: String::new(),
@@ -455,6 +475,24 @@ pub(crate) mod examples {
         assert!(finding.headline.starts_with("The server does not start: "), "{}", finding.headline);
         assert_eq!(finding.explains, [server_stopped::CAUSE.name]);
         assert_eq!(found(vec![full]).severity, Severity::Warning);
+    }
+
+    #[test]
+    fn a_file_system_without_inodes_is_not_freed_of_bytes() {
+        let found = |line: &str| {
+            let error_log = vec![LoggedTrouble {
+                kind: TroubleKind::DiskFull,
+                times: 1,
+                line: line.to_owned(),
+                source: "df".to_owned(),
+                ..LoggedTrouble::default()
+            }];
+            of_capture(&Window { error_log, ..Window::default() }).unwrap()
+        };
+        let inodes = found("/var has 100% of its inodes in use: each file takes one");
+        assert!(inodes.remedies[0].statement.starts_with("df -i"), "{inodes:#?}");
+        assert!(inodes.why.starts_with("No file can be made"), "{inodes:#?}");
+        assert!(found("/var is 100% full").remedies[0].statement.starts_with("Free space"));
     }
 
     #[test]
