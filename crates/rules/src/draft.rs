@@ -22,7 +22,11 @@ fn counted(headline: String) -> String {
     }
     let verb = VERBS.iter().find_map(|(many, one)| Some((one, rest.strip_prefix(many)?)));
     match (number, verb) {
-        ("1", Some((verb, rest))) => format!("One session {verb}{rest}"),
+        // `for their own writes: ...`; behind the colon others may be meant.
+        ("1", Some((verb, rest))) => {
+            let (own, more) = rest.split_at(rest.find(':').unwrap_or(rest.len()));
+            format!("One session {verb}{}{more}", own.replace(" their ", " its "))
+        }
         ("1", None) => headline,
         _ => format!("{number} sessions {rest}"),
     }
@@ -133,6 +137,7 @@ mod tests {
         let of = |text: &str| counted(text.to_owned());
         assert_eq!(of("405.0 sessions wait to be let in"), "405 sessions wait to be let in");
         assert_eq!(of("1.0 sessions are in `row lock`"), "One session is in `row lock`");
+        assert_eq!(of("1.0 sessions wait for their own: theirs"), "One session waits for its own: theirs");
         assert_eq!(of("1.0 sessions on average wait"), "1.0 sessions on average wait");
         assert_eq!(of("10.0 sessions on average wait"), "10 sessions on average wait");
         assert_eq!(of("1.5 sessions wait"), "1.5 sessions wait");

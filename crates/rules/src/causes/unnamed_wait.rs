@@ -375,6 +375,12 @@ fn look(window: &Window, largest: &TimeShare) -> Remedy {
              Send-Q is full and Recv-Q is empty it is the network between them.",
             "They only read.",
         ),
+        TimeClass::Commit if is_in_myrocks(largest) => (
+            "SHOW GLOBAL STATUS LIKE 'rocksdb_stall%'; SHOW ENGINE ROCKSDB STATUS\\G",
+            "Counters that grow say that MyRocks brakes writes, and by their names why: too many files in the first level, too many memtables, \
+             compactions that are behind. Where none grows it is the sync of its write-ahead log.",
+            "They only read.",
+        ),
         TimeClass::Running if is_given && largest.known_by == KnownBy::Stack => (
             "SHOW FULL PROCESSLIST\\G; perf record -F 99 -g -p PID -- sleep 10; perf script",
             "While it lasts, given together with the stacks: the list has their statements, and the samples say in which functions the \
@@ -433,6 +439,11 @@ fn is_asleep(share: &TimeShare) -> bool {
     })
 }
 
+/// True for sessions that commit in MyRocks (rocksdb/db/write_thread.cc).
+fn is_in_myrocks(share: &TimeShare) -> bool {
+    share.class == TimeClass::Commit && share.seen.first().is_some_and(|(seen, _)| seen.contains("rocksdb::"))
+}
+
 /// True for sessions that somebody ended and that are listed all the same.
 fn is_killed(share: &TimeShare) -> bool {
     share.seen.first().is_some_and(|(seen, _)| seen.eq_ignore_ascii_case("killed"))
@@ -442,6 +453,11 @@ fn why(largest: &TimeShare, unexamined: Option<&Cause>) -> String {
     let login = (largest.class == TimeClass::Login).then(|| LoginWait::from_share(largest));
     if let Some(why) = login.and_then(LoginWait::why) {
         return why.to_owned();
+    }
+    if is_in_myrocks(largest) {
+        return "They wait in MyRocks: one session at a time writes its write-ahead log for a group of them, and the others stand behind it. \
+                Where compactions or flushes of memtables are behind, MyRocks brakes that one, and with it all writes (write stalls)."
+            .to_owned();
     }
     if READY.contains(&largest.class) {
         return "They are ready to run and have no CPU: other programs, a quota, or the server's own threads have those that it may use."

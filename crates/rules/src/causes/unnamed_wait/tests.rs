@@ -124,6 +124,23 @@ fn a_tenth_of_the_time_in_latches_is_a_note_and_a_quarter_is_none() {
 }
 
 #[test]
+fn commits_behind_the_one_that_writes_for_myrocks_are_said_to_be() {
+    let share = |place: &str| TimeShare {
+        class: TimeClass::Commit,
+        share: 0.9,
+        known_by: KnownBy::Stack,
+        seen: vec![(format!("{place} < ha_commit_trans"), 0.9)],
+    };
+    let window = Build::busy("8.0.36").window();
+    let behind = share("std::condition_variable::wait < rocksdb::WriteThread::BlockingAwaitState");
+    assert!(why(&behind, None).starts_with("They wait in MyRocks"), "{}", why(&behind, None));
+    assert!(look(&window, &behind).statement.contains("rocksdb_stall"));
+    let other = share("Stage_manager::enroll_for");
+    assert!(!why(&other, None).contains("MyRocks"), "{}", why(&other, None));
+    assert!(!look(&window, &other).statement.contains("rocksdb"));
+}
+
+#[test]
 fn who_is_ready_and_has_no_cpu_waits_for_one_thing() {
     let of = |queue: f64, taken: f64| {
         let share = |class, share| TimeShare { class, share, known_by: KnownBy::Counter, seen: Vec::new() };
