@@ -248,8 +248,7 @@ impl Source<'_> {
         if stacks.form == "kernel stacks" {
             says.extend(kernel_waits::of_stacks(&stacks.profile));
         }
-        let is_of_crash = ["crash backtrace", stacks::BY_SYSTEMD].contains(&stacks.form);
-        let died = error_log::death_in(&self.stretch.text).filter(|_| is_of_crash);
+        let died = error_log::death_in(&self.stretch.text);
         says.extend(died.clone());
         let trouble = died.map(|sentence| {
             Said::Troubles(vec![LoggedTrouble {

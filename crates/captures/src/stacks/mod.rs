@@ -8,6 +8,7 @@ mod backtrace;
 mod collapsed;
 mod counted_frames;
 mod crash;
+mod death;
 mod kernel;
 mod name;
 mod perf;
@@ -17,6 +18,7 @@ mod tables;
 
 use spindoctor_model::stack::Profile;
 
+pub(crate) use death::{died_in, handles_death};
 pub(crate) use perf::is_server_thread;
 pub(crate) use tables::{WITHOUT_INNERMOST, is_server as is_server_program};
 
@@ -61,10 +63,6 @@ pub(crate) const BY_SYSTEMD: &str = "coredumpctl";
 /// What is said of stacks that a tracer counted, which are no threads.
 pub(crate) const COUNTED_STACKS: &str = "counted stacks";
 
-/// Functions that a server calls when it dies.
-const DEATH: &[&str] =
-    &["my_print_stacktrace", "handle_fatal_signal", "print_fatal_signal", "handle_segfault"];
-
 /// The stacks that a text holds, where it holds any.
 pub fn read(text: &str) -> Option<CapturedStacks> {
     let readers = [
@@ -78,7 +76,7 @@ pub fn read(text: &str) -> Option<CapturedStacks> {
         counted_frames::read,
     ];
     let found = readers.into_iter().filter_map(|read| read(text));
-    found.min_by_key(|found| found.lines_not_understood).map(as_crash)
+    found.min_by_key(|found| found.lines_not_understood).map(|found| death::as_crash(found, text))
 }
 
 /// How functions begin that another program has and no server of MySQL or MariaDB.
@@ -142,86 +140,6 @@ impl CapturedStacks {
         let (program, _) = OTHERS.into_iter().find(|(_, begins)| has(begins))?;
         (program == "ProxySQL" || !is_named && !has(&OF_SERVERS)).then_some(program)
     }
-}
-
-/// Functions that stand between a signal's handler and what was hit by it.
-const SIGNAL: &[&str] = &[
-    "__restore_rt",
-    "sigaction",
-    "pthread_kill",
-    "__pthread_kill_implementation",
-    "raise",
-    "__GI_raise",
-    "gsignal",
-    "abort",
-    "__GI_abort",
-    "__assert_fail",
-    "<unknown>",
-    "[unknown]",
-    "__pthread_kill",
-    "my_write_core",
-    "<signal handler called>",
-    "[signal handler]",
-];
-
-/// Functions that end a process, of which one is near the innermost where a thread died.
-const ENDS: &[&str] = &[
-    "pthread_kill",
-    "__pthread_kill",
-    "__pthread_kill_implementation",
-    "raise",
-    "__GI_raise",
-    "gsignal",
-    "abort",
-    "__GI_abort",
-    "my_write_core",
-    "[signal handler]",
-];
-/// How many of the innermost functions are looked at for them.
-const NEAR_DEATH: usize = 8;
-
-/// The functions in which a server died, the innermost first, of the backtrace in its error log, of a debugger, or of systemd.
-pub(crate) fn died_in(text: &str) -> Vec<String> {
-    let Some(found) = read(text) else { return Vec::new() };
-    let stacks = &found.profile.stacks;
-    let stack = match found.form {
-        "crash backtrace" => stacks.last(),
-        // The thread that died stands before all others.
-        BY_SYSTEMD => stacks.first().filter(|_| tables::is_server(&found.profile.process.name)),
-        _ => None,
-    };
-    let Some(stack) = stack else { return Vec::new() };
-    let names = stack.frames.iter().filter_map(|&at| found.profile.frames.get(at as usize));
-    let ends = |name: &str| DEATH.contains(&name) || ENDS.contains(&name);
-    if found.form == BY_SYSTEMD && !names.clone().take(NEAR_DEATH).any(|frame| ends(&frame.name)) {
-        return Vec::new();
-    }
-    let is_of_death = |name: &str| {
-        DEATH.contains(&name) || SIGNAL.contains(&name) || name.starts_with("lib") && name.contains("+0x")
-    };
-    names.map(|frame| frame.name.clone()).skip_while(|name| is_of_death(name)).collect()
-}
-
-/// True for a line of a backtrace of a function in which a server, or the system's libraries, handle that a thread dies.
-pub(crate) fn handles_death(line: &str) -> bool {
-    let names = || DEATH.iter().chain(SIGNAL);
-    line.split_once('(').is_some_and(|(_, call)| names().any(|name| call.starts_with(name)))
-}
-
-/// A backtrace of one thread that dies is what the server wrote of it: nothing was seen at an instant.
-fn as_crash(mut found: CapturedStacks) -> CapturedStacks {
-    let is_death = || {
-        let frames = found.profile.stacks[0].frames.iter().take(NEAR_DEATH);
-        frames
-            .filter_map(|&at| found.profile.frames.get(at as usize))
-            .any(|frame| DEATH.contains(&frame.name.as_str()))
-    };
-    if ["eu-stack", "gdb backtrace"].contains(&found.form) && found.threads == 1 && is_death() {
-        found.form = "crash backtrace";
-        found.profile.snapshots.clear();
-        found.profile.observations.clear();
-    }
-    found
 }
 
 #[cfg(test)]

@@ -301,38 +301,6 @@ fn the_frames_of_quickstack_are_counted_from_one() {
 }
 
 #[test]
-fn a_thread_died_below_the_handler_of_its_signal() {
-    let gdb = "(gdb) bt\n#0  0x0000000000000011 in pthread_kill () from /lib64/libpthread.so.0\n\
-               #1  0x0000000000000012 in my_write_core (sig=11) at /b/stacktrace.c:424\n\
-               #2  0x0000000000000013 in handle_fatal_signal (sig=11) at /b/signal_handler.cc:361\n\
-               #3  <signal handler called>\n#4  0x0000000000000014 in list_add (root=0x7, element=0x8) at /b/list.c:34\n\
-               #5  0x0000000000000015 in do_command (thd=0x9) at /b/sql_parse.cc:1429\n";
-    assert_eq!(died_in(gdb), ["list_add", "do_command"]);
-}
-
-#[test]
-fn of_a_core_dump_the_first_thread_is_the_one_that_died() {
-    let dump = "Stack trace of thread 71:\n#0  0x00007f3a1e27f0f4 __pthread_kill_implementation (libc.so.6 + 0x730f4)\n\
-                #1  0x00007f3a1e225fde raise (libc.so.6 + 0x19fde)\n#2  0x0000556d25cc1d2a handle_fatal_signal (mariadbd + 0x8fc000)\n\
-                #3  0x0000556d25b80c0a _ZN5log_t7persistEm (mariadbd + 0x7bbc0a)\n\n\
-                Stack trace of thread 72:\n#0  0x00007f3a1e2f0000 __poll (libc.so.6 + 0xe0000)\n\
-                #1  0x0000556d25b80c0b do_command (mariadbd + 0x7bbc0b)\n";
-    assert_eq!(read(dump).unwrap().threads, 2);
-    assert_eq!(died_in(dump), ["log_t::persist"]);
-    assert_eq!(died_in(&dump.replace("mariadbd", "rsyslogd")), Vec::<String>::new());
-    // A part of it without the thread that died.
-    let (_, others) = dump.split_once("\n\n").unwrap();
-    assert_eq!(died_in(others), Vec::<String>::new());
-    for text in [dump.to_owned(), format!("Message: Process 71 (mariadbd) of user 27 dumped core.\n\n{dump}")]
-    {
-        let parts = crate::recognise("x", &text);
-        let found = spindoctor_rules::diagnose(&crate::window(&parts)).findings;
-        let headline = found.first().map(|finding| finding.headline.as_str());
-        assert_eq!(headline, Some("The server crashed: it died in log_t::persist"), "{text}");
-    }
-}
-
-#[test]
 fn a_thread_that_comes_again_begins_a_snapshot() {
     let twice = format!("{GDB_OLD}\n{GDB_OLD}");
     let read = read(&twice).unwrap();
