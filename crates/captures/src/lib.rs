@@ -154,6 +154,7 @@ mod transactions;
 mod tuner;
 mod unfinished_start;
 mod uniq;
+mod unit_status;
 mod unix_disks;
 mod unknown_errors;
 mod vertical_line;

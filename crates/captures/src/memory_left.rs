@@ -28,6 +28,8 @@ use crate::system::{MOST_WORDS, SystemText};
 const AVAILABLE_RATIO: f64 = 0.03;
 /// Swap space in use that is worth a sentence: pages that nobody wants lie there at no cost, so it alone is no finding. By judgement.
 const SWAPPED_RATIO: f64 = 0.5;
+/// Memory that no program can have, from which on it is worth a sentence. By judgement: the kernel's own structures take a few percent.
+const KEPT_RATIO: f64 = 0.15;
 
 /// Amounts of one line by their names.
 type Amounts<'t> = BTreeMap<&'t str, f64>;
@@ -41,6 +43,7 @@ struct Ratios {
 
 /// Says what is left. Where no memory is and much of what was in it lies in the swap space, that is what a cause rests on.
 pub(crate) fn read(text: &str, found: &mut SystemText) {
+    kept_elsewhere(text, found);
     let found_by = [
         ("free", of_free(text)),
         ("top", of_top(text)),
@@ -174,6 +177,35 @@ fn of_meminfo(text: &str) -> Option<Ratios> {
     })
 }
 
+/// Says what `/proc/meminfo` shows of memory that no program can have: huge pages that nobody took, and what the kernel cannot give back.
+fn kept_elsewhere(text: &str, found: &mut SystemText) {
+    let value = |name: &str| {
+        let value = |line: &str| line.trim_start().strip_prefix(name)?.strip_prefix(':').map(str::to_owned);
+        amount(text.lines().rev().find_map(value)?.trim().trim_end_matches(" kB"))
+    };
+    let Some(total_kib) = value("MemTotal").filter(|kib| *kib > 0.0) else { return };
+    let is_much = |kib: &f64| *kib >= KEPT_RATIO * total_kib;
+    let unused = || {
+        let pages = value("HugePages_Free")? - value("HugePages_Rsvd").unwrap_or(0.0);
+        Some(pages * value("Hugepagesize")?)
+    };
+    if let Some(kib) = unused().filter(is_much) {
+        let sentence = format!(
+            "Of the host's memory {} are kept for huge pages, and nobody uses them (HugePages_Free): large_pages of the server takes some, and \
+             a smaller vm.nr_hugepages gives them back",
+            shown::bytes(kib * 1_024.0)
+        );
+        found.add("/proc/meminfo", None, sentence);
+    }
+    if let Some(kib) = value("SUnreclaim").filter(is_much) {
+        let sentence = format!(
+            "The kernel itself has {} of the host's memory, which it cannot give back (SUnreclaim): slabtop says for what",
+            shown::bytes(kib * 1_024.0)
+        );
+        found.add("/proc/meminfo", None, sentence);
+    }
+}
+
 /// The bytes of the host's memory, where a line has them with their unit.
 pub(crate) fn total_bytes(text: &str) -> Option<f64> {
     /// How a line of these names the unit, and its bytes.
@@ -205,6 +237,25 @@ fn amount(text: &str) -> Option<f64> {
 mod tests {
     use super::*;
     use crate::system;
+
+    #[test]
+    fn memory_that_no_program_can_have_is_said() {
+        let meminfo = |huge: u32, slab: u32| {
+            format!(
+                "MemTotal:       65764440 kB\nMemFree:        20412344 kB\nMemAvailable:   30412344 kB\nSUnreclaim:     {slab} kB\n\
+                 HugePages_Total:   20480\nHugePages_Free:    {huge}\nHugePages_Rsvd:        0\nHugepagesize:       2048 kB\n"
+            )
+        };
+        let says = |huge, slab| system::read(&meminfo(huge, slab)).says;
+        let unused = says(20_480, 412_340);
+        assert!(
+            unused.len() == 1 && unused[0].starts_with("Of the host's memory 40 GiB are kept for huge pages"),
+            "{unused:?}"
+        );
+        let slab = says(12, 20_971_520);
+        assert!(slab.len() == 1 && slab[0].starts_with("The kernel itself has 20 GiB"), "{slab:?}");
+        assert_eq!(says(12, 412_340), Vec::<String>::new());
+    }
 
     const OLD_FREE: &str = "             total       used       free     shared    buffers     cached\n\
                             Mem:         16000      15900        100          0         50        200\n\

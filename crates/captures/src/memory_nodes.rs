@@ -7,6 +7,10 @@
 //!
 //! node 0 size: 98294 MB
 //! node 0 free: 112 MB
+//!
+//!                            node0           node1
+//! numa_hit              8122334455      4122334455
+//! numa_miss               11223344      2122334455
 //! ```
 
 use std::collections::BTreeMap;
@@ -19,6 +23,8 @@ const MOST: f64 = 0.8;
 /// A node of which so little is free is full, and one of which so much is free has room. By judgement.
 const FULL: f64 = 0.02;
 const ROOM: f64 = 0.1;
+/// A node that gave so much of what was taken from it to whom another node had none for was taken for full ones. By judgement.
+const MISSED: f64 = 0.1;
 /// Less is no server that lacks memory, MB. By judgement.
 const LEAST_MB: f64 = 1_024.0;
 
@@ -26,6 +32,7 @@ const LEAST_MB: f64 = 1_024.0;
 pub(crate) fn is_of_nodes(line: &str) -> bool {
     line.starts_with("Per-node process memory usage")
         || line.starts_with("available: ") && line.contains(" nodes (")
+        || counted(line, "numa_hit").is_some()
         || sized(line).is_some()
 }
 
@@ -33,6 +40,31 @@ pub(crate) fn is_of_nodes(line: &str) -> bool {
 pub(crate) fn read(text: &str, found: &mut SystemText) {
     of_process(text, found);
     of_host(text, found);
+    of_counters(text, found);
+}
+
+/// The number of each node in a row of `numastat`.
+fn counted(line: &str, name: &str) -> Option<Vec<f64>> {
+    let mut words = line.split_whitespace().take(MOST_WORDS);
+    let numbers: Vec<f64> =
+        words.next().filter(|first| *first == name).map(|_| words.map_while(amount).collect())?;
+    (numbers.len() > 1).then_some(numbers)
+}
+
+/// Says which node gave memory for another one that had none.
+fn of_counters(text: &str, found: &mut SystemText) {
+    let row = |name: &str| text.lines().take(MOST_ROWS).find_map(|line| counted(line, name));
+    let (Some(hits), Some(misses)) = (row("numa_hit"), row("numa_miss")) else { return };
+    let share = |(hits, misses): (&f64, &f64)| misses / (hits + misses).max(1.0);
+    let most = hits.iter().zip(&misses).map(share).enumerate().max_by(|one, other| one.1.total_cmp(&other.1));
+    if let Some((node, missed)) = most.filter(|(_, missed)| *missed >= MISSED) {
+        let sentence = format!(
+            "Of what memory node {node} gave since the host's start {:.0} % were wanted of another node, which was full (numa_miss): such memory \
+             is slower, and the full node swaps. innodb_numa_interleave = ON, or numactl --interleave=all, spreads the server's",
+            missed * 100.0
+        );
+        found.add("numastat", None, sentence);
+    }
 }
 
 fn of_process(text: &str, found: &mut SystemText) {
@@ -122,5 +154,24 @@ mod tests {
         );
         assert_eq!(system::read(&host(41_112)).says, Vec::<String>::new());
         assert!(recognise("x", &host(112)).iter().any(|part| part.says.len() == 1));
+    }
+
+    #[test]
+    fn a_node_that_gives_for_another_one_is_named() {
+        let counters = |missed: u64| {
+            format!(
+                "                           node0           node1\nnuma_hit              8122334455      4000000000\n\
+                 numa_miss               11223344      {missed}\nnuma_foreign          2122334455        11223344\n"
+            )
+        };
+        let says = |text: &str| -> Vec<String> {
+            recognise("x", text).into_iter().flat_map(|part| part.says).collect()
+        };
+        let said = says(&counters(2_000_000_000));
+        assert!(
+            said.len() == 1 && said[0].starts_with("Of what memory node 1 gave since the host's start 33 %"),
+            "{said:?}"
+        );
+        assert_eq!(says(&counters(2_000)), Vec::<String>::new());
     }
 }

@@ -6,7 +6,7 @@ use crate::{
     deadlock_rows, deleted_files, dump_slow, heartbeat, iotop, kernel_waits, latency_bars, load_tests,
     log_lines, memory_nodes, named, other_programs, plan, plan_json, pressure, process_files, prose,
     proxy_log, screens, server_status, slow_log, socket_counts, stacks, statement_report, status, sysstat,
-    sysstat_io, system, tool_errors, topology, traced_calls, tuner, unix_disks,
+    sysstat_io, system, tool_errors, topology, traced_calls, tuner, unit_status, unix_disks,
 };
 
 /// What a stretch of lines looks like.
@@ -314,7 +314,10 @@ fn beginning(lines: &[&str], at: usize) -> Option<Look> {
     {
         return Some(Look::Options);
     }
-    if is_of_system(line) || pressure::is_name(line) && next.is_some_and(|next| pressure::is_line(next)) {
+    if is_of_system(line)
+        || pressure::is_name(line) && next.is_some_and(|next| pressure::is_line(next))
+        || unit_status::begins(lines, at)
+    {
         return Some(Look::System);
     }
     let pairs = || lines[at..].iter().take(8).filter_map(|line| named::pair(line));

@@ -12,7 +12,7 @@ use crate::cpu_shares::Shares;
 use crate::{
     atop, busy_threads, cloudwatch, container_states, containers, cpu_counters, cpu_shares, deleted_files,
     iotop, kernel_waits, latency_bars, load_tests, memory_left, memory_nodes, nameless_disks, pressure,
-    process_files, screens, socket_counts, sysstat, sysstat_io, traced_calls, unix_disks,
+    process_files, screens, socket_counts, sysstat, sysstat_io, traced_calls, unit_status, unix_disks,
 };
 
 /// Swapped in from this on sessions wait for it: 25 pages a second, KiB/s (vmstat's unit). By judgement.
@@ -115,6 +115,7 @@ pub(crate) fn read(text: &str) -> SystemText {
     latency_bars::read(text, &mut found);
     socket_counts::read(text, &mut found);
     process_files::read(text, &mut found);
+    unit_status::read(text, &mut found);
     cpu_counters::read(text, &mut found);
     if text.lines().any(screens::is_other_view) {
         found.add("myq_status", None, screens::NOT_USED.to_owned());
