@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use spindoctor_model::stack::{Profile, StackSource};
+use spindoctor_model::stack::{Observation, Profile, StackSource};
 
 /// Functions that are named.
 const NAMED: usize = 3;
@@ -123,6 +123,43 @@ pub(crate) fn places(profile: &Profile) -> Vec<String> {
     said.into_iter().map(sentence).collect()
 }
 
+/// A thread that deletes a file while sessions wait for mutexes, which do not say whose they are: a server deletes tables and binary logs
+/// under locks of its own.
+pub(crate) fn deletion(profile: &Profile) -> Option<String> {
+    const DELETES: [&str; 4] = ["unlink", "unlinkat", "__unlink", "__GI_unlink"];
+    /// Fewer may wait for anything.
+    const FEW: usize = 2;
+    const FUNCTIONS: usize = 4;
+    let names = |seen: &Observation| -> Vec<&str> {
+        let stack = profile.stacks.get(seen.stack as usize);
+        let frames = stack.into_iter().flat_map(|stack| &stack.frames);
+        frames.filter_map(|&at| Some(profile.frames.get(at as usize)?.name.as_str())).collect()
+    };
+    if profile.source == StackSource::Cpu {
+        return None;
+    }
+    let is_deleting = |seen: &&Observation| {
+        let names = names(seen);
+        names.first().is_some_and(|name| DELETES.contains(name)) && names.contains(&"do_command")
+    };
+    let deleting = profile.observations.iter().find(is_deleting)?;
+    let waits = |seen: &&Observation| {
+        let names = names(seen);
+        names.first().is_some_and(|name| name.trim_start_matches('_').starts_with("lll_lock"))
+            && names.contains(&"do_command")
+    };
+    let waiting = profile.observations.iter().filter(waits).count();
+    let id = profile.threads.get(deleting.thread as usize).map_or(0, |thread| thread.tid);
+    let place: Vec<&str> = names(deleting).into_iter().take(FUNCTIONS).collect();
+    (waiting >= FEW).then(|| {
+        format!(
+            "the thread {id} deletes a file ({}) while {waiting} sessions wait for mutexes: most likely for one that it keeps until the file is \
+             gone, which takes long for a large one",
+            place.join(" < ")
+        )
+    })
+}
+
 /// True for a function of the C library in which threads wait for any lock.
 fn is_of_a_lock(name: &str) -> bool {
     const BEGINS: [&str; 6] = ["lll_", "L_lock_", "pthread_", "GI___pthread_", "futex", "psynch_"];
@@ -132,6 +169,31 @@ fn is_of_a_lock(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn who_deletes_a_file_while_others_wait_for_mutexes_is_named() {
+        let thread = |id: u32, innermost: &str| {
+            format!(
+                "Thread {id} (Thread 0x7f0{id} (LWP {id})):\n#0  {innermost} () from /lib64/libc.so.6\n\
+                 #1  0x0000000000000562 in MYSQL_BIN_LOG::purge_logs () at /b/binlog.cc:5600\n#2  0x0000000000000567 in do_command () at /b/a.cc:1\n"
+            )
+        };
+        let says = |text: &str| {
+            let says = crate::recognise("x", text).into_iter().flat_map(|part| part.says);
+            says.filter(|one| one.contains("deletes a file")).collect::<Vec<_>>()
+        };
+        let text = format!(
+            "{}{}{}",
+            thread(9, "unlink"),
+            thread(8, "__lll_lock_wait"),
+            thread(7, "__lll_lock_wait")
+        );
+        let said = says(&text);
+        let wanted = "the thread 9 deletes a file (unlink < MYSQL_BIN_LOG::purge_logs < do_command) while 2 sessions wait for mutexes";
+        assert!(said.len() == 1 && said[0].starts_with(wanted), "{said:?}");
+        assert_eq!(says(&text.replace("unlink", "poll")), Vec::<String>::new());
+        assert_eq!(says(&text.replacen("__lll_lock_wait", "poll", 1)), Vec::<String>::new());
+    }
+
     #[test]
     fn memory_that_the_kernel_makes_free_is_said() {
         let report = |function: &str| {
