@@ -110,7 +110,7 @@ mod tests {
             )
         };
         let said = says(&limits("1024"));
-        assert!(said.len() == 1 && said[0].starts_with("The process may have 1,024 files open"), "{said:?}");
+        assert!(said.len() == 1 && said[0].starts_with("The process may have 1024 files open"), "{said:?}");
         assert_eq!(says(&limits("65535")), Vec::<String>::new());
         assert_eq!(recognise("x", &limits("65535"))[0].kind, crate::Kind::System);
     }

@@ -17,7 +17,7 @@ const MOST_LINES: usize = 40;
 
 /// The lines of a text, with such rows and their head in one line each.
 pub(crate) fn whole(lines: Vec<String>) -> Vec<String> {
-    let lines = with_whole_heads(&lines);
+    let lines = with_whole_heads(lines);
     let is_whole_head = |line: &String| {
         let names = line.trim_start().starts_with('|').then(|| header_of(line)).flatten();
         names.is_some_and(|names| names.iter().any(|name| name == "info"))
@@ -55,7 +55,7 @@ pub(crate) fn whole(lines: Vec<String>) -> Vec<String> {
 
 /// The lines with each head in one line that was cut between two columns: `| Id | State | Info` above `| Progress |`. Its rows would else have
 /// a cell more than it.
-fn with_whole_heads(lines: &[String]) -> Vec<String> {
+fn with_whole_heads(lines: Vec<String>) -> Vec<String> {
     let joined = |at: usize| {
         let (line, next) = (lines.get(at)?.trim_end(), lines.get(at + 1)?.trim());
         let is_cut = line.trim_start().starts_with('|')
@@ -66,6 +66,9 @@ fn with_whole_heads(lines: &[String]) -> Vec<String> {
         let whole = is_cut.then(|| format!("{line} {next}"))?;
         (names(&whole)? > names(line)?).then_some(whole)
     };
+    if (0..lines.len()).all(|at| joined(at).is_none()) {
+        return lines;
+    }
     let mut all = Vec::with_capacity(lines.len());
     let mut at = 0;
     while let Some(line) = lines.get(at) {
