@@ -245,6 +245,7 @@ impl Source<'_> {
             return self.says(Kind::Stacks, says);
         }
         says.extend(sampled::places(&stacks.profile));
+        says.extend(sampled::nameless(&stacks.profile));
         says.extend(sampled::deletion(&stacks.profile));
         if stacks.form == "kernel stacks" {
             says.extend(kernel_waits::of_stacks(&stacks.profile));

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use spindoctor_model::stack::{Observation, Profile, StackSource};
 
+use crate::stacks::{is_function_of_server, is_server_program};
+
 /// Functions that are named.
 const NAMED: usize = 3;
 /// From this share of the samples on.
@@ -123,6 +125,33 @@ pub(crate) fn places(profile: &Profile) -> Vec<String> {
     said.into_iter().map(sentence).collect()
 }
 
+/// Where the threads of a server are whose functions have no names: those of the system's libraries alone say what they wait in.
+pub(crate) fn nameless(profile: &Profile) -> Option<String> {
+    /// Fewer are shown one by one.
+    const FEW: usize = 3;
+    let is_named = || profile.frames.iter().any(|frame| is_function_of_server(&frame.name));
+    let is_of_many = profile.source != StackSource::Cpu && profile.observations.len() > FEW;
+    if !is_of_many || !is_server_program(&profile.process.name) || is_named() {
+        return None;
+    }
+    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+    for seen in &profile.observations {
+        let innermost = profile.stacks.get(seen.stack as usize).and_then(|stack| stack.frames.first());
+        if let Some(frame) = innermost.and_then(|&at| profile.frames.get(at as usize)) {
+            *counts.entry(frame.name.as_str()).or_default() += 1;
+        }
+    }
+    let mut most: Vec<(&str, u64)> = counts.into_iter().collect();
+    most.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let named: Vec<String> =
+        most.iter().take(NAMED).map(|(name, count)| format!("{name} ({count})")).collect();
+    Some(format!(
+        "the server's functions have no names here: its threads are in {}. With its debug symbols (Debian: mariadb-server-core-dbgsym, RPM: the \
+         -debuginfo package) stacks say what for",
+        named.join(", ")
+    ))
+}
+
 /// A thread that deletes a file while sessions wait for mutexes, which do not say whose they are: a server deletes tables and binary logs
 /// under locks of its own.
 pub(crate) fn deletion(profile: &Profile) -> Option<String> {
@@ -169,6 +198,21 @@ fn is_of_a_lock(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn threads_of_a_server_without_names_are_said_by_what_they_are_in() {
+        let text = "     41 __lll_lock_wait(libpthread.so.0),pthread_mutex_lock(libpthread.so.0),??(mysqld),start_thread(libpthread.so.0),clone(libc.so.6)\n\
+                    \x20    12 poll(libc.so.6),??(mysqld),??(mysqld),start_thread(libpthread.so.0),clone(libc.so.6)\n";
+        let says = |text: &str| {
+            let says = crate::recognise("x", text).into_iter().flat_map(|part| part.says);
+            says.filter(|one| one.contains("have no names here")).collect::<Vec<_>>()
+        };
+        let said = says(text);
+        let wanted =
+            "the server's functions have no names here: its threads are in __lll_lock_wait (41), poll (12).";
+        assert!(said.len() == 1 && said[0].starts_with(wanted), "{said:?}");
+        assert_eq!(says(&text.replacen("??(mysqld)", "do_command(sql_parse.cc:7)", 1)), Vec::<String>::new());
+    }
+
     #[test]
     fn who_deletes_a_file_while_others_wait_for_mutexes_is_named() {
         let thread = |id: u32, innermost: &str| {

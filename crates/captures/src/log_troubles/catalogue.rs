@@ -84,7 +84,7 @@ pub(super) const REASONS_OF_START: [&str; 16] = [
 ];
 
 /// What lines about trouble hold, in lower case, what that means, and the trouble that causes rest on. The first that fits counts.
-pub(super) const TROUBLES: [(&str, &str, Option<TroubleKind>); 256] = [
+pub(super) const TROUBLES: [(&str, &str, Option<TroubleKind>); 257] = [
     (OF_KILLS[0], KILLED, Some(TroubleKind::KilledForMemory)),
     (OF_KILLS[1], KILLED, Some(TroubleKind::KilledForMemory)),
     (OF_KILLS[2], KILLED, Some(TroubleKind::KilledForMemory)),
@@ -190,6 +190,7 @@ pub(super) const TROUBLES: [(&str, &str, Option<TroubleKind>); 256] = [
     // MariaDB 10.6
     ("innodb: long wait (", "a thread waited for a latch for minutes", Some(TroubleKind::LatchWait)),
     ("got signal 11", "the server crashed (signal 11)", Some(TroubleKind::Crashed)),
+    ("got exception 0x", "the server crashed, by an exception of Windows", Some(TroubleKind::Crashed)),
     ("got signal 6", "the server ended itself after a failed check (signal 6)", Some(TroubleKind::Crashed)),
     (
         "got signal 7",

@@ -331,6 +331,18 @@ fn pages_that_are_newer_than_the_redo_log_are_a_trouble_of_a_server_that_runs_to
 }
 
 #[test]
+fn an_exception_of_windows_is_a_crash() {
+    let log = crate::error_log::read(
+        "240511 10:11:12 [ERROR] mysqld got exception 0xc0000005 ;\nAttempting backtrace. You can use the following information to find out\n\
+         server.dll!JOIN::optimize()[sql_select.cc:1944]\nserver.dll!do_command()[sql_parse.cc:1407]\n",
+    );
+    let found: Vec<(TroubleKind, &str)> =
+        log.troubles.iter().map(|trouble| (trouble.kind, trouble.detail.as_str())).collect();
+    assert_eq!(found, [(TroubleKind::Crashed, "it died in JOIN::optimize")]);
+    assert!(!log.says.iter().any(|said| said.contains("not known here")), "{:?}", log.says);
+}
+
+#[test]
 fn a_signal_of_which_systemd_says_no_number_is_a_trouble() {
     let log = crate::error_log::read(
         "Dec 06 18:09:16 db1 systemd[1]: mysqld.service: Failed with result 'signal'.\n",
