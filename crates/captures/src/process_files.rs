@@ -29,7 +29,7 @@ pub(crate) fn is_line(line: &str) -> bool {
     line.starts_with("Limit ") && line.contains(" Soft Limit ")
         || most_files(line).is_some()
         || is_name_of_server(line)
-        || ["VmRSS:", "VmSwap:", "Pss:", "SwapPss:"].iter().any(|name| kib(line, name).is_some())
+        || ["VmRSS:", "VmSwap:", "Rss:", "Pss:", "SwapPss:"].iter().any(|name| kib(line, name).is_some())
 }
 
 /// Says what of them a server suffers from.
