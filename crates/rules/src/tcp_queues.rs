@@ -9,7 +9,7 @@ use spindoctor_model::host::{TcpQueue, TcpQueues};
 use spindoctor_model::{Evidence, Window};
 
 /// Between two readings so far apart a client that works acknowledges its answer, and a server that works reads a request. The kernel
-/// has sent what is lost again three times by then: after 0.2 s, and after twice as long each time (TCP_RTO_MIN, include/net/tcp.h).
+/// has sent what is lost again three times by then: after 0.2 s, and after twice as long each time (the least timeout in include/net/tcp.h).
 const LEAST_S: f64 = 3.0;
 
 /// Where the readings come from.
