@@ -24,6 +24,8 @@ pub(crate) struct RedoSync {
     pub(crate) source: String,
     /// Where it was read how long the logs are busy.
     pub(crate) busy_source: &'static str,
+    /// True where these are syncs of the binary log, and those of the redo log take next to nothing.
+    pub(crate) is_of_binlog: bool,
 }
 
 /// The redo log, as performance_schema names its files' events.
@@ -38,6 +40,10 @@ const WAITS: &str = "events_waits_summary_global_by_event_name";
 /// From this share of the redo log's syncs on, a disk's writes can be them. Group commit and file
 /// systems that merge writes leave fewer I/Os than syncs, never next to none.
 const DISK_SEES_SYNCS: f64 = 0.3;
+
+/// Where the redo log's syncs take less of the time than this part of what the binary log's take, commits wait for the binary log
+/// alone. Chosen: a tenth is not what anybody would mend first.
+const BINLOG_ALONE: f64 = 0.1;
 
 /// Share of the host's CPU time that must be idle before a queue of commits is one for storage.
 const CPUS_IDLE: f64 = 0.5;
@@ -63,6 +69,9 @@ pub(crate) struct CommitQueue {
 
 /// The same where it is known how many sessions are in commit.
 pub(crate) fn redo_sync_behind(window: &Window, queue: CommitQueue) -> Option<RedoSync> {
+    if let Some(sync) = binlog_alone(window) {
+        return Some(sync);
+    }
     let per_s = syncs_per_s(window)?;
     timed_by_server(window, per_s).or_else(|| match cpu_is_to_be_had(window, queue)? {
         true => Some(by_queue(per_s, queue)),
@@ -77,6 +86,28 @@ pub(crate) fn syncs_per_s(window: &Window) -> Option<f64> {
         .status_per_s("Innodb_os_log_fsyncs")
         .or_else(|| window.status_per_s("Innodb_data_fsyncs"))
         .filter(|&per_s| per_s > 0.0)
+}
+
+/// Syncs of the binary log, where the redo log's take next to nothing: the two lie on different disks.
+fn binlog_alone(window: &Window) -> Option<RedoSync> {
+    let files = window.change(|s| &s.server.log_files)?;
+    let grown = |event: &str| {
+        let of = |files: &[FileSummary]| {
+            files.iter().find(|file| file.event == event).map(|file| (file.sync_count, file.sync_ns))
+        };
+        let ((count, ns), (count_before, ns_before)) = (of(files.last)?, of(files.first)?);
+        Some((count.checked_sub(count_before)? as f64, ns.checked_sub(ns_before)? as f64))
+    };
+    let (_, redo_ns) = grown(REDO)?;
+    let (syncs, ns) = grown(BINLOG).filter(|&(syncs, ns)| syncs > 0.0 && redo_ns < BINLOG_ALONE * ns)?;
+    Some(RedoSync {
+        per_s: syncs / files.seconds,
+        mean_us: ns / 1e3 / syncs,
+        busy_ratio: (ns / 1e9 / files.seconds).min(1.0),
+        source: "file_summary_by_event_name binlog".into(),
+        busy_source: "file_summary_by_event_name",
+        is_of_binlog: true,
+    })
 }
 
 fn timed_by_server(window: &Window, per_s: f64) -> Option<RedoSync> {
@@ -115,6 +146,7 @@ fn by_file_waits(window: &Window, per_s: f64) -> Option<RedoSync> {
         busy_ratio: (busy_ns / 1e9 / waits.seconds).min(1.0),
         source: format!("{table} {log}"),
         busy_source: WAITS,
+        is_of_binlog: false,
     })
 }
 
@@ -122,7 +154,14 @@ fn by_metric(window: &Window, per_s: f64) -> Option<RedoSync> {
     let mean_us = window.metric("log_flush_avg_time").filter(|&mean_us| mean_us > 0.0)?;
     let busy_ratio = (mean_us * per_s / 1e6).min(1.0);
     let source = "INNODB_METRICS log_flush_avg_time";
-    Some(RedoSync { per_s, mean_us, busy_ratio, source: source.into(), busy_source: source })
+    Some(RedoSync {
+        per_s,
+        mean_us,
+        busy_ratio,
+        source: source.into(),
+        busy_source: source,
+        is_of_binlog: false,
+    })
 }
 
 /// The source of a sync's time that is concluded from the commits.
@@ -138,6 +177,7 @@ fn by_queue(per_s: f64, queue: CommitQueue) -> RedoSync {
         busy_ratio: queue.samples_ratio,
         source: FROM_COMMITS.into(),
         busy_source: "thread list",
+        is_of_binlog: false,
     }
 }
 
@@ -185,7 +225,14 @@ fn by_disks(window: &Window, per_s: f64) -> Option<RedoSync> {
             let mean_us = write_us + flush_us;
             let busy_ratio = (mean_us * per_s / 1e6).min(1.0);
             let source = "/proc/diskstats";
-            Some(RedoSync { per_s, mean_us, busy_ratio, source: source.into(), busy_source: source })
+            Some(RedoSync {
+                per_s,
+                mean_us,
+                busy_ratio,
+                source: source.into(),
+                busy_source: source,
+                is_of_binlog: false,
+            })
         })
         .max_by(|a, b| a.mean_us.total_cmp(&b.mean_us))
 }

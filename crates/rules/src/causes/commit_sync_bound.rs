@@ -40,7 +40,7 @@ pub const CAUSE: Cause = Cause {
                    Each waiting commit keeps its row locks, so the line grows sideways.",
     evidence: "Sessions whose state is a commit (waiting for handler commit, Commit, statement COMMIT) in each \
                sample; syncs of the redo log a second; the time of one, from performance_schema's file waits \
-               (on by default in MySQL) or the metric log_flush_avg_time; where the server does not time it, from the \
+               (on by default in MySQL; of the binary log alone where the redo log's syncs take less than a tenth of its), or the metric log_flush_avg_time; where the server does not time it, from the \
                share of samples with a session in commit while CPU is to be had, from the disks' own \
                times, or from stacks: the share of snapshots with a sync divided by the syncs that are counted, or how long snapshots \
                show one in which its thread, or a session of its group, has not moved. It \
@@ -236,11 +236,15 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         return Ok(None);
     }
     let is_mariadb = window.server.version.is_some_and(spindoctor_model::ServerVersion::is_mariadb);
-    let logs = if binlog { "redo and binary log" } else { "redo log" };
-    let synced: &[FileKind] = if binlog { &[FileKind::Redo, FileKind::Binlog] } else { &[FileKind::Redo] };
+    let (logs, log, synced): (_, _, &[FileKind]) = match (binlog, sync.is_of_binlog) {
+        (_, true) => ("binary log", "binary log", &[FileKind::Binlog]),
+        (true, false) => ("redo and binary log", "log", &[FileKind::Redo, FileKind::Binlog]),
+        (false, false) => ("redo log", "log", &[FileKind::Redo]),
+    };
     let disk = BusyDisk::from_window(window, sync.busy_ratio * LOGS_BUSY, synced);
     let syncs = match sync.source.as_str() {
         FROM_STACKS => Evidence::new("syncs of commits that were seen", sync.per_s, "1/s", "stacks"),
+        _ if sync.is_of_binlog => Evidence::new("syncs of the binary log", sync.per_s, "1/s", &sync.source),
         _ => Evidence::new("syncs of the redo log", sync.per_s, "1/s", "SHOW GLOBAL STATUS"),
     };
     Ok(Some(
@@ -248,16 +252,17 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             &CAUSE,
             ratio * sync.busy_ratio,
             format!(
-                "{:.1} sessions on average wait in commit: one sync of the log takes {:.1} ms{}",
+                "{:.1} sessions on average wait in commit: one sync of the {log} takes {:.1} ms{}",
                 waiting.mean,
                 sync.mean_us / 1e3,
                 disk.as_ref().map_or_else(String::new, BusyDisk::in_headline)
             ),
         )
         .why(format!(
-            "The {logs} must be on disk before a commit returns; {:.0} syncs a second keep the logs busy {:.0} % of \
+            "The {logs} must be on disk before a commit returns; {:.0} syncs a second keep {} busy {:.0} % of \
              the time.{}",
             sync.per_s,
+            if sync.is_of_binlog { "it" } else { "the logs" },
             sync.busy_ratio * 100.0,
             disk.as_ref().map_or_else(String::new, BusyDisk::in_words)
         ))
@@ -278,7 +283,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         )
         .evidence_all(disk.iter().flat_map(BusyDisk::evidence))
         .remedies(disk.iter().flat_map(BusyDisk::remedies))
-        .remedy(faster_storage())
+        .remedy(if sync.is_of_binlog { beside_the_redo_log() } else { faster_storage() })
         .remedy_if((binlog && !is_mariadb).then(|| Remedy {
             statement: "SET GLOBAL binlog_group_commit_sync_delay = 300".into(),
             why: "Commits wait 300 us for company and share one sync.".into(),
@@ -289,7 +294,15 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
                 window.variable("binlog_group_commit_sync_delay").unwrap_or("0")
             ),
         }))
-        .remedy(Remedy {
+        .remedy_if(sync.is_of_binlog.then(|| Remedy {
+            statement: "SET GLOBAL sync_binlog = 100".into(),
+            why: "The binary log is then synced once for a hundred groups of commits.".into(),
+            dynamic: true,
+            risk: "A crash of the host loses transactions from the binary log that clients saw succeed and InnoDB has: replicas miss them."
+                .into(),
+            undo: "SET GLOBAL sync_binlog = 1".into(),
+        }))
+        .remedy_if((!sync.is_of_binlog).then(|| Remedy {
             statement: format!("SET GLOBAL innodb_flush_log_at_trx_commit = 2{}", if binlog { ", sync_binlog = 100" } else { "" }),
             why: "The logs are then synced now and then, and commits only write them.".into(),
             dynamic: true,
@@ -300,7 +313,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
                 "SET GLOBAL innodb_flush_log_at_trx_commit = {redo:.0}{}",
                 if binlog { ", sync_binlog = 1" } else { "" }
             ),
-        })
+        }))
         .root(root_at_the_end(window, &[LockKind::CommitQueue]).filter(is_of_the_server))
         .finding(),
     ))
@@ -358,6 +371,16 @@ fn faster_storage() -> Remedy {
         dynamic: false,
         risk: "A cache that only claims to be protected loses transactions when the power goes.".into(),
         undo: "Move the logs back.".into(),
+    }
+}
+
+fn beside_the_redo_log() -> Remedy {
+    Remedy {
+        statement: "Put the binary log on a disk as quick as the redo log's (log_bin in the option file names its path)".into(),
+        why: "The redo log's syncs take next to nothing: commits wait for the binary log's disk alone.".into(),
+        dynamic: false,
+        risk: "The server is restarted; its index file (log_bin_index) has the paths of the old files, which stay where they are.".into(),
+        undo: "Set log_bin back, and restart.".into(),
     }
 }
 

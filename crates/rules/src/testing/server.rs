@@ -111,7 +111,9 @@ impl Build {
                 sync_count: (per_s * at_s) as u64,
                 sync_ns: (per_s * at_s * us * 1e3) as u64,
             };
-            server.log_files = answer(at_s, vec![syncs]);
+            let before = server.log_files.value().cloned().unwrap_or_default();
+            let others = before.into_iter().filter(|file| file.event != event);
+            server.log_files = answer(at_s, others.chain([syncs]).collect());
         })
     }
 

@@ -37,6 +37,7 @@ pub(super) fn sync_by_stacks(window: &Window) -> Option<RedoSync> {
         busy_ratio,
         source: source.into(),
         busy_source: "stacks",
+        is_of_binlog: false,
     };
     if let Some(per_s) = syncs_per_s(window) {
         return Some(sync(per_s, busy_ratio / per_s, FROM_COUNT));

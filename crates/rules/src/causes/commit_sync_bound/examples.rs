@@ -196,6 +196,23 @@ fn who_else_writes_to_the_disk_stands_before_faster_storage() {
 }
 
 #[test]
+fn a_binary_log_on_a_slow_disk_is_what_commits_wait_for_though_the_redo_log_is_quick() {
+    let of = |binlog_us: f64| {
+        let build = committing("9.7.4").variable("log_bin", "ON").variable("sync_binlog", "1");
+        let build = build.file_wait("wait/io/file/innodb/innodb_log_file", 360.0, 2.0);
+        let build = build.log_syncs("wait/io/file/innodb/innodb_log_file", 180.0, 1.5);
+        evaluate(&build.log_syncs("wait/io/file/sql/binlog", 5.0, binlog_us).window())
+    };
+    let Outcome::Fired(finding) = of(190_000.0) else { panic!("it fires") };
+    assert!(finding.headline.ends_with("one sync of the binary log takes 190.0 ms"), "{}", finding.headline);
+    let remedies: Vec<&str> = finding.remedies.iter().map(|remedy| remedy.statement.as_str()).collect();
+    assert!(remedies[0].starts_with("Put the binary log on a disk"), "{remedies:?}");
+    assert!(remedies.contains(&"SET GLOBAL sync_binlog = 100"), "{remedies:?}");
+    assert!(!remedies.iter().any(|remedy| remedy.contains("innodb_flush_log_at_trx_commit")), "{remedies:?}");
+    assert_eq!(of(100.0), Outcome::Clear);
+}
+
+#[test]
 fn a_writer_without_cpu_on_the_disk_of_the_redo_log_is_named_and_one_on_another_disk_is_not() {
     use crate::disk_users::tests::{beside_a_quiet_writer, data_on, disks};
     let of = |writes_to: &'static str, of_disk| {
