@@ -332,7 +332,7 @@ fn remedies(window: &Window, reason: &Reason, is_mariadb: bool) -> Vec<Remedy> {
             let risk = format!("A limit by the hour needs another statement. {}", raise.risk);
             vec![look_at_limits(), Remedy { statement, risk, ..raise }, shrink()]
         }
-        Reason::Limit(None) => vec![look, shrink()],
+        Reason::Limit(None) => vec![look_at_limits(), shrink_of_busiest(window), look],
         Reason::Named(Named::HostBlocked) => vec![forget_hosts(window)],
         Reason::Named(named) => named.remedies(is_mariadb).into_iter().chain([look]).collect(),
         Reason::Denied => vec![look],
@@ -363,6 +363,18 @@ fn shrink() -> Remedy {
         dynamic: true,
         risk: "Clients that do not connect again by themselves see a lost connection after wait_timeout.".into(),
         undo: String::new(),
+    }
+}
+
+/// The same where it is not known which account is at its limit: who has the most connections is most likely one.
+fn shrink_of_busiest(window: &Window) -> Remedy {
+    let shrink = shrink();
+    match busiest(window) {
+        Some((user, open)) if open >= 1.0 => {
+            let most = format!("(SHOW PROCESSLIST: {user} has the most, {})", whole(open));
+            Remedy { statement: shrink.statement.replace("(SHOW PROCESSLIST)", &most), ..shrink }
+        }
+        _ => shrink,
     }
 }
 

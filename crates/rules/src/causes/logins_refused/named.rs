@@ -248,7 +248,10 @@ mod tests {
                 "{}",
                 unknown.headline
             );
-            assert!(!unknown.remedies.iter().any(|one| one.statement.contains("ALTER USER")));
+            let remedies: Vec<&str> = unknown.remedies.iter().map(|one| one.statement.as_str()).collect();
+            assert!(!remedies.iter().any(|one| one.contains("ALTER USER")), "{remedies:?}");
+            assert!(remedies[0].starts_with("SELECT user, host, max_user_connections"), "{remedies:?}");
+            assert!(remedies[1].contains(" has the most, "), "{remedies:?}");
         }
         let denied = found(&with_number(1045).window()).unwrap();
         assert!(denied.headline.ends_with(": access denied"), "{}", denied.headline);
