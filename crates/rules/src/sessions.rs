@@ -87,7 +87,11 @@ pub(crate) fn there_before(
             && thread.time_s >= longest_s
             && (!in_same_schema || waiters().any(|waiter| may_use(waiter, thread)))
     };
-    let all: Vec<&ServerThread> = threads.iter().filter(is_there).collect();
+    let mut all: Vec<&ServerThread> = threads.iter().filter(is_there).collect();
+    // Who waits for a table waits for somebody who was there, too.
+    if all.iter().any(|thread| !waits_for_a_table(thread)) {
+        all.retain(|thread| !waits_for_a_table(thread));
+    }
     let named = |thread: &&ServerThread| Some(format!("{} ({})", thread.connection_id?, described(thread)));
     let named: Vec<String> = all.iter().filter_map(named).collect();
     // A list without times does not say who came first.
@@ -124,6 +128,15 @@ pub(crate) fn there_before(
             format!(" The holder is most likely one of the {many} that {there}: {}.", users.join(", "))
         }
     }
+}
+
+/// True for a session that reads or writes rows and waits until another one has done with its table: who keeps it waiting has the
+/// metadata lock of that table as well. Who waits for a row, or for a lock of GET_LOCK, may well have a table that others want; the same
+/// for LOCK TABLES, which takes one table after the other.
+fn waits_for_a_table(thread: &ServerThread) -> bool {
+    const STATES: [&str; 2] = ["waiting for table level lock", "waiting for table flush"];
+    STATES.contains(&thread.state.to_ascii_lowercase().as_str())
+        && thread.statement.as_deref().is_none_or(|statement| !spindoctor_sql::wants_a_table(statement))
 }
 
 /// The only session that rests, in a sentence, where no transactions were read: it may hold the lock in one that is open, though it
@@ -342,6 +355,37 @@ mod tests {
         assert!(many.ends_with("1 of a, 1 of b, 1 of c, 1 of d, 2 of others."), "{many}");
         assert!(of(&["app", "backup"]).starts_with(" One of these was there before"));
         assert_eq!(of(&[]), "");
+    }
+
+    /// A dump that has locked its tables, its client slow to read, and a statement that waits for a table of MyISAM for as long.
+    #[test]
+    fn who_waits_for_another_lock_is_not_the_likely_holder_where_somebody_else_may_be() {
+        let waits = "Waiting for table metadata lock";
+        let timed = |id, state: &str, statement: &str, time_s| ServerThread {
+            time_s,
+            ..session(id, "Query", state, statement)
+        };
+        let of = |state: &str, statement: &str, with_dump: bool| {
+            let dump = timed(29, "Writing to net", "SELECT * FROM orders", 9.3);
+            let other = timed(14, state, statement, 9.3);
+            let waiter = timed(7, waits, "UPDATE stock SET n = n - 1", 9.2);
+            let threads = with_dump.then_some(dump).into_iter().chain([other, waiter]).collect();
+            let server = ServerSample { threads: answer(0.0, threads), ..ServerSample::default() };
+            there_before(&server, |thread| thread.state == waits, true)
+        };
+        let (of_table, of_flush) = ("Waiting for table level lock", "Waiting for table flush");
+        let update = "UPDATE visits SET n = n + 1";
+        for state in [of_table, of_flush] {
+            let named =
+                " Connection 29 (app, at work for 9.3 s) was there before: it is most likely the holder.";
+            assert_eq!(of(state, update, true), named);
+            assert!(of(state, update, false).starts_with(" Connection 14 "), "{}", of(state, update, false));
+        }
+        // Who waits for a row may have the table by its transaction, and LOCK TABLES a first table.
+        for (state, statement) in [("Updating", update), (of_table, "LOCK TABLES stock READ, visits READ")] {
+            let said = of(state, statement, true);
+            assert!(said.starts_with(" One of these was there before"), "{said}");
+        }
     }
 
     #[test]
