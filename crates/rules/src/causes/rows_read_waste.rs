@@ -55,9 +55,11 @@ pub const CAUSE: Cause = Cause {
                   reading: row-lock-pileup. Polls with NOWAIT end with an error: statements-refused. Many index dives in the optimizer \
                   are index-dive-waste.",
     remedies: "EXPLAIN the statement (EXPLAIN ANALYZE on MySQL 8.0.18 and later, ANALYZE on MariaDB), and give it an index on the \
-               columns of its WHERE and JOIN. If it used to be fast: ANALYZE TABLE, compare the plan with an older server, pin the plan \
-               with FORCE INDEX or a hint. Workers of a queue: a pause after a poll that found nothing, an index for the queue, LIMIT 1. \
-               Stop it meanwhile: MAX_EXECUTION_TIME on MySQL, max_statement_time on MariaDB.",
+               columns of its WHERE and JOIN. An index that is there is of no use to a text column that is compared with a number \
+               or with a text of another character set or collation, or to a column within a function: quote the value, or give both the \
+               same type. If it used to be fast: ANALYZE TABLE, compare the plan with an older server, pin the plan with FORCE INDEX or a hint. \
+               Workers of a queue: a pause after a poll that found nothing, an index for the queue, LIMIT 1. Stop it meanwhile: \
+               MAX_EXECUTION_TIME on MySQL, max_statement_time on MariaDB.",
     safety: "Adding an index is online in InnoDB and costs disk, write time and, at its start and end, a metadata \
              lock for an instant (see metadata-lock-pileup). EXPLAIN ANALYZE runs the statement. ANALYZE TABLE \
              may change other plans too.",
@@ -145,6 +147,11 @@ fn grown(window: &Window) -> Vec<Grown<'_>> {
     grown
 }
 
+/// Why an index that is there may be of no use to a comparison (MySQL Reference Manual, How MySQL Uses Indexes).
+const UNUSABLE: &str = " Where it has one already (EXPLAIN may show it in possible_keys, with key NULL), the comparison may be \
+                        unable to use it: a text column with a number, texts of two character sets or collations, a function around \
+                        the column; then quote the value, or compare the column alone with a value of its own type.";
+
 /// To look at the plan, or at the triggers of a statement that has none.
 fn explain_it(statement: &str) -> Remedy {
     if spindoctor_sql::inserts_values(statement) {
@@ -158,9 +165,14 @@ fn explain_it(statement: &str) -> Remedy {
             undo: String::new(),
         };
     }
+    let compares =
+        spindoctor_sql::names(statement).any(|name| matches!(name.as_str(), "where" | "on" | "using"));
+    let unusable = if compares { UNUSABLE } else { "" };
     Remedy {
         statement: format!("EXPLAIN {}", sessions::shortened(spindoctor_sql::server_digest(statement))),
-        why: "It shows the table that is read whole; give that table an index on the columns of WHERE and JOIN.".into(),
+        why: format!(
+            "It shows the table that is read whole; give that table an index on the columns of WHERE and JOIN.{unusable}"
+        ),
         dynamic: true,
         risk: "EXPLAIN reads statistics only. The index to be added costs disk and write time.".into(),
         undo: "Make the index INVISIBLE (MySQL 8.0) or IGNORED (MariaDB 10.6) first, then drop it.".into(),

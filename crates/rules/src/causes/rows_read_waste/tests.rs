@@ -51,6 +51,17 @@ fn the_statement_and_its_share_of_the_time_are_named() {
     assert!(finding.score > 0.2 && finding.score < 0.5, "{}", finding.score);
 }
 
+#[test]
+fn an_index_may_be_there_and_of_no_use_to_what_a_statement_compares() {
+    let finding = found(&fires());
+    let said = &finding.remedies[0].why;
+    assert!(said.contains("possible_keys") && said.contains("quote the value"), "{said}");
+    let joined = explain_it("SELECT a.k FROM a JOIN b ON a.code = b.code").why;
+    assert!(joined.contains("collation"), "{joined}");
+    let compares_nothing = explain_it("SELECT k FROM a ORDER BY k LIMIT ?").why;
+    assert!(!compares_nothing.contains("possible_keys"), "{compares_nothing}");
+}
+
 /// Its rows are counted for the INSERT, whose own plan shows nothing.
 #[test]
 fn a_trigger_that_scans_is_looked_for_where_an_insert_reads_rows() {
