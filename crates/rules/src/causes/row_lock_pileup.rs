@@ -61,9 +61,10 @@ pub const CAUSE: Cause = Cause {
     remedies: "One holder: end it (KILL id), then find out why the client leaves a transaction open; set a limit \
                on idle transactions in the pool, or idle_transaction_timeout on MariaDB 10.3 and later. A hot \
                row: make the transaction shorter, touch the hot row last, add up in batches, split the counter \
-               into several rows, or use FOR UPDATE SKIP LOCKED for queues. An UPDATE without a fitting index \
-               locks every row it reads: give it one. INSERT statements that wait for a gap at an index's end: no locking \
-               read of a range that is empty or open at its end, or READ COMMITTED.",
+               into several rows, or use FOR UPDATE SKIP LOCKED for queues. An UPDATE or a SELECT ... FOR \
+               UPDATE without a fitting index locks every row it reads: give it one, on the columns of WHERE and ORDER BY. \
+               INSERT statements that wait for a gap at an index's end: no locking read of a range that is empty or \
+               open at its end, or READ COMMITTED.",
     safety: "KILL rolls the holder back: its changes are lost and undoing them takes about as long as making \
              them did, the locks staying until then. Lowering innodb_lock_wait_timeout makes waiters fail \
              sooner with error 1205, which rolls back the statement, not the transaction; it is dynamic, and \

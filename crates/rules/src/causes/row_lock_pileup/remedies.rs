@@ -82,8 +82,14 @@ impl Pileup<'_> {
             Wanted::Room { .. } => Some(lock_less()),
             Wanted::Row => None,
         };
+        let index = match &self.wanted {
+            Wanted::NextOfQueue(queue) => {
+                self.waiters.as_ref().filter(|waiters| waiters.chooses_rows()).map(|_| index_of_queue(queue))
+            }
+            _ => None,
+        };
         let shorten = again.is_none().then(shorten_transactions);
-        again.into_iter().chain(asleep).chain(by_statement).chain(shorten).collect()
+        again.into_iter().chain(asleep).chain(by_statement).chain(index).chain(shorten).collect()
     }
 
     /// Of who takes the lock again and again.
@@ -154,6 +160,22 @@ fn skip_locked(window: &Window, queue: &str) -> Remedy {
         ),
     };
     Remedy { statement, why: why.into(), dynamic: true, risk: risk.into(), undo: String::new() }
+}
+
+/// For a table that is a queue whose rows are chosen by a condition: whether a claim reads more than it takes only its plan shows.
+fn index_of_queue(queue: &str) -> Remedy {
+    Remedy {
+        statement: format!(
+            "Where EXPLAIN of the SELECT ... FOR UPDATE shows that it reads more rows of {queue} than it takes: CREATE INDEX on the \
+             columns of WHERE, then those of ORDER BY"
+        ),
+        why: "At REPEATABLE READ a claim locks each row that it reads, until its transaction ends; with such an index it reads and locks \
+              the rows that it takes."
+            .into(),
+        dynamic: true,
+        risk: "EXPLAIN reads statistics only. The index costs disk and write time.".into(),
+        undo: "Make the index INVISIBLE (MySQL 8.0) or IGNORED (MariaDB 10.6) first, then drop it.".into(),
+    }
 }
 
 /// Where a trigger changes the hot row.
@@ -326,6 +348,31 @@ mod tests {
         for version in ["10.5.23-MariaDB", "5.7.44"] {
             let finding = hot(version, NEXT, "shop.jobs");
             assert!(first(&finding).starts_with("Claim a row of shop.jobs"), "{finding:#?}");
+        }
+    }
+
+    /// Without an index each claim locks the rows that it reads on its way to the one that it takes.
+    #[test]
+    fn a_queue_whose_rows_are_chosen_by_a_condition_may_want_an_index() {
+        let is_index = |one: &spindoctor_model::Remedy| one.statement.contains("CREATE INDEX");
+        for statement in [
+            "SELECT id FROM jobs WHERE state = 'new' ORDER BY id LIMIT 1 FOR UPDATE",
+            "SELECT id FROM jobs WHERE state = 'new' AND id > 7 ORDER BY id LIMIT 5 FOR UPDATE",
+        ] {
+            for version in ["5.7.44", "8.0.36"] {
+                let finding = hot(version, statement, "shop.jobs");
+                assert!(is_index(&finding.remedies[1]), "{statement}: {finding:#?}");
+                assert!(finding.remedies[1].statement.contains("shop.jobs"), "{finding:#?}");
+            }
+        }
+        for statement in [
+            "SELECT id FROM jobs ORDER BY id LIMIT 1 FOR UPDATE",
+            "SELECT id FROM jobs WHERE id > 7 ORDER BY id LIMIT 1 FOR UPDATE",
+            "SELECT id FROM jobs WHERE state = 'new' AND `id` = 7 ORDER BY id LIMIT 1 FOR UPDATE",
+            "UPDATE jobs SET state = 'done' WHERE owner = 7",
+        ] {
+            let finding = hot("8.0.36", statement, "shop.jobs");
+            assert!(!finding.remedies.iter().any(is_index), "{statement}: {finding:#?}");
         }
     }
 

@@ -72,6 +72,16 @@ impl Commonest {
         Evidence::new(reading, text, "", source)
     }
 
+    /// True where its conditions choose rows by more than a primary key, which most applications call id.
+    pub(super) fn chooses_rows(&self) -> bool {
+        let is_key = |name: &str| name.eq_ignore_ascii_case("id");
+        let lexed = lex(&self.text, Mode::UNKNOWN);
+        let code: Vec<&Token<'_>> = lexed.code().collect();
+        let is_of_one =
+            code.windows(2).any(|pair| pair[0].is_name() && is_key(&pair[0].name()) && pair[1].is_sign("="));
+        !is_of_one && compared_columns(&self.text).iter().any(|column| !is_key(column))
+    }
+
     /// Its first table with its database, as far as both are known: `shop.orders`.
     fn first_table(&self) -> Option<Table> {
         let (schema, name) = qualified_table(&self.text)?;
