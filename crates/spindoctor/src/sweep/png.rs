@@ -23,12 +23,10 @@ pub enum PngError {
     Encoding(String),
 }
 
-/// Draws the SVG.
+/// Draws the SVG. Titles are as light as the rest: a second font for them would be a fiftieth of the program.
 pub fn render(svg: &str) -> Result<Vec<u8>, PngError> {
     let mut fonts = fontdb::Database::new();
-    for font in [dejavu::sans::regular(), dejavu::sans::bold()] {
-        fonts.load_font_source(fontdb::Source::Binary(Arc::new(font)));
-    }
+    fonts.load_font_source(fontdb::Source::Binary(Arc::new(dejavu::sans::regular())));
     fonts.set_sans_serif_family("DejaVu Sans");
     let options =
         Options { font_family: "DejaVu Sans".to_owned(), fontdb: Arc::new(fonts), ..Options::default() };
