@@ -450,6 +450,10 @@ pub struct MemoryStat {
     /// Processes of the group that the kernel ended so far for want of memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cgroup_oom_kills: Option<u64>,
+    /// What the group that sets the limit has of memory that only swap could take back: anonymous and shared (`memory.stat`: `anon`
+    /// and `shmem`, v1 `total_rss` and `total_shmem`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cgroup_kept_bytes: Option<u64>,
     /// True while the group's threads wait because it has no memory left and nothing is ended for it (v1 `under_oom`).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_under_oom: bool,

@@ -5,6 +5,7 @@ mod tests;
 
 use spindoctor_model::host::{MemoryStat, ProcessStat};
 use spindoctor_model::number::bytes;
+use spindoctor_model::window::Change;
 use spindoctor_model::{
     Evidence, Finding, LoggedTrouble, Remedy, TimeClass, TroubleKind, Unavailable, Window,
 };
@@ -31,7 +32,10 @@ pub const CAUSE: Cause = Cause {
                some task waits for memory in 5 % of the time or more (memory.pressure of the group, else of the host), or v1's \
                under_oom is 1. Shown with it: how often the group met its limit (memory.events, v1 memory.failcnt), VmRSS, what the \
                variables let the server take, and what others have. The estimate is the share of the time in which some task \
-               waited. Buffers that are larger than the limit are a note before it comes to that. Of a captured log: a server that the \
+               waited. \
+               Buffers that are larger than the limit are a note before it comes to that, and so is anonymous and shared memory of 90 % of \
+               the limit where the host has no free swap; it is a warning from 95 % on, or where it reaches the limit within ten minutes \
+               as it grows now. Of a captured log: a server that the \
                kernel killed is a warning, and critical where the log ends with a start that failed.",
     looks_alike: "Pages of the server in swap that are read back are swapping. A full node of a host with room on others is \
                   numa-imbalance. A group that is full of page cache and gives it up at once makes nobody wait. Pages of tables that \
@@ -233,6 +237,11 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         return Ok(too_large.map(|fixed| will_be_short(window, memory, process.last, fixed, granted)));
     }
     let stalled = pressure(window);
+    let is_waited = memory.is_under_oom || stalled.is_some_and(|share| share >= STALLED);
+    let near = if is_waited { None } else { near_limit(window, memory, &process, fixed) };
+    if near.is_some() {
+        return Ok(near);
+    }
     let Some(share) = stalled.or(memory.is_under_oom.then_some(1.0)) else {
         return Err(Unavailable::because("how long tasks waited for memory could not be read")
             .unlock("a kernel with pressure stall information (CONFIG_PSI, not started with psi=0)"));
@@ -282,6 +291,71 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             .explains(&[server_stopped::CAUSE.name])
             .finding(),
     ))
+}
+
+/// Part of the limit from which on memory that stays is a warning though it does not grow: of 1 GiB some 50 MiB are left. Chosen.
+const KEPT_WARNING: f64 = 0.95;
+
+/// Seconds within which it must reach the limit, as it grows now, to be a warning. Chosen.
+const FULL_WITHIN_S: f64 = 600.0;
+
+/// A group that is nearly full of memory that the kernel cannot take back, without swap: nobody waits, and the next growth ends the server.
+fn near_limit(
+    window: &Window,
+    memory: &MemoryStat,
+    process: &Change<'_, ProcessStat>,
+    fixed: Option<f64>,
+) -> Option<Finding> {
+    let limit = memory.cgroup_limit_bytes.filter(|&limit| limit > 0)? as f64;
+    let change = window.change(|s| &s.host.memory);
+    let before = change.and_then(|change| Some((change.first.cgroup_kept_bytes?, change.seconds)));
+    // A recording without it has the server's resident memory, of which hardly any is of files.
+    let (kept, first, seconds) = match memory.cgroup_kept_bytes {
+        Some(kept) => before.map_or((kept, kept, 1.0), |(first, seconds)| (kept, first, seconds)),
+        None => (process.last.resident_bytes, process.first.resident_bytes, process.seconds),
+    };
+    let ratio = kept as f64 / limit;
+    if ratio < swapping::NEAR_LIMIT || memory.swap_free_bytes > 0 {
+        return None;
+    }
+    let left = (limit - kept as f64).max(0.0);
+    let is_soon = kept > first && left <= (kept - first) as f64 / seconds * FULL_WITHIN_S;
+    let score = if is_soon || ratio >= KEPT_WARNING { WARNING_FROM } else { NOTE };
+    let headline = format!(
+        "The server's control group has {:.0} % of its limit of {} in memory that the kernel cannot take back: at the limit it ends the server",
+        ratio * 100.0,
+        bytes(limit)
+    );
+    let pool = window.variable_number("innodb_buffer_pool_size").unwrap_or(0.0);
+    let draft = Draft::new(&CAUSE, score, headline)
+        .why(format!(
+            "It is no page cache, and there is no free swap to write it to. {} are left. The buffer pool is {}.",
+            bytes(left),
+            bytes(pool)
+        ))
+        .evidence(Evidence::new("memory that stays", kept as f64, "bytes", "memory.stat, or VmRSS"));
+    let pool_is_most = pool >= kept as f64 / 2.0;
+    let by_bytes = (kept as f64 - 0.75 * limit).max(0.0) as u64;
+    let smaller = if pool_is_most {
+        smaller_pool(window, by_bytes, "A quarter of the limit is left for connections.")
+    } else {
+        None
+    };
+    Some(
+        with_memory(draft, window, memory, process.last, fixed)
+            .remedy(Remedy {
+                statement: "MySQL 5.7 and later: SELECT * FROM sys.memory_by_thread_by_current_bytes LIMIT 5; MariaDB: SELECT ID, USER, MEMORY_USED \
+                            FROM information_schema.PROCESSLIST ORDER BY MEMORY_USED DESC LIMIT 5"
+                    .into(),
+                why: "It says which session has the memory: what it drops, or all that it has where it ends, is free at once.".into(),
+                dynamic: true,
+                risk: "None: it reads.".into(),
+                undo: "Nothing to undo.".into(),
+            })
+            .remedy_if(smaller)
+            .remedy(Short::Group.remedy())
+            .finding(),
+    )
 }
 
 /// Buffers that do not fit, before they are filled.

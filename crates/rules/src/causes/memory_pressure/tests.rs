@@ -202,3 +202,38 @@ fn the_host_is_short_too_and_memory_high_bounds_before_the_limit() {
     let Outcome::Fired(finding) = evaluate(&throttled.window()) else { panic!() };
     assert!(finding.headline.contains("6 GiB of the 6 GiB"), "{}", finding.headline);
 }
+
+/// The finding where the group keeps so many hundredths of its limit from memory.stat, growing by so many bytes a second.
+fn kept(hundredths: u64, grows: f64, swap_free: u64) -> Option<Finding> {
+    let window = at((8 << 30) - 4096, 0.0, 6 << 30).each(move |at_s, _, host| {
+        if let Reading::Available { value: memory, .. } = &mut host.memory {
+            memory.cgroup_kept_bytes = Some((8 << 30) / 100 * hundredths + (at_s * grows) as u64);
+            (memory.swap_total_bytes, memory.swap_free_bytes) = (swap_free, swap_free);
+        }
+    });
+    examine(&window.window()).unwrap()
+}
+
+#[test]
+fn a_group_full_of_memory_that_stays_is_found_before_anybody_waits() {
+    let steady = kept(92, 0.0, 0).unwrap();
+    assert!(steady.headline.contains("has 92 % of its limit of 8 GiB"), "{}", steady.headline);
+    assert_eq!(steady.severity, Severity::Note);
+    assert!(steady.remedies[0].statement.contains("memory_by_thread_by_current_bytes"));
+    assert_eq!(kept(92, 4e6, 0).unwrap().severity, Severity::Warning);
+    assert_eq!(kept(96, 0.0, 0).unwrap().severity, Severity::Warning);
+}
+
+#[test]
+fn page_cache_swap_and_room_are_no_end_of_memory() {
+    assert_eq!(kept(20, 0.0, 0), None);
+    assert_eq!(kept(85, 0.0, 0), None);
+    assert_eq!(kept(92, 0.0, 1 << 30), None);
+    let no_group = at(1, 0.0, 6 << 30).each(|_, _, host| {
+        if let Reading::Available { value: memory, .. } = &mut host.memory {
+            memory.cgroup_limit_bytes = None;
+            memory.cgroup_used_bytes = None;
+        }
+    });
+    assert_eq!(examine(&no_group.window()), Ok(None));
+}
