@@ -28,15 +28,14 @@ pub const CAUSE: Cause = Cause {
     why_it_hurts: "Any thread may be the one that has to look for memory, also while it holds a latch. The same pages are read from \
                    disk again and again, and throughput falls long before anything is written to swap. In the end the kernel \
                    ends the server.",
-    evidence: "The control group uses 90 % of its limit or of memory.high, or less than a tenth of the host's memory is available; and \
-               some task waits for memory in 5 % of the time or more (memory.pressure of the group, else of the host), or v1's \
-               under_oom is 1. Shown with it: how often the group met its limit (memory.events, v1 memory.failcnt), VmRSS, what the \
-               variables let the server take, and what others have. The estimate is the share of the time in which some task \
-               waited. \
-               Buffers that are larger than the limit are a note before it comes to that, and so is anonymous and shared memory of 90 % of \
-               the limit where the host has no free swap; it is a warning from 95 % on, or where it reaches the limit within ten minutes \
-               as it grows now. Of a captured log: a server that the \
-               kernel killed is a warning, and critical where the log ends with a start that failed.",
+    evidence: "The control group uses 90 % of its limit or of memory.high, or less than a tenth of the host's memory is available; \
+               and some task waits for memory in 5 % of the time or more (memory.pressure of the group, else of the host), or v1's \
+               under_oom is 1. Shown with it: how often the group met its limit (memory.events, v1 memory.failcnt), VmRSS, what \
+               the variables let the server take, and what others have. The estimate is the share of the time in which some task \
+               waited. Buffers that are larger than the limit are a note before it comes to that, and so is anonymous and shared \
+               memory of 90 % of the limit without free swap: a warning from 95 % on, or where it grows to the limit within ten \
+               minutes. Of a captured log: a server that the kernel killed is a warning, and critical where the log ends with a \
+               start that failed.",
     looks_alike: "Pages of the server in swap that are read back are swapping. A full node of a host with room on others is \
                   numa-imbalance. A group that is full of page cache and gives it up at once makes nobody wait. Pages of tables that \
                   are not in the buffer pool are read by a call: read-io-bound.",
