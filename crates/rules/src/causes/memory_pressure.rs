@@ -5,7 +5,6 @@ mod tests;
 
 use spindoctor_model::host::{MemoryStat, ProcessStat};
 use spindoctor_model::number::bytes;
-use spindoctor_model::window::Change;
 use spindoctor_model::{
     Evidence, Finding, LoggedTrouble, Remedy, TimeClass, TroubleKind, Unavailable, Window,
 };
@@ -237,7 +236,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     }
     let stalled = pressure(window);
     let is_waited = memory.is_under_oom || stalled.is_some_and(|share| share >= STALLED);
-    let near = if is_waited { None } else { near_limit(window, memory, &process, fixed) };
+    let near = if is_waited { None } else { near_limit(window, memory, process.last, fixed) };
     if near.is_some() {
         return Ok(near);
     }
@@ -298,28 +297,28 @@ const KEPT_WARNING: f64 = 0.95;
 /// Seconds within which it must reach the limit, as it grows now, to be a warning. Chosen.
 const FULL_WITHIN_S: f64 = 600.0;
 
+/// Part of the limit by which it must grow within a window to be said to grow at all: a connection's buffers come and go. Chosen.
+const GROWS: f64 = 0.005;
+
 /// A group that is nearly full of memory that the kernel cannot take back, without swap: nobody waits, and the next growth ends the server.
 fn near_limit(
     window: &Window,
     memory: &MemoryStat,
-    process: &Change<'_, ProcessStat>,
+    process: &ProcessStat,
     fixed: Option<f64>,
 ) -> Option<Finding> {
     let limit = memory.cgroup_limit_bytes.filter(|&limit| limit > 0)? as f64;
-    let change = window.change(|s| &s.host.memory);
-    let before = change.and_then(|change| Some((change.first.cgroup_kept_bytes?, change.seconds)));
-    // A recording without it has the server's resident memory, of which hardly any is of files.
-    let (kept, first, seconds) = match memory.cgroup_kept_bytes {
-        Some(kept) => before.map_or((kept, kept, 1.0), |(first, seconds)| (kept, first, seconds)),
-        None => (process.last.resident_bytes, process.first.resident_bytes, process.seconds),
-    };
+    let kept = memory.cgroup_kept_bytes?;
     let ratio = kept as f64 / limit;
     if ratio < swapping::NEAR_LIMIT || memory.swap_free_bytes > 0 {
         return None;
     }
     let left = (limit - kept as f64).max(0.0);
-    let is_soon = kept > first && left <= (kept - first) as f64 / seconds * FULL_WITHIN_S;
-    let score = if is_soon || ratio >= KEPT_WARNING { WARNING_FROM } else { NOTE };
+    let grows = window.change(|s| &s.host.memory).is_some_and(|change| {
+        let grown = kept.saturating_sub(change.first.cgroup_kept_bytes.unwrap_or(kept)) as f64;
+        grown >= GROWS * limit && left <= grown / change.seconds * FULL_WITHIN_S
+    });
+    let score = if grows || ratio >= KEPT_WARNING { WARNING_FROM } else { NOTE };
     let headline = format!(
         "The server's control group has {:.0} % of its limit of {} in memory that the kernel cannot take back: at the limit it ends the server",
         ratio * 100.0,
@@ -332,7 +331,7 @@ fn near_limit(
             bytes(left),
             bytes(pool)
         ))
-        .evidence(Evidence::new("memory that stays", kept as f64, "bytes", "memory.stat, or VmRSS"));
+        .evidence(Evidence::new("memory that stays", kept as f64, "bytes", "memory.stat"));
     let pool_is_most = pool >= kept as f64 / 2.0;
     let by_bytes = (kept as f64 - 0.75 * limit).max(0.0) as u64;
     let smaller = if pool_is_most {
@@ -341,15 +340,15 @@ fn near_limit(
         None
     };
     Some(
-        with_memory(draft, window, memory, process.last, fixed)
+        with_memory(draft, window, memory, process, fixed)
             .remedy(Remedy {
                 statement: "MySQL 5.7 and later: SELECT * FROM sys.memory_by_thread_by_current_bytes LIMIT 5; MariaDB: SELECT ID, USER, MEMORY_USED \
                             FROM information_schema.PROCESSLIST ORDER BY MEMORY_USED DESC LIMIT 5"
                     .into(),
                 why: "It says which session has the memory: what it drops, or all that it has where it ends, is free at once.".into(),
                 dynamic: true,
-                risk: "None: it reads.".into(),
-                undo: "Nothing to undo.".into(),
+                risk: "It only reads.".into(),
+                undo: String::new(),
             })
             .remedy_if(smaller)
             .remedy(Short::Group.remedy())
