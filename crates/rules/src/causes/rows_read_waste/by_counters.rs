@@ -221,10 +221,13 @@ pub(super) fn by_counters(window: &Window, of: Of) -> Result<Option<Finding>, Un
             },
         })
         .remedies(polls.into_iter().flat_map(|_| polling::remedies()))
-        .explains(&[cpu_saturated::CAUSE.name])
+        .explains(if scan_cpus >= EXPLAINS * used { &[cpu_saturated::CAUSE.name] } else { &[] })
         .finding(),
     ))
 }
+
+/// Part of the CPU that the server used, from which on the scans are why its CPUs are full. Chosen: less is beside what fills them.
+const EXPLAINS: f64 = 0.1;
 
 /// Part of the sessions' time, 0 to 1, that scans of these threads can cost the others: of the threads that want a CPU those of others
 /// that wait for one. Where the host is not seen, it is no more than the others' part of the sessions at work.

@@ -117,6 +117,16 @@ fn scans_by_prepared_statements_are_found_where_no_summary_has_them() {
     assert!(finding.headline.contains("by prepared statements"), "{}", finding.headline);
 }
 
+#[test]
+fn scans_that_take_little_of_the_cpu_do_not_explain_that_it_is_full() {
+    let explains = |rows_per_s: f64| {
+        let window = prepared(3_000.0).counter("Handler_read_rnd_next", rows_per_s).window();
+        found(&window).explains
+    };
+    assert_eq!(explains(6e6), ["cpu-saturated"]);
+    assert!(explains(3e5).is_empty());
+}
+
 /// Four clients look rows up by a column without an index, and nothing else: 81 rows are read for each returned.
 fn scanning(build: Build, each: f64) -> Build {
     let per_s = 9e6;
