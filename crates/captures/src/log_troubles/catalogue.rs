@@ -28,15 +28,17 @@ use super::replication::{
 use super::server::{
     ASSERTION, BACKUP_CRASHED, CHANGE_BUFFER, CHECK_FAILED, CONNECTIONS_LOST, DEADLOCKS, DID_NOT_RUN,
     DISK_IS_FULL, ENDED_BY_LATCH, ENDED_BY_PAGE, FATAL_WAIT, FEWER_FILES, FILE_OPERATION, FULL, GAVE_UP,
-    NO_AIO, NO_BACKUP, NO_LOGIN, NO_LOGIN_PLUGIN, NO_MEMORY, NO_ROOM_IN_TABLE, NO_THREAD, NO_TLS, OF_LIBRARY,
-    OF_LOGIN_PLUGIN, OF_PLUGIN, OLD_TABLES, PAGE_ENDED_IT, PLUGIN_ENDED, RECOVERED, TOO_MANY, WAITS_FOR_ROOM,
+    NO_AIO, NO_BACKUP, NO_CERTIFICATE, NO_LOGIN, NO_LOGIN_PLUGIN, NO_MEMORY, NO_ROOM_IN_TABLE, NO_THREAD,
+    NO_TLS, OF_LIBRARY, OF_LOGIN_PLUGIN, OF_PLUGIN, OLD_TABLES, PAGE_ENDED_IT, PLUGIN_ENDED, RECOVERED,
+    TOO_MANY, WAITS_FOR_ROOM,
 };
 use crate::kernel_log::{DISK_ERRORS, HUNG_IN_KERNEL, HUNG_OF_SERVER, READ_ONLY};
 use crate::tool_errors;
 
 /// What one failure makes a server say in several lines: each of them is that one.
-pub(super) const SEVERAL_LINES: [&str; 25] = [
+pub(super) const SEVERAL_LINES: [&str; 26] = [
     KEYS_MISSING,
+    NO_CERTIFICATE,
     NO_TLS,
     FEWER_FILES,
     ENDED_BY_LATCH,
@@ -84,7 +86,7 @@ pub(super) const REASONS_OF_START: [&str; 16] = [
 ];
 
 /// What lines about trouble hold, in lower case, what that means, and the trouble that causes rest on. The first that fits counts.
-pub(super) const TROUBLES: [(&str, &str, Option<TroubleKind>); 257] = [
+pub(super) const TROUBLES: [(&str, &str, Option<TroubleKind>); 259] = [
     (OF_KILLS[0], KILLED, Some(TroubleKind::KilledForMemory)),
     (OF_KILLS[1], KILLED, Some(TroubleKind::KilledForMemory)),
     (OF_KILLS[2], KILLED, Some(TroubleKind::KilledForMemory)),
@@ -472,6 +474,8 @@ pub(super) const TROUBLES: [(&str, &str, Option<TroubleKind>); 257] = [
     ("can't find master key from keyring", KEYS_MISSING, None),
     ("can't be decrypted, please confirm", KEYS_MISSING, None),
     ("obtaining redo log encryption key version ", KEYS_MISSING, None),
+    ("ssl context is not usable without certificate", NO_CERTIFICATE, None),
+    ("failed to initialize tls for channel: mysql_admin", NO_CERTIFICATE, None),
     ("failed to set up ssl because", NO_TLS, None),
     ("failed to setup ssl", NO_TLS, None),
     ("failed to initialize tls for channel", NO_TLS, None),

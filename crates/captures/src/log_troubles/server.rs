@@ -78,6 +78,9 @@ pub(super) const NO_AIO: &str = "the system gave InnoDB no asynchronous I/O: fs.
 
 pub(super) const NO_TLS: &str = "the server offers no TLS: it could not use its certificate or its key, and the line says why (a file that is \
                                  missing, that it may not read, or that does not belong to the other); who insists on TLS is refused";
+/// Also said of the administrative port alone, which then has the configuration of the other (MY-013603).
+pub(super) const NO_CERTIFICATE: &str = "one of the server's ports has no certificate of its own (ssl_cert, ssl_key; admin_ssl_cert of the \
+                                         administrative port): it has that of mysql_main where a line beside says so, and else no TLS";
 pub(super) const NO_LOGIN_PLUGIN: &str = "accounts cannot log in, because their authentication plugin is not loaded: ALTER USER ... IDENTIFIED \
                                           WITH caching_sha2_password (MariaDB: ed25519), or load it (MySQL 8.4: mysql_native_password = ON; 9.0 \
                                           has no mysql_native_password)";

@@ -14,8 +14,8 @@ use super::has_sign;
 use super::host::{LIVENESS, READINESS, STARTUP, is_event_of_probe, is_of_script};
 use super::replication::RECEIVER_ENDED;
 use super::server::{
-    CHANGE_BUFFER, CONNECTIONS_LOST, ENDED_BY_LATCH, FEWER_FILES, FILE_OPERATION, FULL, NO_AIO, NO_LOGIN,
-    NO_LOGIN_PLUGIN, NO_TLS, OLD_TABLES, PAGE_ENDED_IT, PLUGIN_ENDED, RECOVERED,
+    CHANGE_BUFFER, CONNECTIONS_LOST, ENDED_BY_LATCH, FEWER_FILES, FILE_OPERATION, FULL, NO_AIO,
+    NO_CERTIFICATE, NO_LOGIN, NO_LOGIN_PLUGIN, NO_TLS, OLD_TABLES, PAGE_ENDED_IT, PLUGIN_ENDED, RECOVERED,
 };
 use crate::kernel_log::DISK_ERRORS;
 
@@ -86,6 +86,15 @@ fn what_lines_of_each_kind_mean_is_said_and_no_error_is_left_over() {
         (
             "Failed to set up SSL because of the following SSL library error: Unable to get private key",
             NO_TLS,
+        ),
+        (
+            "Failed to set up SSL because of the following SSL library error: SSL context is not usable without certificate and \
+             private key",
+            NO_CERTIFICATE,
+        ),
+        (
+            "Failed to initialize TLS for channel: mysql_admin. See below for the description of exact issue.",
+            NO_CERTIFICATE,
         ),
         ("Plugin 'mysql_native_password' is not loaded", NO_LOGIN_PLUGIN),
         ("Can't create/write to file './ibdata1' (Errcode: 17 - File exists)", FILE_EXISTS),
