@@ -451,7 +451,7 @@ pub struct MemoryStat {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cgroup_oom_kills: Option<u64>,
     /// What the group that sets the limit has of memory that only swap could take back: anonymous and shared (`memory.stat`: `anon`
-    /// and `shmem`, v1 `total_rss` and `total_shmem`).
+    /// and `shmem`, v1 `total_rss` and `total_shmem`). None where more than 512 MiB are left to the limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cgroup_kept_bytes: Option<u64>,
     /// True while the group's threads wait because it has no memory left and nothing is ended for it (v1 `under_oom`).

@@ -65,6 +65,13 @@ impl Bytes {
         self.read.saturating_add(self.written)
     }
 
+    fn and(self, other: Self) -> Self {
+        Self {
+            read: self.read.saturating_add(other.read),
+            written: self.written.saturating_add(other.written),
+        }
+    }
+
     fn since(self, before: Self) -> Self {
         Self {
             read: self.read.saturating_sub(before.read),
@@ -113,10 +120,14 @@ fn collect_while(target: &Target, has_time: impl Fn() -> bool) -> Result<DiskUse
         return Ok(DiskUsers { unread, ..DiskUsers::default() });
     };
     let over_s = read.duration_since(before.read).as_secs_f64().max(1e-3);
+    // Who waits for a child that ended has from then on all that the child ever did (kernel/exit.c, wait_task_zombie): of that, what
+    // it had done before is nobody's of this stretch. Which process waited is not known.
+    let gone = before.io.iter().filter(|(pid, _)| !io.contains_key(pid));
+    let gone = gone.fold(Bytes::default(), |all, (_, one)| all.and(*one));
     let did = io.into_iter().filter_map(|(pid, now)| {
         // One that began since counts from its birth; one that was left out before is left out.
         let first = before.io.get(&pid).copied().or_else(|| before.is_whole.then(Bytes::default))?;
-        Some((pid, now.since(first)))
+        Some((pid, now.since(first).since(gone)))
     });
     Ok(DiskUsers { over_s, programs: most(target, did.collect(), over_s), unread })
 }
@@ -195,9 +206,13 @@ pub struct Mounted {
 }
 
 impl Mounted {
-    /// True for those that number their devices themselves and may lie on a disk all the same.
+    /// True for those that number their devices themselves and may lie on a disk all the same, or are another host's: what goes there
+    /// counts as the process's, too.
     fn may_be_on_a_disk(&self) -> bool {
-        const SUCH: [&str; 5] = ["aufs", "bcachefs", "btrfs", "overlay", "zfs"];
+        const SUCH: [&str; 13] = [
+            "9p", "aufs", "bcachefs", "btrfs", "ceph", "cifs", "lustre", "nfs", "nfs4", "overlay", "smb3",
+            "virtiofs", "zfs",
+        ];
         SUCH.contains(&self.file_system.as_str()) || self.file_system.starts_with("fuse")
     }
 }
@@ -252,7 +267,8 @@ mod tests {
                           24 1 0:24 / /dev rw - devtmpfs udev rw\n\
                           27 22 8:17 / /srv rw - xfs /dev/sdb1 rw\n\
                           28 22 253:0 / /volume rw - xfs /dev/dm-0 rw\n\
-                          29 22 0:50 / /layers rw - overlay overlay rw\n";
+                          29 22 0:50 / /layers rw - overlay overlay rw\n\
+                          30 22 0:61 / /far rw - nfs4 db9:/far rw\n";
 
     fn host() -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
@@ -321,6 +337,7 @@ mod tests {
         assert_eq!(disks(40, &[22, 27, 22]), Some(vec!["sda".to_owned(), "sdb".to_owned()]));
         assert_eq!((disks(41, &[22, 28]), disks(42, &[27, 29]), disks(43, &[24])), (None, None, None));
         assert_eq!((disks(44, &[]), disks_of(&target(root.path()), 99)), (None, None));
+        assert_eq!(disks(46, &[22, 30]), None, "what goes to another host counts, too");
         assert_eq!(disks(45, &[22; MOST_FILES + 1]), None);
     }
 
@@ -335,6 +352,22 @@ mod tests {
         assert_eq!(collect_while(&server, once).unwrap().unread, 1);
         let found = collect(&server).unwrap();
         assert_eq!((found.programs.len(), found.unread), (0, 0), "{found:?}");
+    }
+
+    #[test]
+    fn what_a_child_did_before_it_ended_is_not_its_parents_of_now() {
+        let root = host();
+        let server = target(root.path());
+        process(root.path(), 40, "bash", 0, 1 << 20);
+        process(root.path(), 41, "rsync", 0, 40 << 30);
+        collect(&server).unwrap();
+        std::fs::remove_dir_all(root.path().join("proc/41")).unwrap();
+        // It wrote 1 MiB more, ended, and bash waited for it.
+        process(root.path(), 40, "bash", 0, (1 << 20) + (40 << 30) + (1 << 20));
+        let found = collect(&server).unwrap();
+        let [bash] = &found.programs[..] else { panic!("{found:?}") };
+        let written = bash.written_bytes_per_s * found.over_s;
+        assert!((written - 1_048_576.0).abs() < 1.0, "{written}");
     }
 
     #[test]

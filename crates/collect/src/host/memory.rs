@@ -41,6 +41,11 @@ fn collect(target: &Target) -> Result<MemoryStat, Unavailable> {
     })
 }
 
+/// What must be left of a group's limit at most for `memory.stat` to be asked, and for what it says to be kept. Before Linux 6.8 the kernel
+/// adds up all groups for each answer; and a group with more room than all buffers of some hundred connections take is in no danger,
+/// however large the part of its limit that a buffer pool fills. Chosen.
+const NEAR_LIMIT_BYTES: u64 = 512 << 20;
+
 /// The tightest limits along the path, and what the group that sets the tighter one uses and has met; of the host nothing.
 ///
 /// A limit at or above the host's memory limits nothing; v1 writes "none" as a number near 2^63.
@@ -69,7 +74,11 @@ fn cgroup_memory(target: &Target, total_bytes: u64) -> MemoryStat {
         cgroup_limit_bytes: limit.map(|(bytes, _)| bytes),
         cgroup_high_bytes: high.map(|(bytes, _)| bytes),
         cgroup_used_bytes: level.and_then(|level| number(level, used)),
-        cgroup_kept_bytes: limit.and_then(|(_, level)| parse_kept_bytes(&text(level, "memory.stat")?)),
+        cgroup_kept_bytes: limit.and_then(|(limit, level)| {
+            let is_near = number(level, used)? >= limit.saturating_sub(NEAR_LIMIT_BYTES);
+            let kept = parse_kept_bytes(&is_near.then(|| text(level, "memory.stat")).flatten()?)?;
+            (kept >= limit.saturating_sub(NEAR_LIMIT_BYTES)).then_some(kept)
+        }),
         ..met.unwrap_or_default()
     }
 }
@@ -206,6 +215,25 @@ mod tests {
         let memory = cgroup_memory(&target, 1 << 34);
         assert_eq!((memory.cgroup_limit_bytes, memory.cgroup_used_bytes), (Some(1000), Some(900)));
         assert_eq!((memory.cgroup_high_bytes, memory.cgroup_limit_hits), (None, None));
+    }
+
+    #[test]
+    fn memory_that_stays_is_asked_for_where_little_is_left_and_kept_where_it_is_what_leaves_little() {
+        let kept = |used_mib: u64, anonymous_mib: u64| {
+            let root = tempfile::tempdir().unwrap();
+            put(root.path(), "proc/7/cgroup", "0::/db\n");
+            put(root.path(), "sys/fs/cgroup/db/memory.max", "8589934592\n");
+            put(root.path(), "sys/fs/cgroup/db/memory.current", &format!("{}\n", used_mib << 20));
+            put(
+                root.path(),
+                "sys/fs/cgroup/db/memory.stat",
+                &format!("anon {}\nshmem 0\n", anonymous_mib << 20),
+            );
+            cgroup_memory(&target(root.path()), 1 << 36).cgroup_kept_bytes
+        };
+        assert_eq!(kept(8_100, 7_900), Some(7_900 << 20));
+        assert_eq!(kept(8_190, 5_000), None, "the rest is page cache");
+        assert_eq!(kept(7_600, 7_500), None, "592 MiB are left");
     }
 
     #[test]
