@@ -31,6 +31,7 @@ fuzz_target!(|bytes: &[u8]| {
         tcp_queues::parse_connection(line, 0);
     }
     memory::parse_bytes(text);
+    memory::parse_kept_bytes(text);
     memory::parse_meminfo(text);
     memory::parse_swapped_pages(text);
     memory::parse_memory_events(text);
