@@ -210,6 +210,12 @@ fn a_binary_log_on_a_slow_disk_is_what_commits_wait_for_though_the_redo_log_is_q
     assert!(remedies.contains(&"SET GLOBAL sync_binlog = 100"), "{remedies:?}");
     assert!(!remedies.iter().any(|remedy| remedy.contains("innodb_flush_log_at_trx_commit")), "{remedies:?}");
     assert_eq!(of(100.0), Outcome::Clear);
+    // Nothing says that the two lie on different disks where commits do not sync the redo log.
+    let build = committing("9.7.4").variable("log_bin", "ON").variable("sync_binlog", "1");
+    let build = build.variable("innodb_flush_log_at_trx_commit", "2");
+    let build = build.log_syncs("wait/io/file/innodb/innodb_log_file", 1.0, 1.5);
+    let finding = found(&build.log_syncs("wait/io/file/sql/binlog", 5.0, 190_000.0).window());
+    assert_eq!(finding.remedies[0], faster_storage());
 }
 
 #[test]
