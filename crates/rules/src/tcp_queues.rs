@@ -1,6 +1,6 @@
-//! Bytes that stay in the queues of clients' connections: those that a client does not take, and those that the server does not read.
+//! Bytes that lie in the queues of clients' connections: those that a client does not take, and those that wait for the server.
 //!
-//! In: the queues at both ends of a window. Out: the connections in which nothing went on meanwhile. A session whose answer lies there
+//! In: the queues at both ends of a window. Out: the connections with bytes in them both times. A session whose answer lies there
 //! seems to sleep: for the server it is sent as soon as the socket's buffer has it. So does one whose request lies there. Pure.
 
 use std::collections::{BTreeSet, HashMap};
@@ -18,11 +18,12 @@ pub(crate) const SOURCE: &str = "/proc/PID/net/tcp";
 /// Variables with the ports at which a server takes clients.
 const PORTS: [&str; 4] = ["port", "admin_port", "extra_port", "mysqlx_port"];
 
-/// Connections of clients in which nothing went on for a window.
+/// Connections of clients with bytes in a queue at both ends of a window.
 pub(crate) struct Stuck<'w> {
     /// Those with the same bytes unsent at both ends, and sent again or waiting for room at the client's end.
     pub(crate) unsent: Vec<&'w TcpQueue>,
-    /// Those with bytes unread at both ends, and none read.
+    /// Those with bytes unread at both ends, and no fewer at the last. They need not be the same bytes: a server that reads all that
+    /// comes, but late, has as many again.
     pub(crate) unread: Vec<&'w TcpQueue>,
     /// For how long, at least.
     pub(crate) seconds: f64,
@@ -58,7 +59,7 @@ impl<'w> Stuck<'w> {
     }
 }
 
-/// Requests that nobody reads, for a finding that says why.
+/// Requests that wait, for a finding that says why.
 pub(crate) fn unread(window: &Window) -> Option<Evidence> {
     let count = Stuck::from_window(window)?.unread.len();
     (count > 0).then(|| of_unread(count))
@@ -66,7 +67,7 @@ pub(crate) fn unread(window: &Window) -> Option<Evidence> {
 
 /// So many of them.
 pub(crate) fn of_unread(count: usize) -> Evidence {
-    Evidence::new("connections with a request unread for the whole window", count as f64, "", SOURCE)
+    Evidence::new("connections with a request unread at both ends of the window", count as f64, "", SOURCE)
         .expected("0")
 }
 

@@ -45,7 +45,8 @@ pub const CAUSE: Cause = Cause {
                a warning. In a list that was captured one session that is at work alone, for a minute or more, is a note.\n\n\
                The queues of the clients' TCP connections at both ends of the window, on the server's host: a note where three or more \
                sessions that are not at work have an answer that their client did not take meanwhile, with tries of the kernel's (one, \
-               where others wait for a row of an idle session of that host), or a request that the server did not read.",
+               where others wait for a row of the only session of that host, which is idle), or a request that waits both times where no \
+               finding says that the CPUs, or the threads of a pool, are short.",
     looks_alike: "Sessions that sleep on purpose and idle connections are not at work and are not counted. A share of \
                   commits, reads or network in a server that does well is no trouble: these classes are a note at most, \
                   from half of the session time on; only sixteen sessions and more in logins, or before the mutex of the open tables, \

@@ -1,4 +1,4 @@
-//! Sessions that seem to sleep: their answer is not taken by the client, or their request not read by the server.
+//! Sessions that seem to sleep: their answer is not taken by the client, or a request of theirs waits to be read.
 
 use std::collections::BTreeSet;
 
@@ -6,13 +6,23 @@ use spindoctor_model::host::TcpQueue;
 use spindoctor_model::{Evidence, Finding, Remedy, SessionTime, Severity, TimeClass, Window, number};
 
 use super::CAUSE;
-use crate::causes::{server_stopped, thread_pool_starved};
+use crate::causes::{cpu_saturated, cpu_throttled, noisy_neighbour, server_stopped, thread_pool_starved};
 use crate::draft::Draft;
 use crate::rank::NOTE;
 use crate::tcp_queues::{SOURCE, Stuck, of_unread};
 
 /// Connections below which nothing is said: a client's host that went away in the middle of an answer is one. Chosen.
 const FEW: usize = 3;
+
+/// Causes for which requests wait: no thread of the pool is free, none runs, or each waits for a CPU. A server that is short of CPUs reads
+/// one request after the other, and the next ones wait.
+const SAY_WHY: [&str; 5] = [
+    thread_pool_starved::CAUSE.name,
+    server_stopped::CAUSE.name,
+    cpu_saturated::CAUSE.name,
+    noisy_neighbour::CAUSE.name,
+    cpu_throttled::CAUSE.name,
+];
 
 /// Clients that the evidence names.
 const NAMED: usize = 3;
@@ -22,7 +32,7 @@ pub(super) struct Queues<'w> {
     stuck: Stuck<'w>,
     /// Connections whose answer is not taken; 0 where they are too few to be said.
     unsent: usize,
-    /// Connections whose request is not read; 0 where they are too few, or another finding says why.
+    /// Connections with a request unread at both ends; 0 where they are too few, or another finding says why.
     unread: usize,
     /// A session that rests, that others wait for, and that is of the host of one whose answer is not taken.
     blocks: Option<u64>,
@@ -42,8 +52,7 @@ impl<'w> Queues<'w> {
         let unsent = stuck.unsent.len().saturating_sub(sessions(&|class| class == TimeClass::Network));
         // A client may send its next request before the answer to the one that runs.
         let unread = stuck.unread.len().saturating_sub(sessions(&|_| true));
-        let says_why = [thread_pool_starved::CAUSE.name, server_stopped::CAUSE.name];
-        let is_explained = findings.iter().any(|finding| says_why.contains(&finding.cause.as_str()));
+        let is_explained = findings.iter().any(|finding| SAY_WHY.contains(&finding.cause.as_str()));
         let unsent = if unsent >= least { unsent } else { 0 };
         let unread = if unread >= FEW && !is_explained { unread } else { 0 };
         let port = window.variable("port").unwrap_or("3306").to_owned();
@@ -71,7 +80,7 @@ impl<'w> Queues<'w> {
         let connections = |count: usize| number::counted(count as u64, "connection", "connections");
         match (self.unsent, self.unread) {
             (0, unread) => format!(
-                "The server has not read the requests on {} for {for_s}; the sessions seem to sleep",
+                "On {} a request waited both at the beginning and at the end of {for_s}; the sessions seem to sleep",
                 connections(unread)
             ),
             (unsent, 0) => format!(
@@ -79,7 +88,7 @@ impl<'w> Queues<'w> {
                 connections(unsent)
             ),
             (unsent, unread) => format!(
-                "For {for_s} clients have not taken the answers on {}, and the server has not read the requests on {}",
+                "For {for_s} clients have not taken the answers on {}, and on {} a request waited at the beginning and at the end",
                 connections(unsent),
                 connections(unread)
             ),
@@ -97,8 +106,9 @@ impl<'w> Queues<'w> {
         }
         if self.unread > 0 {
             why.push(
-                "A request that lies in the socket is no session at work for the server, and its client waits. The thread that is to read \
-                 it is late: a pool of threads has none free, or the server was held or had no CPU.",
+                "A request that lies in the socket is no session at work for the server, and its client waits. Whether it was the same \
+                 one both times is not known. The thread that is to read it is late: a pool of threads has none free, or the server was \
+                 held or had no CPU.",
             );
         }
         let blocks = self.blocks.map(|id| {
@@ -136,8 +146,8 @@ impl<'w> Queues<'w> {
     }
 }
 
-/// A session that rests and has a row that others wait for, of the host of one of these clients. The list of threads has no ports, so
-/// that it may be another one of that host.
+/// A session that rests and has a row that others wait for, of the host of one of these clients. The list of threads has no ports: where
+/// it has more sessions of that host, as of a proxy's, it may be any of these.
 fn blocker(window: &Window, unsent: &[&TcpQueue]) -> Option<u64> {
     let hosts: BTreeSet<&str> =
         unsent.iter().filter_map(|one| Some(one.peer.rsplit_once(':')?.0.trim_matches(['[', ']']))).collect();
@@ -145,9 +155,11 @@ fn blocker(window: &Window, unsent: &[&TcpQueue]) -> Option<u64> {
     let blocking: BTreeSet<u64> = waits.iter().filter_map(|wait| wait.blocking_connection_id).collect();
     let threads = window.latest(|sample| &sample.server.threads)?;
     let is_such = |id: &u64| blocking.contains(id);
+    let is_alone = |host: &str| threads.iter().filter(|thread| thread.host == host).count() == 1;
     threads
         .iter()
         .filter(|thread| thread.command == "Sleep" && hosts.contains(thread.host.as_str()))
+        .filter(|thread| is_alone(&thread.host))
         .filter_map(|thread| thread.connection_id)
         .find(is_such)
 }
@@ -165,7 +177,7 @@ mod tests {
         (1..=count).map(|at| queue(at, 36, 0, 7)).collect()
     }
 
-    /// So many requests that the server does not read.
+    /// So many connections with a request that waits.
     fn not_read(count: u8) -> Vec<TcpQueue> {
         (1..=count).map(|at| queue(at, 0, 40, 0)).collect()
     }
@@ -211,10 +223,12 @@ mod tests {
 
     #[test]
     fn one_is_enough_where_others_wait_for_an_idle_session_of_that_host() {
-        let build = || {
-            let sessions = |_| {
-                let holder = ServerThread { host: "10.0.0.1".into(), ..session(7, "Sleep", "", "") };
-                vec![holder, session(20, "Query", "updating", "UPDATE t SET a = 1")]
+        let of_host = |more: usize| {
+            let sessions = move |_| {
+                let of_it = |id| ServerThread { host: "10.0.0.1".into(), ..session(id, "Sleep", "", "") };
+                let mut all = vec![of_it(7), session(20, "Query", "updating", "UPDATE t SET a = 1")];
+                all.extend((30..).take(more).map(of_it));
+                all
             };
             Build::busy("8.0.36").sessions(sessions).each(|at_s, server, _| {
                 let wait = RowLockWait {
@@ -226,6 +240,7 @@ mod tests {
                 server.row_lock_waits = answer(at_s, vec![wait]);
             })
         };
+        let build = || of_host(0);
         let window = with(build(), untaken(1), untaken(1)).window();
         let time = crate::session_time(&window).unwrap();
         let queues = Queues::from_window(&window, &time, &[]).unwrap();
@@ -237,21 +252,44 @@ mod tests {
         let elsewhere = vec![queue(9, 36, 0, 7)];
         let window = with(build(), elsewhere.clone(), elsewhere).window();
         assert!(Queues::from_window(&window, &time, &[]).is_none());
+        // A proxy has many connections: that one of these is stuck says nothing of the one that blocks.
+        let of_proxy = with(of_host(2), untaken(1), untaken(1)).window();
+        assert!(Queues::from_window(&of_proxy, &time, &[]).is_none());
     }
 
     #[test]
-    fn requests_that_nobody_reads_are_a_note_unless_another_finding_says_why() {
+    fn requests_that_wait_are_a_note_unless_another_finding_says_why() {
         let finding = noted(not_read(30)).unwrap();
+        let expected =
+            "a request waited both at the beginning and at the end of 10 s; the sessions seem to sleep";
         assert!(
-            finding.headline.starts_with("The server has not read the requests on "),
+            finding.headline.starts_with("On ") && finding.headline.ends_with(expected),
             "{}",
             finding.headline
         );
+        assert!(finding.why.contains("the same one both times is not known"), "{}", finding.why);
         assert_eq!(finding.severity, Severity::Note);
         let window = with(Build::busy("8.0.36"), not_read(30), not_read(30)).window();
         let time = crate::session_time(&window).unwrap();
         let pool = Draft::new(&thread_pool_starved::CAUSE, 0.5, "the pool is full").finding();
         assert!(Queues::from_window(&window, &time, &[pool]).is_none());
         assert_eq!(noted(not_read(2)), None);
+    }
+
+    /// Each connection may have a request waiting at both ends, though the server reads one after the other.
+    #[test]
+    fn where_the_cpus_are_full_requests_that_wait_are_no_finding_of_their_own() {
+        let full = [
+            Build::busy("8.0.36").runs(3.8, 12.2).host_cpu(3.8, 0.2),
+            Build::busy("8.0.36").runs(1.0, 6.0).host_cpu(3.95, 0.05),
+            Build::busy("8.0.36").quota(1.0, 4).throttled(90.0, 20.0).runs(1.0, 12.0),
+        ];
+        for build in full {
+            let window = with(build, not_read(30), not_read(30)).window();
+            let findings = crate::diagnose(&window).findings;
+            assert!(findings.iter().any(|one| SAY_WHY.contains(&one.cause.as_str())), "{findings:#?}");
+            let all = serde_json::to_string(&findings).unwrap();
+            assert!(!all.contains("a request waited") && !all.contains("request unread"), "{all}");
+        }
     }
 }
