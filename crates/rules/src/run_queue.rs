@@ -91,9 +91,9 @@ impl QueuedFor {
 /// The programs beside the server on its host, where it is known which of them are its clients.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Neighbours<'a> {
-    /// CPUs that clients of the server used: they belong to its load.
+    /// CPUs that clients of the server used, of those that it may use: they belong to its load.
     pub(crate) clients_cpus: f64,
-    /// The others, the busiest first, those of any weight.
+    /// The others, the busiest first, those of any weight. None where most of what others had was on CPUs that the server may not use.
     pub(crate) programs: Vec<&'a OtherProgram>,
 }
 
@@ -105,17 +105,30 @@ const NEIGHBOUR_CPUS: f64 = 0.05;
 
 impl<'a> Neighbours<'a> {
     /// None where the host's programs were not read twice, where nobody may see who of them is connected, or where they are not
-    /// those that have the CPUs: processes of others may be hidden (`hidepid`), and those that live for a moment are in no list.
+    /// those that have the CPUs: processes of others may be hidden (`hidepid`), and those that live for a moment are in no list. None also
+    /// where clients have CPUs, and it is not known whether these are of the part that the server may use.
     pub(crate) fn from_window(window: &'a Window) -> Option<Self> {
         let found = window.latest(|s| &s.host.other_programs).filter(|found| found.over_s > 0.0)?;
-        let others = cpus_of_others(window, RunQueue::from_window(window).ok()?.running)?;
+        let own = RunQueue::from_window(window).ok()?.running;
+        // The list is of the whole host.
+        let others = others_of_host(window, own)?;
         let listed: f64 = found.programs.iter().map(|program| program.cpus).sum();
         let is_known = |program: &OtherProgram| program.cpus < NEIGHBOUR_CPUS || program.is_client.is_some();
+        if listed < MOST * others || !found.programs.iter().all(is_known) {
+            return None;
+        }
         let of = |is_client| found.programs.iter().filter(move |one| one.is_client == Some(is_client));
-        (listed >= MOST * others && found.programs.iter().all(is_known)).then(|| Self {
-            clients_cpus: of(true).map(|program| program.cpus).sum(),
-            programs: of(false).filter(|program| program.cpus >= NEIGHBOUR_CPUS).collect(),
-        })
+        let clients_cpus: f64 = of(true).map(|program| program.cpus).sum();
+        let programs = of(false).filter(|program| program.cpus >= NEIGHBOUR_CPUS).collect();
+        match Confined::from_window(window, own) {
+            None => Some(Self { clients_cpus, programs }),
+            Some(confined) if confined.has_most_of_others() => {
+                Some(Self { clients_cpus: clients_cpus.min(confined.others), programs })
+            }
+            Some(_) => {
+                (clients_cpus < NEIGHBOUR_CPUS).then_some(Self { clients_cpus: 0.0, programs: Vec::new() })
+            }
+        }
     }
 }
 
@@ -160,14 +173,14 @@ impl Confined {
         let cpus = window.latest(|s| &s.host.effective_cpus).filter(|cpus| cpus.allowed() < cpus.online)?;
         let (allowed, online) = (f64::from(cpus.allowed()), f64::from(cpus.online));
         let others_of_host = others_of_host(window, own)?;
-        let counted = Counted::from_window(window);
+        let counted = Counted::from_window(window, cpus.allowed());
         let others = match &counted {
             Some(counted) => (counted.busy - own).max(0.0),
             None => (others_of_host - (online - allowed)).max(0.0),
         };
         let stolen = counted.as_ref().map(|counted| counted.stolen).or_else(|| stolen_of_host(window));
         Some(Self {
-            allowed: counted.as_ref().map_or(allowed, |counted| counted.cpus),
+            allowed,
             online,
             others,
             stolen: stolen.unwrap_or(0.0).min(others),
@@ -183,31 +196,31 @@ impl Confined {
 
     /// True where most of what others had of the host was on the CPUs that the server may use: which CPUs a program had is not
     /// read.
-    pub(crate) fn has_most_of_others(&self) -> bool {
+    fn has_most_of_others(&self) -> bool {
         self.others >= MOST * self.others_of_host
     }
 }
 
 /// How busy the CPUs were that the server may use, means over the window: the kernel counts each of them.
 struct Counted {
-    cpus: f64,
     busy: f64,
     stolen: f64,
 }
 
 impl Counted {
-    /// None where a reading lacks it, or where they were not the same CPUs all the time: one went offline, or the server was moved.
-    fn from_window(window: &Window) -> Option<Self> {
+    /// None where a reading lacks it, where they were not the same CPUs all the time (one went offline, or the server was moved), or where
+    /// they are not as many as the server may use: lxcfs gives a container a `/proc/stat` that numbers its CPUs from 0 on, whichever
+    /// they are.
+    fn from_window(window: &Window, allowed: u32) -> Option<Self> {
         let sums = window.all(|s| &s.host.cpu_times).into_iter();
         let sums: Vec<(f64, &AllowedCpus)> =
             sums.map(|(at_s, times)| Some((at_s, times.allowed.as_ref()?))).collect::<Option<_>>()?;
         let (&(from_s, first), &(to_s, last)) = (sums.first()?, sums.last()?);
-        if to_s <= from_s || sums.iter().any(|(_, sum)| sum.cpus != first.cpus) {
+        if to_s <= from_s || first.count != allowed || sums.iter().any(|(_, sum)| sum.cpus != first.cpus) {
             return None;
         }
         let per_s = |first: u64, last: u64| Some(last.checked_sub(first)? as f64 / 1e6 / (to_s - from_s));
         Some(Self {
-            cpus: f64::from(first.count.max(1)),
             busy: per_s(first.busy_us, last.busy_us)?,
             stolen: per_s(first.steal_us, last.steal_us)?,
         })

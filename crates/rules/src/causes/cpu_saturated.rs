@@ -392,7 +392,7 @@ fn grown(change: &Change<'_, CpuTimes>, count: fn(&CpuTimes) -> u64) -> f64 {
 #[cfg(test)]
 pub(crate) mod examples {
     use spindoctor_model::Reading;
-    use spindoctor_model::host::ProcessStat;
+    use spindoctor_model::host::{OtherProgram, ProcessStat};
     use spindoctor_model::stack::ThreadState;
 
     use super::*;
@@ -459,6 +459,20 @@ pub(crate) mod examples {
         };
         assert!(of(1.95));
         assert!(!of(1.65));
+    }
+
+    /// The server has a third of its two CPUs, and its clients six others.
+    #[test]
+    fn clients_on_cpus_that_the_server_may_not_use_do_not_make_its_own_full() {
+        let clients = OtherProgram {
+            name: "sysbench".into(),
+            processes: 1,
+            cpus: 6.0,
+            is_client: Some(true),
+            ..OtherProgram::default()
+        };
+        let build = Build::busy("9.7.4").runs(0.7, 24.0).host_cpu(6.9, 1.1).confined(2, 8, Some(2.0));
+        assert_eq!(evaluate(&build.other_programs(&[clients]).window()), Outcome::Clear);
     }
 
     #[test]

@@ -32,8 +32,9 @@ pub const CAUSE: Cause = Cause {
                CPUs that the server may use, be it all of the host's or the few of a cpuset. It is a warning at most where fewer than \
                two threads wait, and a note where less than half a session is at work: a server with nothing to do loses nothing.\n\n\
                Of a server on a part of the CPUs, by a cpuset or its affinity, the times of these CPUs count (the lines cpuN). Where \
-               they were not the same CPUs all the time, or an older version recorded it, others had at least what the host's other \
-               CPUs cannot hold.",
+               they were not the same CPUs all the time, or not as many as it may use, or an older version recorded it, others had at \
+               least what the host's other CPUs cannot hold. Clients are known only where most of what others have of the host is on \
+               the server's part.",
     looks_alike: "A server that fills the CPUs itself is cpu-saturated. A quota that stops the server while CPUs are idle is \
                   cpu-throttled. A neighbour at nice 19 takes what is left over, and the server's threads hardly wait.",
     remedies: "Find the neighbour (`top`, `systemd-cgtop`), and move it, stop it, or bound it: CPUWeight or cpu.shares of the two \
@@ -147,17 +148,9 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     // Of the time in which no quota stopped them; what it costs is of all their time.
     let ratio = queued / (queued + queue.running).max(f64::MIN_POSITIVE);
     let cost = queued / queue.runnable().max(f64::MIN_POSITIVE);
-    // On which CPUs its clients run is not known, and on a part of them the server's own are the most.
-    let (others, stolen) = match &confined {
-        Some(confined) => (confined.others - confined.stolen, confined.stolen),
-        None => {
-            let stolen = stolen_us / host.seconds / 1e6;
-            (busy_cpus - stolen - queue.running - clients_cpus, stolen)
-        }
-    };
-    // Who had other CPUs is no neighbour.
-    let is_on_its_cpus = confined.as_ref().is_none_or(Confined::has_most_of_others);
-    let programs = neighbours.filter(|_| is_on_its_cpus).map(|found| found.programs).unwrap_or_default();
+    let stolen = confined.as_ref().map_or(stolen_us / host.seconds / 1e6, |confined| confined.stolen);
+    let others = busy_cpus - stolen - queue.running - clients_cpus;
+    let programs = neighbours.map(|found| found.programs).unwrap_or_default();
     let is_steal = stolen > others;
     let who = match programs.first() {
         _ if is_steal => "Other virtual machines have".into(),
@@ -368,6 +361,43 @@ pub(crate) mod examples {
             }
         });
         assert_eq!(evaluate(&fewer.window()), Outcome::Clear);
+    }
+
+    /// A container's `/proc/stat` may number its CPUs from 0 on.
+    #[test]
+    fn a_sum_of_other_cpus_than_the_server_may_use_is_no_count_of_these() {
+        let of_one = on_two_of_eight(6.9, Some(2.0)).each(|_, _, host| {
+            if let Reading::Available { value, .. } = &mut host.cpu_times
+                && let Some(sum) = value.allowed.as_mut()
+            {
+                sum.count = 1;
+            }
+        });
+        assert_eq!(evaluate(&of_one.window()), Outcome::Clear);
+    }
+
+    #[test]
+    fn clients_on_cpus_that_the_server_may_not_use_are_none_of_what_keeps_its_own_busy() {
+        let elsewhere = [program("sysbench", 6.0, Some(true))];
+        let window = on_two_of_eight(6.9, Some(2.0)).other_programs(&elsewhere).window();
+        let Outcome::Fired(finding) = evaluate(&window) else { panic!("others have 1.3 of its two CPUs") };
+        assert!(finding.headline.starts_with("Other programs have 1.3 CPUs"), "{}", finding.headline);
+        let behind_others = QueuedFor::from_window(&window).others;
+        assert!((behind_others - 0.65).abs() < 0.01, "{behind_others}");
+        // They are the server's load on its own CPUs, and no more than what others have of these.
+        let beside = [program("sysbench", 1.5, Some(true))];
+        let window = on_two_of_eight(2.1, Some(2.0)).other_programs(&beside).window();
+        assert_eq!(evaluate(&window), Outcome::Clear);
+        assert_eq!(QueuedFor::from_window(&window).others, 0.0);
+    }
+
+    /// They may be what has the rest of the server's CPUs, while another program has those beside them.
+    #[test]
+    fn where_clients_are_is_open_while_most_of_what_others_have_is_on_other_cpus() {
+        let programs = [program("php-fpm", 0.8, Some(true)), program("gzip", 4.9, Some(false))];
+        let build = Build::busy("9.7.4").runs(1.2, 6.0).host_cpu(6.9, 1.1).confined(2, 8, Some(2.0));
+        let window = build.without_profile().other_programs(&programs).window();
+        assert_eq!(evaluate(&window), Outcome::Clear);
     }
 
     #[test]
