@@ -1,5 +1,7 @@
 //! `/proc/diskstats`: counters of every block device and partition.
 
+use std::collections::HashMap;
+
 use spindoctor_model::Unavailable;
 use spindoctor_model::host::DiskStat;
 
@@ -42,7 +44,69 @@ fn collect(target: &Target) -> Result<Vec<DiskStat>, Unavailable> {
 /// After major, minor and name: reads, reads merged, sectors, ms; the same of writes; in flight,
 /// ms busy, ms weighted; from 4.18 four of discards, from 5.5 flushes and their ms. Partitions
 /// before 2.6.25 had four numbers and no times.
+///
+/// Where NVMe has several controllers for a disk, or may have, `nvme0n1` is what file systems lie on, and `nvme0c0n1` is a path to it
+/// (drivers/nvme/host/multipath.c). Before Linux 6.4 the kernel counts on the paths alone, and the disk's own line has zeros:
+///
+/// ```text
+///    0       0 nvme0c0n1 900100 10 14401600 45005 120500 3 1928000 8200 4 52000 61300
+///  259       1 nvme0n1 0 0 0 0 0 0 0 0 0 0 0
+/// ```
+///
+/// Its counters are then those of its paths. From 6.4 on it has its own, and its paths count the same I/O again: they are left out.
 pub fn parse_diskstats(text: &str) -> Vec<DiskStat> {
+    let (mut disks, mut of_paths) = (Vec::new(), HashMap::<String, DiskStat>::new());
+    for disk in lines(text) {
+        match disk_of_path(&disk.name) {
+            Some(name) => {
+                let of_disk = of_paths.remove(&name).map_or_else(|| disk.clone(), |all| both(all, &disk));
+                of_paths.insert(name, of_disk);
+            }
+            None => disks.push(disk),
+        }
+    }
+    for disk in &mut disks {
+        if let Some(paths) = of_paths.remove(&disk.name).filter(|_| disk.reads == 0 && disk.writes == 0) {
+            *disk = DiskStat { name: std::mem::take(&mut disk.name), ..paths };
+        }
+    }
+    // A path without its disk: no line is lost.
+    let mut alone: Vec<DiskStat> = of_paths.into_values().collect();
+    alone.sort_by(|a, b| a.name.cmp(&b.name));
+    disks.extend(alone);
+    disks
+}
+
+/// The disk that a path of NVMe's leads to: `nvme0n1` of `nvme0c33n1`, of subsystem 0, controller 33 and namespace 1.
+fn disk_of_path(name: &str) -> Option<String> {
+    let (subsystem, rest) = name.strip_prefix("nvme")?.split_once('c')?;
+    let (controller, namespace) = rest.split_once('n')?;
+    let is_number = |text: &&str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let are_numbers = [subsystem, controller, namespace].iter().all(is_number);
+    are_numbers.then(|| format!("nvme{subsystem}n{namespace}"))
+}
+
+/// What two paths did. One of them was busy for as long as the busier one at least: at the same time or one after the other, no line says.
+fn both(one: DiskStat, other: &DiskStat) -> DiskStat {
+    let sum = |count: fn(&DiskStat) -> u64| count(&one).saturating_add(count(other));
+    let sum_of_some = |count: fn(&DiskStat) -> Option<u64>| Some(count(&one)?.saturating_add(count(other)?));
+    DiskStat {
+        reads: sum(|disk| disk.reads),
+        read_bytes: sum(|disk| disk.read_bytes),
+        read_us: sum(|disk| disk.read_us),
+        writes: sum(|disk| disk.writes),
+        written_bytes: sum(|disk| disk.written_bytes),
+        write_us: sum(|disk| disk.write_us),
+        in_flight: sum(|disk| disk.in_flight),
+        busy_us: one.busy_us.max(other.busy_us),
+        flushes: sum_of_some(|disk| disk.flushes),
+        flush_us: sum_of_some(|disk| disk.flush_us),
+        name: one.name,
+    }
+}
+
+/// The file's lines, each as it stands.
+fn lines(text: &str) -> Vec<DiskStat> {
     text.lines()
         .filter_map(|line| {
             let mut words = line.split_ascii_whitespace();
@@ -107,6 +171,43 @@ mod tests {
         let nvme = disk(&disks, "nvme0n1");
         assert_eq!((nvme.in_flight, nvme.flushes, nvme.flush_us), (4, Some(7_777), Some(4_321_000)));
         assert_eq!(disks.len(), 2);
+    }
+
+    /// Reads, writes and milliseconds busy.
+    fn line(name: &str, reads: u64, writes: u64, busy_ms: u64) -> String {
+        format!(
+            "259 0 {name} {reads} 0 {reads} {reads} {writes} 0 {writes} {writes} 1 {busy_ms} 9 0 0 0 0 7 70\n"
+        )
+    }
+
+    #[test]
+    fn a_disk_whose_paths_count_in_its_place_has_their_counters() {
+        let of = |text: String| {
+            let disks = parse_diskstats(&text);
+            let counts = |disk: DiskStat| (disk.name, disk.reads, disk.writes, disk.busy_us, disk.flushes);
+            disks.into_iter().map(counts).collect::<Vec<_>>()
+        };
+        let named = |name: &str, reads: u64, writes: u64, busy_us: u64, flushes: u64| {
+            (name.to_owned(), reads, writes, busy_us, Some(flushes))
+        };
+        let one = line("nvme0c0n1", 50, 40, 90) + &line("nvme0n1", 0, 0, 0) + &line("sda", 3, 4, 5);
+        assert_eq!(of(one), [named("nvme0n1", 50, 40, 90_000, 7), named("sda", 3, 4, 5_000, 7)]);
+        let two = line("nvme2c0n1", 50, 40, 90) + &line("nvme2n1", 0, 0, 0) + &line("nvme2c1n1", 1, 2, 10);
+        assert_eq!(of(two), [named("nvme2n1", 51, 42, 90_000, 14)]);
+        // A newer kernel counts on both.
+        let newer = line("nvme0c0n1", 50, 40, 90) + &line("nvme0n1", 49, 40, 88);
+        assert_eq!(of(newer), [named("nvme0n1", 49, 40, 88_000, 7)]);
+        // Another namespace's.
+        let other = line("nvme0c0n2", 50, 40, 90) + &line("nvme0n1", 0, 0, 0);
+        assert_eq!(of(other), [named("nvme0n1", 0, 0, 0, 7), named("nvme0c0n2", 50, 40, 90_000, 7)]);
+    }
+
+    #[test]
+    fn a_path_is_distinguished_from_a_disk_by_its_name() {
+        assert_eq!(disk_of_path("nvme0c33n1").as_deref(), Some("nvme0n1"));
+        for name in ["nvme0n1", "nvme0n1p2", "nvme0c1", "nvmecn", "sdc", "nvme0c1n1p1"] {
+            assert_eq!(disk_of_path(name), None, "{name}");
+        }
     }
 
     #[test]
