@@ -454,6 +454,10 @@ pub struct MemoryStat {
     /// and `shmem`, v1 `total_rss` and `total_shmem`). None where more than 512 MiB are left to the limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cgroup_kept_bytes: Option<u64>,
+    /// Bytes that the server's control groups still let it write to swap, where one of them bounds that: `memory.swap.max` (v1
+    /// `memory.memsw.limit_in_bytes`) less what is used, the least along the path. Asked where `cgroup_kept_bytes` is there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cgroup_swap_left_bytes: Option<u64>,
     /// True while the group's threads wait because it has no memory left and nothing is ended for it (v1 `under_oom`).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_under_oom: bool,
@@ -463,6 +467,11 @@ impl MemoryStat {
     /// What the server's control groups let them use: the tighter one of limit and `memory.high`.
     pub fn cgroup_bound_bytes(&self) -> Option<u64> {
         self.cgroup_limit_bytes.into_iter().chain(self.cgroup_high_bytes).min()
+    }
+
+    /// What may still be written to swap: what is free there, as far as the server's control groups let it use that.
+    pub fn swap_left_bytes(&self) -> u64 {
+        self.cgroup_swap_left_bytes.map_or(self.swap_free_bytes, |left| left.min(self.swap_free_bytes))
     }
 }
 

@@ -36,6 +36,7 @@ fn collect(target: &Target) -> Result<MemoryStat, Unavailable> {
         cgroup_limit_hits: of_group.cgroup_limit_hits,
         cgroup_oom_kills: of_group.cgroup_oom_kills,
         cgroup_kept_bytes: of_group.cgroup_kept_bytes,
+        cgroup_swap_left_bytes: of_group.cgroup_swap_left_bytes,
         is_under_oom: of_group.is_under_oom,
         ..memory
     })
@@ -70,17 +71,38 @@ fn cgroup_memory(target: &Target, total_bytes: u64) -> MemoryStat {
         }
         _ => Some(parse_memory_events(&text(level, "memory.events")?)),
     });
+    let kept = limit.and_then(|(limit, level)| {
+        let is_near = number(level, used)? >= limit.saturating_sub(NEAR_LIMIT_BYTES);
+        let kept = parse_kept_bytes(&is_near.then(|| text(level, "memory.stat")).flatten()?)?;
+        (kept >= limit.saturating_sub(NEAR_LIMIT_BYTES)).then_some(kept)
+    });
     MemoryStat {
         cgroup_limit_bytes: limit.map(|(bytes, _)| bytes),
         cgroup_high_bytes: high.map(|(bytes, _)| bytes),
         cgroup_used_bytes: level.and_then(|level| number(level, used)),
-        cgroup_kept_bytes: limit.and_then(|(limit, level)| {
-            let is_near = number(level, used)? >= limit.saturating_sub(NEAR_LIMIT_BYTES);
-            let kept = parse_kept_bytes(&is_near.then(|| text(level, "memory.stat")).flatten()?)?;
-            (kept >= limit.saturating_sub(NEAR_LIMIT_BYTES)).then_some(kept)
-        }),
+        cgroup_kept_bytes: kept,
+        cgroup_swap_left_bytes: kept.and_then(|_| swap_left_bytes(&cgroup)),
         ..met.unwrap_or_default()
     }
+}
+
+/// v1 writes a limit that is none as a number near 2^63.
+const NO_LIMIT_BYTES: u64 = 1 << 62;
+
+/// What the group and its ancestors may still write to swap; None where none of them bounds it. v1 bounds memory and swap together
+/// (Documentation/admin-guide/cgroup-v1/memory.rst): what is left of memory's own limit is taken first, and is no swap.
+fn swap_left_bytes(cgroup: &cgroup::Cgroup) -> Option<u64> {
+    let of_level = |level: &cgroup::Level| {
+        let number = |file: &str| parse_bytes(&kernel_file::read(&level.folder.join(file)).ok()?);
+        let left = |most: u64, used: &str| most.saturating_sub(number(used).unwrap_or(0));
+        if cgroup.version == 2 {
+            return Some(left(number("memory.swap.max")?, "memory.swap.current"));
+        }
+        let both = number("memory.memsw.limit_in_bytes").filter(|&most| most < NO_LIMIT_BYTES)?;
+        let of_memory = left(number("memory.limit_in_bytes")?, "memory.usage_in_bytes");
+        Some(left(both, "memory.memsw.usage_in_bytes").saturating_sub(of_memory))
+    };
+    cgroup.levels.iter().filter_map(of_level).min()
 }
 
 /// Reads `memory.events` of v2: how often the group came to `memory.high` or `memory.max`, and processes that were ended.
@@ -234,6 +256,50 @@ mod tests {
         assert_eq!(kept(8_100, 7_900), Some(7_900 << 20));
         assert_eq!(kept(8_190, 5_000), None, "the rest is page cache");
         assert_eq!(kept(7_600, 7_500), None, "592 MiB are left");
+    }
+
+    #[test]
+    fn a_group_may_write_less_to_swap_than_the_host_has_free() {
+        let left = |files: &[(&str, &str)]| {
+            let root = tempfile::tempdir().unwrap();
+            put(root.path(), "proc/7/cgroup", "0::/pod/db\n");
+            for (file, text) in files {
+                put(root.path(), &format!("sys/fs/cgroup/pod/{file}"), text);
+            }
+            put(root.path(), "sys/fs/cgroup/pod/db/memory.max", "1000\n");
+            put(root.path(), "sys/fs/cgroup/pod/db/memory.current", "990\n");
+            put(root.path(), "sys/fs/cgroup/pod/db/memory.stat", "anon 950\nshmem 0\n");
+            let memory = cgroup_memory(&target(root.path()), 1 << 34);
+            let free = MemoryStat { swap_free_bytes: 5_000, ..memory };
+            (free.cgroup_swap_left_bytes, free.swap_left_bytes())
+        };
+        assert_eq!(left(&[("db/memory.swap.max", "0\n"), ("db/memory.swap.current", "0\n")]), (Some(0), 0));
+        assert_eq!(left(&[("db/memory.swap.max", "max\n"), ("memory.swap.max", "max\n")]), (None, 5_000));
+        assert_eq!(left(&[]), (None, 5_000), "a kernel without swap");
+        let of_ancestor =
+            [("db/memory.swap.max", "max\n"), ("memory.swap.max", "800\n"), ("memory.swap.current", "300\n")];
+        assert_eq!(left(&of_ancestor), (Some(500), 500));
+    }
+
+    #[test]
+    fn in_v1_swap_is_what_memory_and_swap_together_may_have_beyond_memory() {
+        let left = |both: &str| {
+            let root = tempfile::tempdir().unwrap();
+            put(root.path(), "proc/7/cgroup", "5:memory:/db\n");
+            for (file, text) in [
+                ("limit_in_bytes", "1000\n"),
+                ("usage_in_bytes", "990\n"),
+                ("stat", "total_rss 950\ntotal_shmem 0\n"),
+                ("memsw.limit_in_bytes", both),
+                ("memsw.usage_in_bytes", "1090\n"),
+            ] {
+                put(root.path(), &format!("sys/fs/cgroup/memory/db/memory.{file}"), text);
+            }
+            cgroup_memory(&target(root.path()), 1 << 34).cgroup_swap_left_bytes
+        };
+        // 100 are in swap, and 10 more of memory may be used.
+        assert_eq!((left("1000\n"), left("1100\n"), left("1300\n")), (Some(0), Some(0), Some(200)));
+        assert_eq!(left("9223372036854771712\n"), None);
     }
 
     #[test]

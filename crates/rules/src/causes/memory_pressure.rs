@@ -6,7 +6,7 @@ mod tests;
 use spindoctor_model::host::{MemoryStat, ProcessStat};
 use spindoctor_model::number::bytes;
 use spindoctor_model::{
-    Evidence, Finding, LoggedTrouble, Remedy, TimeClass, TroubleKind, Unavailable, Window,
+    Evidence, Finding, LoggedTrouble, Remedy, Sample, TimeClass, TroubleKind, Unavailable, Window,
 };
 
 use super::server_stopped;
@@ -32,8 +32,8 @@ pub const CAUSE: Cause = Cause {
                under_oom is 1. Shown with it: how often the group met its limit (memory.events, v1 memory.failcnt), VmRSS, what \
                the variables let the server take, and what others have. The estimate is the share of the time in which some task \
                waited. Buffers that are larger than the limit are a note before it comes to that, and so is anonymous and shared \
-               memory of 90 % of the limit without free swap: a warning from 95 % on, or where it grows to the limit within ten \
-               minutes. Of a captured log: a server that the kernel killed is a warning, and critical where the log ends with a \
+               memory of 90 % of the limit without free swap that the group may use: a warning from 95 % on, or where it grows in both \
+               halves of the window, by more than fills the buffer pool, and reaches the limit so within ten minutes. Of a captured log: a server that the kernel killed is a warning, and critical where the log ends with a \
                start that failed.",
     looks_alike: "Pages of the server in swap that are read back are swapping. A full node of a host with room on others is \
                   numa-imbalance. A group that is full of page cache and gives it up at once makes nobody wait. Pages of tables that \
@@ -297,8 +297,9 @@ const KEPT_WARNING: f64 = 0.95;
 /// Seconds within which it must reach the limit, as it grows now, to be a warning. Chosen.
 const FULL_WITHIN_S: f64 = 600.0;
 
-/// Part of the limit by which it must grow within a window to be said to grow at all: a connection's buffers come and go. Chosen.
-const GROWS: f64 = 0.005;
+/// Part of the limit by which it must grow within each half of a window to be said to grow at all: a connection's buffers come and go.
+/// Chosen.
+const GROWS: f64 = 0.0025;
 
 /// A group that is nearly full of memory that the kernel cannot take back, without swap: nobody waits, and the next growth ends the server.
 fn near_limit(
@@ -310,14 +311,11 @@ fn near_limit(
     let limit = memory.cgroup_limit_bytes.filter(|&limit| limit > 0)? as f64;
     let kept = memory.cgroup_kept_bytes?;
     let ratio = kept as f64 / limit;
-    if ratio < swapping::NEAR_LIMIT || memory.swap_free_bytes > 0 {
+    if ratio < swapping::NEAR_LIMIT || memory.swap_left_bytes() > 0 {
         return None;
     }
     let left = (limit - kept as f64).max(0.0);
-    let grows = window.change(|s| &s.host.memory).is_some_and(|change| {
-        let grown = kept.saturating_sub(change.first.cgroup_kept_bytes.unwrap_or(kept)) as f64;
-        grown >= GROWS * limit && left <= grown / change.seconds * FULL_WITHIN_S
-    });
+    let grows = growth_per_s(window, limit).is_some_and(|per_s| left <= per_s * FULL_WITHIN_S);
     let score = if grows || ratio >= KEPT_WARNING { WARNING_FROM } else { NOTE };
     let headline = format!(
         "The server's control group has {:.0} % of its limit of {} in memory that the kernel cannot take back: at the limit it ends the server",
@@ -327,11 +325,19 @@ fn near_limit(
     let pool = window.variable_number("innodb_buffer_pool_size").unwrap_or(0.0);
     let draft = Draft::new(&CAUSE, score, headline)
         .why(format!(
-            "It is no page cache, and there is no free swap to write it to. {} are left. The buffer pool is {}.",
+            "It is no page cache, and {}. {} are left. The buffer pool is {}.",
+            match memory.swap_free_bytes {
+                0 => "there is no free swap to write it to",
+                _ => "the group may write no more of it to swap",
+            },
             bytes(left),
             bytes(pool)
         ))
-        .evidence(Evidence::new("memory that stays", kept as f64, "bytes", "memory.stat"));
+        .evidence(Evidence::new("memory that stays", kept as f64, "bytes", "memory.stat"))
+        .evidence_if(memory.cgroup_swap_left_bytes.map(|left| {
+            let source = "memory.swap.max, v1 memory.memsw.limit_in_bytes";
+            Evidence::new("swap that the group may still use", left as f64, "bytes", source)
+        }));
     let pool_is_most = pool >= kept as f64 / 2.0;
     let by_bytes = (kept as f64 - 0.75 * limit).max(0.0) as u64;
     let smaller = if pool_is_most {
@@ -354,6 +360,27 @@ fn near_limit(
             .remedy(Short::Group.remedy())
             .finding(),
     )
+}
+
+/// How fast memory that stays grows, bytes a second; None where it does not in both halves of the window, as after one large statement.
+/// The free pages of the buffer pool count as if they were filled: what fills them ends with them.
+fn growth_per_s(window: &Window, limit: f64) -> Option<f64> {
+    let free_bytes = |sample: &Sample| {
+        let status = sample.server.status.value()?;
+        Some(status.number("Innodb_buffer_pool_pages_free")? * status.number("Innodb_page_size")?)
+    };
+    let is_known = window.samples.iter().any(|sample| free_bytes(sample).is_some());
+    let of_sample = |sample: &Sample| {
+        let (at_s, memory) = sample.host.memory.timed()?;
+        let free = if is_known { free_bytes(sample)? } else { 0.0 };
+        Some((at_s, memory.cgroup_kept_bytes? as f64 + free))
+    };
+    let all: Vec<(f64, f64)> = window.samples.iter().filter_map(of_sample).collect();
+    let (&(from_s, from), &(to_s, to)) = (all.first()?, all.last()?);
+    let from_middle = |&&(at_s, _): &&(f64, f64)| (at_s - f64::midpoint(from_s, to_s)).abs();
+    let &(_, middle) = all.iter().min_by(|a, b| from_middle(a).total_cmp(&from_middle(b)))?;
+    let least = GROWS * limit;
+    (middle - from >= least && to - middle >= least).then(|| (to - from) / (to_s - from_s))
 }
 
 /// Buffers that do not fit, before they are filled.

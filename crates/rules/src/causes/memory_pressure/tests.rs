@@ -203,15 +203,19 @@ fn the_host_is_short_too_and_memory_high_bounds_before_the_limit() {
     assert!(finding.headline.contains("6 GiB of the 6 GiB"), "{}", finding.headline);
 }
 
-/// The finding where the group keeps so many hundredths of its limit from memory.stat, growing by so many bytes a second.
-fn kept(hundredths: u64, grows: f64, swap_free: u64) -> Option<Finding> {
-    let window = at((8 << 30) - 4096, 0.0, 6 << 30).each(move |at_s, _, host| {
+/// A group that keeps so many hundredths of its limit, by memory.stat, and so many bytes more after so long.
+fn full(hundredths: u64, more: impl Fn(f64) -> f64, swap_free: u64) -> Build {
+    at((8 << 30) - 4096, 0.0, 6 << 30).each(|at_s, _, host| {
         if let Reading::Available { value: memory, .. } = &mut host.memory {
-            memory.cgroup_kept_bytes = Some((8 << 30) / 100 * hundredths + (at_s * grows) as u64);
+            memory.cgroup_kept_bytes = Some((8 << 30) / 100 * hundredths + more(at_s) as u64);
             (memory.swap_total_bytes, memory.swap_free_bytes) = (swap_free, swap_free);
         }
-    });
-    examine(&window.window()).unwrap()
+    })
+}
+
+/// The finding where it grows by so many bytes a second.
+fn kept(hundredths: u64, grows: f64, swap_free: u64) -> Option<Finding> {
+    examine(&full(hundredths, |at_s| at_s * grows, swap_free).window()).unwrap()
 }
 
 #[test]
@@ -223,6 +227,39 @@ fn a_group_full_of_memory_that_stays_is_found_before_anybody_waits() {
     assert_eq!(kept(92, 5e6, 0).unwrap().severity, Severity::Warning);
     assert_eq!(kept(92, 1e6, 0).unwrap().severity, Severity::Note, "what comes and goes is no growth");
     assert_eq!(kept(96, 0.0, 0).unwrap().severity, Severity::Warning);
+}
+
+#[test]
+fn memory_that_grew_once_or_fills_the_buffer_pool_is_no_growth() {
+    let severity = |build: Build| examine(&build.window()).unwrap().unwrap().severity;
+    let once = |at_s: f64| if at_s < 3.0 { 0.0 } else { 80e6 };
+    assert_eq!(severity(full(92, once, 0)), Severity::Note);
+    // Of 6 GiB so many bytes are free, and each second 16 MB of them less.
+    let fills = |build: Build| {
+        build.each(|at_s, server, _| {
+            if let Reading::Available { value: status, .. } = &mut server.status {
+                status.insert("Innodb_page_size", "16384");
+                status.insert("Innodb_buffer_pool_pages_free", format!("{:.0}", 90_000.0 - at_s * 1_000.0));
+            }
+        })
+    };
+    assert_eq!(severity(fills(full(92, |at_s| at_s * 16.384e6, 0))), Severity::Note);
+    assert_eq!(severity(fills(full(92, |at_s| at_s * 22e6, 0))), Severity::Warning);
+}
+
+#[test]
+fn swap_that_the_group_may_not_use_is_none() {
+    let of = |left: Option<u64>| {
+        let build = full(92, |_| 0.0, 1 << 30).each(|_, _, host| {
+            if let Reading::Available { value: memory, .. } = &mut host.memory {
+                memory.cgroup_swap_left_bytes = left;
+            }
+        });
+        examine(&build.window()).unwrap()
+    };
+    let finding = of(Some(0)).unwrap();
+    assert!(finding.why.contains("the group may write no more of it to swap"), "{}", finding.why);
+    assert_eq!((of(Some(1 << 20)), of(None)), (None, None));
 }
 
 #[test]
