@@ -28,6 +28,9 @@ const HALF: f64 = 0.5;
 /// server's.
 const JOURNAL: f64 = 6.0;
 
+/// Part of what a disk does now that others may read, and may write: the server then has half of it at least. Chosen.
+const LEFT_TO_OTHERS: f64 = 0.25;
+
 /// Part of a disk's I/Os, from which on a kind of them is shown. Chosen.
 const SHOWN: f64 = 0.05;
 
@@ -283,13 +286,17 @@ impl BusyDisk {
         };
         let unit = culprit.and_then(|one| one.unit.as_deref()).unwrap_or("UNIT");
         let pid = culprit.map_or_else(|| "PID".to_owned(), |one| one.pid.to_string());
+        // systemd counts in thousands (systemd.resource-control(5)).
+        let most = format!("{:.0}K", (LEFT_TO_OTHERS * self.bytes.sum() / 1e3).max(1.0));
         let bound = Remedy {
             statement: format!(
-                "Bound it: systemctl set-property --runtime {unit} IOReadBandwidthMax=\"/dev/{name} 4M\" \
-                 IOWriteBandwidthMax=\"/dev/{name} 4M\" (io.max of its control group), or ionice -c 3 -p {pid} where the disk's scheduler \
+                "Bound it: systemctl set-property --runtime {unit} IOReadBandwidthMax=\"/dev/{name} {most}\" \
+                 IOWriteBandwidthMax=\"/dev/{name} {most}\" (io.max of its control group), or ionice -c 3 -p {pid} where the disk's scheduler \
                  is BFQ"
             ),
-            why: "The server then has the rest of the disk, and no setting of it need change.".into(),
+            why: "That is a quarter of what the disk does now for reads, and one for writes: the server then has half of it at least, and no \
+                  setting of it need change."
+                .into(),
             dynamic: true,
             risk: "That program takes longer; a backup or a log that must keep up may not.".into(),
             undo: format!(

@@ -3,7 +3,7 @@
 //! What a process did counts for its parent once that has waited for it (`wait_task_zombie`, kernel/exit.c): of a script that starts one
 //! `dd` after the other the script is seen. What began and ended unwaited for between two readings is not.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ use crate::source::Cadence;
 pub const SOURCE: HostSource = HostSource {
     name: "/proc/*/io",
     help: "which other programs read and write most, and on which disks",
-    cost: "one small file a process, a tenth of a second of one CPU at most; of the five that do most, a small file for each open file",
+    cost: "one small file a process, and of the five that do most one for each open file; a tenth of a second of one CPU at most",
     needs: "root, for the processes of other users",
     cadence: Cadence::Ends,
     pace: Pace::never(),
@@ -30,8 +30,13 @@ pub const SOURCE: HostSource = HostSource {
 
 /// Processes beyond these are not read.
 const MOST_PROCESSES: usize = 20_000;
-/// No process is read any more after so long: who else waits for this thread waits as long.
+/// Nothing is read any more after so long: who else waits for this thread waits as long.
 const LONGEST: Duration = Duration::from_millis(100);
+/// The I/O of no process is read any more after so long: what is left is for the names and disks of those that did most. Chosen.
+const LONGEST_COUNTING: Duration = Duration::from_millis(75);
+/// Processes that may be refused before no more are asked for: who has no right to those has none to most others, and each refusal may be
+/// a line of the host's audit log. Chosen.
+const MOST_REFUSED: u64 = 32;
 /// Processes of which more than their I/O is read, those that did most.
 const MOST_LOOKED_AT: usize = 40;
 /// Programs that are named.
@@ -49,8 +54,8 @@ pub(super) struct Before {
     read: Instant,
     /// So far, by process id. Where an id has another process by now, what that did may count for less, and never for more.
     io: HashMap<u32, Bytes>,
-    /// No process was left out for want of time.
-    is_whole: bool,
+    /// Processes that were there and not asked for.
+    left_out: HashSet<u32>,
 }
 
 /// Bytes that a process had read and written.
@@ -80,64 +85,101 @@ impl Bytes {
     }
 }
 
-fn collect(target: &Target) -> Result<DiskUsers, Unavailable> {
-    let begun = Instant::now();
-    collect_while(target, || begun.elapsed() < LONGEST)
+/// What processes have read and written so far.
+#[derive(Debug, Default)]
+struct Counts {
+    io: HashMap<u32, Bytes>,
+    /// Processes that we have no right to look at.
+    refused: u64,
+    /// Processes that were not asked for.
+    left_out: HashSet<u32>,
 }
 
-fn collect_while(target: &Target, has_time: impl Fn() -> bool) -> Result<DiskUsers, Unavailable> {
+impl Counts {
+    /// Of the newest processes first, which have the highest numbers until these begin at the lowest again: what began of late is more
+    /// often what a host is busy with than what has run for months.
+    fn newest_first(
+        mut pids: Vec<u32>,
+        read: impl Fn(u32) -> std::io::Result<Vec<u8>>,
+        has_time: impl Fn() -> bool,
+    ) -> Self {
+        let mut counts = Self::default();
+        pids.sort_unstable_by_key(|&pid| std::cmp::Reverse(pid));
+        for pid in pids {
+            if counts.io.len() >= MOST_PROCESSES || counts.refused >= MOST_REFUSED || !has_time() {
+                counts.left_out.insert(pid);
+                continue;
+            }
+            match read(pid) {
+                Ok(text) => {
+                    let counted = parse_io(&kernel_file::into_text(text));
+                    if let (Some(read), Some(written)) = (counted.read_bytes, counted.written_bytes) {
+                        counts.io.insert(pid, Bytes { read, written });
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::PermissionDenied => counts.refused += 1,
+                // It ended since the folder was listed.
+                Err(_) => {}
+            }
+        }
+        counts
+    }
+}
+
+fn collect(target: &Target) -> Result<DiskUsers, Unavailable> {
+    let begun = Instant::now();
+    collect_while(target, |within| begun.elapsed() < within)
+}
+
+fn collect_while(target: &Target, has_time: impl Fn(Duration) -> bool) -> Result<DiskUsers, Unavailable> {
     let entries =
         std::fs::read_dir(&target.proc).map_err(|error| kernel_file::because(&target.proc, &error))?;
     let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    let mut io: HashMap<u32, Bytes> = HashMap::new();
-    let (mut refused, mut left_out) = (0, 0);
-    for pid in pids.filter(|&pid| pid != target.pid && pid != INIT) {
-        if io.len() >= MOST_PROCESSES || !has_time() {
-            left_out += 1;
-            continue;
-        }
-        match kernel_file::read_bytes(&target.proc.join(format!("{pid}/io"))) {
-            Ok(text) => {
-                let counted = parse_io(&kernel_file::into_text(text));
-                if let (Some(read), Some(written)) = (counted.read_bytes, counted.written_bytes) {
-                    io.insert(pid, Bytes { read, written });
-                }
-            }
-            Err(error) if error.kind() == ErrorKind::PermissionDenied => refused += 1,
-            // It ended since the folder was listed.
-            Err(_) => {}
-        }
-    }
+    let pids = pids.filter(|&pid| pid != target.pid && pid != INIT).collect();
+    let read = |pid: u32| kernel_file::read_bytes(&target.proc.join(format!("{pid}/io")));
+    let Counts { io, refused, left_out } = Counts::newest_first(pids, read, || has_time(LONGEST_COUNTING));
     if io.is_empty() && refused > 0 {
         return Err(kernel_file::no_right_to("read what other processes read and write"));
     }
-    if io.is_empty() && left_out == 0 {
+    if io.is_empty() && left_out.is_empty() {
         return Err(Unavailable::because("the kernel does not count what processes read and write"));
     }
-    let (read, unread) = (Instant::now(), refused + left_out);
-    let Some(before) = target.disk_users_before(Before { read, io: io.clone(), is_whole: left_out == 0 })
-    else {
+    let (read, unread) = (Instant::now(), refused + left_out.len() as u64);
+    let now = Before { read, io: io.clone(), left_out: left_out.clone() };
+    let Some(before) = target.disk_users_before(now) else {
         return Ok(DiskUsers { unread, ..DiskUsers::default() });
     };
     let over_s = read.duration_since(before.read).as_secs_f64().max(1e-3);
     // Who waits for a child that ended has from then on all that the child ever did (kernel/exit.c, wait_task_zombie): of that, what
     // it had done before is nobody's of this stretch. Which process waited is not known.
-    let gone = before.io.iter().filter(|(pid, _)| !io.contains_key(pid));
+    let gone = before.io.iter().filter(|(pid, _)| !io.contains_key(pid) && !left_out.contains(pid));
     let gone = gone.fold(Bytes::default(), |all, (_, one)| all.and(*one));
     let did = io.into_iter().filter_map(|(pid, now)| {
         // One that began since counts from its birth; one that was left out before is left out.
-        let first = before.io.get(&pid).copied().or_else(|| before.is_whole.then(Bytes::default))?;
+        let is_new = !before.left_out.contains(&pid);
+        let first = before.io.get(&pid).copied().or_else(|| is_new.then(Bytes::default))?;
         Some((pid, now.since(first).since(gone)))
     });
-    Ok(DiskUsers { over_s, programs: most(target, did.collect(), over_s), unread })
+    let (programs, unnamed) = most(target, did.collect(), over_s, || has_time(LONGEST));
+    Ok(DiskUsers { over_s, programs, unread: unread + unnamed })
 }
 
-/// The programs that did most, with what else is said of them.
-fn most(target: &Target, mut processes: Vec<(u32, Bytes)>, over_s: f64) -> Vec<DiskUser> {
+/// The programs that did most, with what else is said of them; and of how many processes there was no time to see what they are.
+fn most(
+    target: &Target,
+    mut processes: Vec<(u32, Bytes)>,
+    over_s: f64,
+    has_time: impl Fn() -> bool,
+) -> (Vec<DiskUser>, u64) {
     processes.retain(|(_, did)| did.sum() > 0);
     processes.sort_by_key(|&(pid, did)| (std::cmp::Reverse(did.sum()), pid));
     let mut by_program: BTreeMap<(String, String), Vec<(u32, Bytes)>> = BTreeMap::new();
+    let mut unnamed = 0;
     for (pid, did) in processes.into_iter().take(MOST_LOOKED_AT) {
+        if !has_time() {
+            unnamed += 1;
+            continue;
+        }
         let stat = kernel_file::read(&target.proc.join(format!("{pid}/stat"))).ok();
         let Some(stat) = stat.and_then(|text| parse_task_stat(&text)) else { continue };
         if !stat.is_of_kernel {
@@ -162,14 +204,14 @@ fn most(target: &Target, mut processes: Vec<(u32, Bytes)>, over_s: f64) -> Vec<D
     programs.sort_by(|a, b| all(b).total_cmp(&all(a)));
     programs.truncate(MOST_PROGRAMS);
     for program in &mut programs {
-        program.disks = disks_of(target, program.pid);
+        program.disks = disks_of(target, program.pid, &has_time);
     }
-    programs
+    (programs, unnamed)
 }
 
-/// The disks below the files that a process has open; None where that cannot be said. No file is touched for it: one on a network file
-/// system that does not answer would keep us waiting.
-fn disks_of(target: &Target, pid: u32) -> Option<Vec<String>> {
+/// The disks below the files that a process has open; None where that cannot be said, or there is no time to see all. No file is touched
+/// for it: one on a network file system that does not answer would keep us waiting.
+fn disks_of(target: &Target, pid: u32, has_time: impl Fn() -> bool) -> Option<Vec<String>> {
     let folder = target.proc.join(pid.to_string());
     let mounts = parse_mounts(&kernel_file::read(&folder.join("mountinfo")).ok()?);
     let entries = std::fs::read_dir(folder.join("fdinfo")).ok()?;
@@ -179,7 +221,10 @@ fn disks_of(target: &Target, pid: u32) -> Option<Vec<String>> {
     }
     let mount_of = |file: &std::fs::DirEntry| parse_mount_id(&kernel_file::read(&file.path()).ok()?);
     // Pipes and sockets are on mounts that are in no list.
-    let used: BTreeSet<u32> = files.iter().filter_map(mount_of).collect();
+    let used: BTreeSet<u32> = files.iter().take_while(|_| has_time()).filter_map(mount_of).collect();
+    if !has_time() {
+        return None;
+    }
     let mut disks = BTreeSet::new();
     for mount in used.iter().filter_map(|id| mounts.get(id)) {
         match mount.major {
@@ -321,7 +366,7 @@ mod tests {
         }
         let wrote = |pid, written| (pid, Bytes { read: 0, written });
         let did = vec![wrote(40, 1 << 20), wrote(41, 3 << 20), wrote(42, 4_096), wrote(43, 9 << 20)];
-        let programs = most(&target(root.path()), did, 10.0);
+        let (programs, _) = most(&target(root.path()), did, 10.0, || true);
         let named: Vec<_> = programs.iter().map(|one| (one.name.as_str(), one.pid, one.processes)).collect();
         assert_eq!(named, [("cp", 43, 2), ("rsync", 41, 1)]);
         assert!((programs[0].written_bytes_per_s - 1_048_576.0).abs() < 1.0, "{programs:?}");
@@ -332,11 +377,11 @@ mod tests {
         let root = host();
         let disks = |pid, mounts: &[u32]| {
             opens(root.path(), pid, mounts);
-            disks_of(&target(root.path()), pid)
+            disks_of(&target(root.path()), pid, || true)
         };
         assert_eq!(disks(40, &[22, 27, 22]), Some(vec!["sda".to_owned(), "sdb".to_owned()]));
         assert_eq!((disks(41, &[22, 28]), disks(42, &[27, 29]), disks(43, &[24])), (None, None, None));
-        assert_eq!((disks(44, &[]), disks_of(&target(root.path()), 99)), (None, None));
+        assert_eq!((disks(44, &[]), disks_of(&target(root.path()), 99, || true)), (None, None));
         assert_eq!(disks(46, &[22, 30]), None, "what goes to another host counts, too");
         assert_eq!(disks(45, &[22; MOST_FILES + 1]), None);
     }
@@ -348,10 +393,75 @@ mod tests {
         process(root.path(), 40, "rsync", 0, 1 << 40);
         process(root.path(), 41, "rsync", 0, 1 << 40);
         let turns = std::cell::Cell::new(0);
-        let once = || turns.replace(turns.get() + 1) == 0;
+        let once = |_: Duration| turns.replace(turns.get() + 1) == 0;
         assert_eq!(collect_while(&server, once).unwrap().unread, 1);
         let found = collect(&server).unwrap();
         assert_eq!((found.programs.len(), found.unread), (0, 0), "{found:?}");
+    }
+
+    #[test]
+    fn where_time_is_short_the_newest_processes_are_read() {
+        let asked = std::cell::RefCell::new(Vec::new());
+        let read = |pid: u32| -> std::io::Result<Vec<u8>> {
+            asked.borrow_mut().push(pid);
+            Ok(b"read_bytes: 1\nwrite_bytes: 2\n".to_vec())
+        };
+        let counts = Counts::newest_first(vec![40, 4_000, 3, 700], read, || asked.borrow().len() < 2);
+        assert_eq!((counts.io.len(), counts.left_out), (2, HashSet::from([40, 3])));
+        assert_eq!(*asked.borrow(), [4_000, 700]);
+    }
+
+    /// What it did in all its life is not taken off what others did.
+    #[test]
+    fn a_process_that_there_was_no_time_for_has_not_ended() {
+        let root = host();
+        let server = target(root.path());
+        let all = |written| {
+            process(root.path(), 40, "rsync", 0, 1 << 40);
+            process(root.path(), 41, "dd", 0, written);
+        };
+        all(0);
+        collect(&server).unwrap();
+        all(1 << 30);
+        process(root.path(), 42, "cp", 0, 1 << 31);
+        let turns = std::cell::Cell::new(0);
+        let twice = |within: Duration| within == LONGEST || turns.replace(turns.get() + 1) < 2;
+        let found = collect_while(&server, twice).unwrap();
+        let named: Vec<_> = found.programs.iter().map(|one| one.name.as_str()).collect();
+        assert_eq!((named, found.unread), (vec!["cp", "dd"], 1));
+    }
+
+    #[test]
+    fn who_has_no_right_to_look_at_others_stops_asking() {
+        let asked = std::cell::Cell::new(0);
+        let refuse = |_: u32| -> std::io::Result<Vec<u8>> {
+            asked.set(asked.get() + 1);
+            Err(ErrorKind::PermissionDenied.into())
+        };
+        let counts = Counts::newest_first((2..1_002).collect(), refuse, || true);
+        assert_eq!(
+            (counts.refused, counts.left_out.len() as u64, asked.get()),
+            (MOST_REFUSED, 1_000 - MOST_REFUSED, MOST_REFUSED)
+        );
+        assert!(counts.io.is_empty());
+    }
+
+    #[test]
+    fn what_there_was_no_time_to_name_is_said() {
+        let root = host();
+        let server = target(root.path());
+        let all = |written| {
+            process(root.path(), 40, "dd", 0, written);
+            process(root.path(), 41, "cp", 0, written);
+            process(root.path(), 42, "quiet", 0, 0);
+        };
+        all(0);
+        collect(&server).unwrap();
+        all(1 << 30);
+        let found = collect_while(&server, |within| within < LONGEST).unwrap();
+        assert_eq!((found.programs.len(), found.unread), (0, 2), "{found:?}");
+        opens(root.path(), 40, &[27]);
+        assert_eq!(disks_of(&server, 40, || false), None);
     }
 
     #[test]
@@ -383,7 +493,7 @@ mod tests {
         let live = Target::live(parent);
         assert!(collect(&live).is_ok() && collect(&live).unwrap().over_s > 0.0);
         // Whatever it has open, it does not panic.
-        let _disks = disks_of(&live, std::process::id());
+        let _disks = disks_of(&live, std::process::id(), || true);
     }
 
     #[test]

@@ -223,6 +223,9 @@ fn a_writer_that_uses_no_cpu_is_named_with_its_process_and_its_unit() {
         bound.statement.contains("--runtime backup.service ") && bound.statement.contains("-p 40 "),
         "{bound:?}"
     );
+    // A quarter of the 25 MB that the disk does in a second.
+    let bounds = "IOReadBandwidthMax=\"/dev/sdb 6250K\" IOWriteBandwidthMax=\"/dev/sdb 6250K\"";
+    assert!(bound.statement.contains(bounds), "{bound:?}");
     assert!(disk.evidence().iter().any(|one| one.source == "/proc/*/io" && one.unit == "bytes/s"));
     // What a file system adds to large writes is no six times as much: the other's own count says so.
     let build = beside_a_quiet_writer(data_on(Build::busy("8.0.36"), Some("sdb")), 100.0, Some(&["sdb"]));
