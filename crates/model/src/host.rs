@@ -541,11 +541,12 @@ pub struct ListenQueue {
     pub waiting: u64,
 }
 
-/// Connections over TCP, of the account that the server's process runs as, with bytes in one of their queues (`/proc/PID/net/tcp`).
+/// Connections over TCP, of the account that the server's process runs as, with bytes that wait in one of their queues
+/// (`/proc/PID/net/tcp`).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TcpQueues {
-    /// These connections; of all others both queues are empty.
+    /// Connections that may be stuck ([`TcpQueue::may_be_stuck`]).
     pub connections: Vec<TcpQueue>,
     /// True where there are more than were read.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -568,6 +569,14 @@ pub struct TcpQueue {
     pub unread_bytes: u64,
     /// How often the kernel has sent the first of these again without an answer, or asked for room at the other end.
     pub tries: u32,
+}
+
+impl TcpQueue {
+    /// True where a request waits to be read, or bytes were sent again. What was sent once and is not acknowledged yet is on its way: a
+    /// server that does well has such connections at any time.
+    pub fn may_be_stuck(&self) -> bool {
+        self.unread_bytes > 0 || self.unsent_bytes > 0 && self.tries > 0
+    }
 }
 
 /// Files that the server's process has open: tables, logs, temporary files and connections.

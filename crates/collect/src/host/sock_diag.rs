@@ -45,10 +45,10 @@ pub(super) fn listeners(family: AddressFamily, limit: usize) -> io::Result<Vec<L
     Ok(dump(&tcp(family, LISTEN), Bounds::sockets(limit), listener)?.0)
 }
 
-/// Connections over TCP of a family in the caller's network namespace that belong to this account and have bytes in a queue, so many at
-/// most; and whether these are all.
+/// Connections over TCP of a family in the caller's network namespace that belong to this account and may be stuck, so many at most; and
+/// whether these are all.
 pub(super) fn queues(family: AddressFamily, uid: u32, bounds: Bounds) -> io::Result<(Vec<TcpQueue>, bool)> {
-    dump(&tcp(family, ESTABLISHED), bounds, |body| connection(body, uid))
+    dump(&tcp(family, ESTABLISHED), bounds, |body| connection(body, uid).filter(TcpQueue::may_be_stuck))
 }
 
 /// Connected sockets of Unix in the caller's network namespace, so many at most: the inode of each and that of its peer.

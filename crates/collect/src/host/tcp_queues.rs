@@ -15,8 +15,8 @@ use super::{kernel_file, process};
 use crate::pace::Pace;
 use crate::source::Cadence;
 
-/// Connections with bytes in a queue that are kept at most. Of a server that does well few have any at an instant: what was sent is
-/// acknowledged after the network's round trip.
+/// Connections that may be stuck, of which so many are kept at most. A server that does well has few at an instant: what it has sent once
+/// is not kept, and it reads a request at once.
 const LIMIT: usize = 1_024;
 
 /// For so long the kernel is asked at most, both families together. It is asked twice in a window, and once a minute by a recorder.
@@ -57,7 +57,8 @@ fn collect(target: &Target) -> Result<TcpQueues, Unavailable> {
         }
         match text(&target.process(table), may_be_missing, within)? {
             Some(text) => {
-                let mut found = text.lines().filter_map(|line| parse_connection(line, uid));
+                let all = text.lines().filter_map(|line| parse_connection(line, uid));
+                let mut found = all.filter(TcpQueue::may_be_stuck);
                 queues.connections.extend(found.by_ref().take(room));
                 queues.is_cut |= found.next().is_some();
             }
@@ -171,6 +172,17 @@ mod tests {
         let mapped = end("0000000000000000FFFF00000700000A:C822").unwrap();
         assert_eq!(mapped.to_string(), "10.0.0.7:51234");
         assert_eq!(end("00000000000000000000000001000000:0CEA").unwrap().to_string(), "[::1]:3306");
+    }
+
+    /// Sent once to four clients, who have not acknowledged it yet.
+    #[test]
+    #[cfg(target_endian = "little")]
+    fn of_a_server_that_does_well_nothing_is_kept() {
+        let line = "0: 0100000A:0CEA 0700000A:C822 01 00000024:00000000 01:00000014 00000000   999        0 31339 2\n";
+        let root = tempfile::tempdir().unwrap();
+        put(root.path(), "proc/7/status", "Uid:\t999\t999\t999\t999\n");
+        put(root.path(), "proc/7/net/tcp", &format!("{HEAD}{}", line.repeat(4)));
+        assert_eq!(collect(&target(root.path())), Ok(TcpQueues::default()));
     }
 
     #[test]
