@@ -33,8 +33,8 @@ pub const CAUSE: Cause = Cause {
                the variables let the server take, and what others have. The estimate is the share of the time in which some task \
                waited. Buffers that are larger than the limit are a note before it comes to that, and so is anonymous and shared \
                memory of 90 % of the limit without free swap that the group may use: a warning from 95 % on, or where it grows in both \
-               halves of the window, by more than fills the buffer pool, and reaches the limit so within ten minutes. Of a captured log: a server that the kernel killed is a warning, and critical where the log ends with a \
-               start that failed.",
+               halves of the window, by more than fills the buffer pool, and reaches the limit so within ten minutes. Of a captured \
+               log: a server that the kernel killed is a warning, and critical where the log ends with a start that failed.",
     looks_alike: "Pages of the server in swap that are read back are swapping. A full node of a host with room on others is \
                   numa-imbalance. A group that is full of page cache and gives it up at once makes nobody wait. Pages of tables that \
                   are not in the buffer pool are read by a call: read-io-bound.",
