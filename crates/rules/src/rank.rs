@@ -39,30 +39,31 @@ pub fn severity(score: f64) -> Severity {
 
 /// Puts findings in order of weight, each explaining finding before those that it explains.
 ///
-/// A note does not explain a critical finding, and says so no more: clients that come when a server is
-/// overloaded make threads, at a thousandth of its CPU time.
+/// A note explains notes only, and says no more that it explains others: clients that come when a server is overloaded make threads,
+/// at a thousandth of its CPU time.
 ///
 /// A cause that explains itself or a ring of causes changes nothing: what cannot be put before
 /// itself stays in order of weight.
 pub fn rank(mut findings: Vec<Finding>) -> Vec<Finding> {
-    let_notes_explain_nothing_critical(&mut findings);
+    let_notes_explain_nothing_heavier(&mut findings);
     in_order(findings)
 }
 
 /// The same for findings of one account of session time, of which no second counts twice. What is lowered by that takes the place
 /// that belongs to its new weight.
 pub(crate) fn rank_without_overlap(mut findings: Vec<Finding>) -> Vec<Finding> {
-    let_notes_explain_nothing_critical(&mut findings);
+    let_notes_explain_nothing_heavier(&mut findings);
     without_overlap(&mut findings);
     in_order(findings)
 }
 
-fn let_notes_explain_nothing_critical(findings: &mut [Finding]) {
-    let is = |severity| move |finding: &&mut Finding| finding.severity == severity;
-    let critical: Vec<String> =
-        findings.iter_mut().filter(is(Severity::Critical)).map(|finding| finding.cause.clone()).collect();
-    for note in findings.iter_mut().filter(is(Severity::Note)) {
-        note.explains.retain(|cause| !critical.contains(cause));
+/// What costs a twentieth of the session time and more is not gone with what costs less.
+fn let_notes_explain_nothing_heavier(findings: &mut [Finding]) {
+    let is_note = |finding: &Finding| finding.severity == Severity::Note;
+    let heavier: Vec<String> =
+        findings.iter().filter(|finding| !is_note(finding)).map(|finding| finding.cause.clone()).collect();
+    for note in findings.iter_mut().filter(|finding| is_note(finding)) {
+        note.explains.retain(|cause| !heavier.contains(cause));
     }
 }
 
@@ -235,15 +236,30 @@ mod tests {
     }
 
     #[test]
-    fn a_note_explains_a_warning_and_nothing_critical() {
+    fn a_note_explains_notes_and_nothing_heavier() {
         let findings = vec![
             finding("critical", 0.5, &[]),
             finding("warning", 0.1, &[]),
-            finding("note", 0.001, &["critical", "warning"]),
+            finding("other-note", 0.04, &[]),
+            finding("note", 0.001, &["critical", "warning", "other-note"]),
         ];
         let ranked = rank(findings);
-        assert_eq!(ranked[1].explains, ["warning"]);
-        assert_eq!(order(ranked), ["critical", "note", "warning"]);
+        assert_eq!(ranked[2].explains, ["other-note"]);
+        assert_eq!(order(ranked), ["critical", "warning", "note", "other-note"]);
+    }
+
+    /// The cause of a symptom that is critical may itself be a warning.
+    #[test]
+    fn a_warning_stands_before_what_it_explains_and_a_note_does_not() {
+        let order_of = |score| {
+            let severe = vec![finding("symptom", 0.3, &[]), finding("root", score, &["symptom"])];
+            let mild = vec![finding("symptom", 0.06, &[]), finding("root", score, &["symptom"])];
+            (order(severe), order(mild))
+        };
+        let before = || vec!["root".to_owned(), "symptom".to_owned()];
+        let behind = || vec!["symptom".to_owned(), "root".to_owned()];
+        assert_eq!(order_of(0.05), (before(), before()));
+        assert_eq!(order_of(0.03), (behind(), behind()));
     }
 
     #[test]
