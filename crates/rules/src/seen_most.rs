@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use spindoctor_model::Window;
 use spindoctor_model::mysql::ServerThread;
+use spindoctor_model::window::Series;
+use spindoctor_model::{Evidence, Remedy, Window, number};
 
+use crate::killing;
 use crate::sessions;
 use crate::time_model::InnodbLocks;
 
@@ -20,6 +22,17 @@ pub(crate) struct SeenMost<'w> {
     pub(crate) longest: Option<&'w ServerThread>,
     /// That one, where no other session was seen to run the statement.
     pub(crate) runs_on: Option<&'w ServerThread>,
+    /// How many sessions run it in each list, where all are runs of an event of the scheduler, and two and more at once.
+    event_runs: Option<Series>,
+}
+
+/// True for a session that the event scheduler started. The server calls its thread so (sql/event_scheduler.cc); a process list has
+/// no threads' names, and there a client has the command Connect only until it has logged in, before its first statement.
+fn is_run_of_event(thread: &ServerThread) -> bool {
+    match thread.name.as_str() {
+        "" => thread.command == "Connect" && thread.user != killing::OF_THE_SERVER,
+        name => name.ends_with("/event_worker"),
+    }
 }
 
 impl<'w> SeenMost<'w> {
@@ -31,10 +44,12 @@ impl<'w> SeenMost<'w> {
         let lists: Vec<_> = window
             .samples
             .iter()
-            .filter_map(|sample| Some((InnodbLocks::from_sample(sample), sample.server.threads.value()?)))
+            .filter_map(|sample| {
+                Some((sample.at_s, InnodbLocks::from_sample(sample), sample.server.threads.value()?))
+            })
             .collect();
         let mut seen: BTreeMap<String, Vec<(usize, &'w ServerThread)>> = BTreeMap::new();
-        for (at, (locks, threads)) in lists.iter().enumerate() {
+        for (at, (_, locks, threads)) in lists.iter().enumerate() {
             let waits = |thread: &ServerThread| {
                 thread.state.to_ascii_lowercase().starts_with("waiting")
                     || thread.connection_id.is_some_and(|id| locks.wanted_by(id).is_some())
@@ -56,10 +71,64 @@ impl<'w> SeenMost<'w> {
         let is_alone = threads.iter().all(|(_, thread)| thread.connection_id == longest.connection_id);
         let longest = (longest.time_s >= RUNS_ON_RATIO * window.seconds()).then_some(longest);
         let runs_on = longest.filter(|_| is_alone);
+        let at_once = |at: usize| threads.iter().filter(|(seen_at, _)| *seen_at == at).count() as f64;
+        let event_runs = threads
+            .iter()
+            .all(|(_, thread)| is_run_of_event(thread))
+            .then(|| -> Series {
+                lists.iter().enumerate().map(|(at, (at_s, ..))| (*at_s, at_once(at))).collect()
+            })
+            .filter(|runs| runs.iter().any(|&(_, at_once)| at_once >= 2.0));
         (seen >= 2 && seen as f64 >= ratio * lists.len() as f64).then_some(Self {
             statement,
             longest,
             runs_on,
+            event_runs,
+        })
+    }
+
+    /// True where those who run it are runs of an event that overlap.
+    pub(crate) fn is_of_event(&self) -> bool {
+        self.event_runs.is_some()
+    }
+
+    /// Behind the statement in a headline: that runs of an event overlap.
+    pub(crate) fn in_runs_of_event(&self) -> &'static str {
+        if self.is_of_event() { ", in runs of an event of the scheduler" } else { "" }
+    }
+
+    /// A sentence about runs of an event that overlap.
+    pub(crate) fn overlap(&self) -> Option<String> {
+        let runs = self.event_runs.as_ref()?;
+        let ((_, first), (_, last)) = (runs.first()?, runs.last()?);
+        Some(format!(
+            " Its sessions are runs of an event of the scheduler, which starts one before the last has ended: {} at once in the first \
+             list of threads, {} in the last.",
+            number::plain(*first),
+            number::plain(*last)
+        ))
+    }
+
+    /// How many runs of an event there are at once.
+    pub(crate) fn runs_at_once(&self) -> Option<Evidence> {
+        let runs = self.event_runs.clone()?;
+        let most = runs.iter().map(|&(_, at_once)| at_once).fold(0.0, f64::max);
+        Some(Evidence::new("runs of an event at once", most, "", "thread list").expected("< 2").series(runs))
+    }
+
+    /// What keeps the scheduler from starting the next run: who only ends one has the next at once.
+    pub(crate) fn disable_event(&self) -> Option<Remedy> {
+        self.is_of_event().then(|| Remedy {
+            statement: "SELECT EVENT_SCHEMA, EVENT_NAME, INTERVAL_VALUE, INTERVAL_FIELD FROM information_schema.EVENTS WHERE \
+                        STATUS = 'ENABLED'; then ALTER EVENT ... DISABLE for the one that runs this statement"
+                .into(),
+            why: "The scheduler starts a run at its time, though the last one has not ended. Enable the event again when a run ends \
+                  before the next begins: by a longer interval, a cheaper statement, or a guard (GET_LOCK with a timeout of 0 at \
+                  its beginning, RELEASE_LOCK at its end)."
+                .into(),
+            dynamic: true,
+            risk: "What the event is for is not done meanwhile. Runs that have begun go on until they end or are ended.".into(),
+            undo: "ALTER EVENT ... ENABLE".into(),
         })
     }
 }

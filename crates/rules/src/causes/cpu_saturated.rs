@@ -43,7 +43,8 @@ pub const CAUSE: Cause = Cause {
                   work to the kernel: see quota-blind-spin and spin-burn. rows-read-waste, connection-churn and \
                   thread-cache-miss stand above this when they are what keeps the CPUs busy.",
     remedies: "Find the work that need not be done: a statement that runs on (its plan by EXPLAIN FOR CONNECTION, SHOW EXPLAIN FOR \
-               on MariaDB), the statements that read most, connections made for each query. Then fewer at once: a smaller client pool, thread_handling=pool-of-threads on MariaDB; with \
+               on MariaDB), an event of the scheduler that starts before its last run has ended (ALTER EVENT ... DISABLE, then end its \
+               runs), the statements that read most, connections made for each query. Then fewer at once: a smaller client pool, thread_handling=pool-of-threads on MariaDB; with \
                hundreds of runnable threads innodb_thread_concurrency on MySQL, measured. Then more CPUs.",
     safety: "innodb_thread_concurrency is dynamic and undone with 0; too low a value leaves CPUs idle while \
              threads wait for locks. thread_handling needs a restart.",
@@ -167,16 +168,21 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let headline = match (&functions, &one) {
         (Some(functions), _) => headline + &functions.headline(),
         (None, Some(one)) if takes_s.is_some() => {
-            format!("{headline}; seen most: {}", sessions::shortened(&one.statement))
+            format!(
+                "{headline}; seen most: {}{}",
+                sessions::shortened(&one.statement),
+                one.in_runs_of_event()
+            )
         }
         (None, _) => headline,
     };
     let why = format!(
-        "On average {} threads ran and {} waited for a CPU: {:.0} % of their runnable time went into the queue.{}{}{}",
+        "On average {} threads ran and {} waited for a CPU: {:.0} % of their runnable time went into the queue.{}{}{}{}",
         number::plain(few(used)),
         number::plain(few(queue.queued)),
         queued_ratio * 100.0,
         takes_s.map_or_else(String::new, one_statement),
+        most.as_ref().and_then(SeenMost::overlap).unwrap_or_default(),
         functions.as_ref().map_or("", Functions::why),
         others.as_deref().unwrap_or_default()
     );
@@ -206,10 +212,14 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
                 Evidence::new("Threads_running", mean, "", "SHOW GLOBAL STATUS").series(series)
             }))
             .evidence_if(most.as_ref().map(seen_most))
+            .evidence_if(most.as_ref().and_then(SeenMost::runs_at_once))
             .evidence_if(functions.as_ref().map(Functions::evidence))
+            .remedy_if(most.as_ref().and_then(SeenMost::disable_event))
             .remedy_if(functions.as_ref().map(Functions::remedy))
             .remedy_if(running_long.as_ref().and_then(|(id, session)| plan_of(window, *id, session)))
-            .remedy_if(running_long.as_ref().and_then(|(id, session)| end_of(window, *id, session)))
+            .remedy_if(
+                running_long.as_ref().and_then(|(id, session)| end_of(window, most.as_ref()?, *id, session)),
+            )
             .remedy(Remedy {
                 statement: costliest(window).into(),
                 why: "CPU that need not be used is the cheapest to win.".into(),
@@ -330,15 +340,24 @@ fn plan_of(window: &Window, connection_id: u64, session: &ServerThread) -> Optio
 }
 
 /// Ending a statement that runs on.
-fn end_of(window: &Window, connection_id: u64, session: &ServerThread) -> Option<Remedy> {
+fn end_of(
+    window: &Window,
+    most: &SeenMost<'_>,
+    connection_id: u64,
+    session: &ServerThread,
+) -> Option<Remedy> {
     let last = window.samples.last()?;
     let is_there = sessions::session(&last.server, connection_id).is_some_and(ServerThread::is_at_work);
     (is_there && killing::frees_at_the_end(window, connection_id)).then(|| Remedy {
         statement: format!("KILL QUERY {connection_id}"),
-        why: format!(
-            "Where nobody waits for its answer, the CPUs are free of it: {}",
-            sessions::shortened(session.statement.as_deref().unwrap_or_default())
-        ),
+        why: match most.is_of_event() {
+            true => "Once the event is disabled, and the same for each other run of it: before that the scheduler starts the next."
+                .to_owned(),
+            false => format!(
+                "Where nobody waits for its answer, the CPUs are free of it: {}",
+                sessions::shortened(session.statement.as_deref().unwrap_or_default())
+            ),
+        },
         dynamic: true,
         risk: "That statement is lost; what it changed is rolled back.".into(),
         undo: String::new(),
@@ -539,6 +558,50 @@ pub(crate) mod examples {
             asked[0].starts_with("Look at the costliest") && !seen.contains("connection"),
             "{asked:?} {seen}"
         );
+    }
+
+    #[test]
+    fn runs_of_an_event_are_said_to_be_such_and_the_event_is_disabled_before_any_is_ended() {
+        let join = "SELECT COUNT(*) FROM orders x JOIN orders y ON x.note < y.note";
+        let found = |version: &str, name: &str, command: &str| {
+            let sessions = |second: usize| {
+                let ids = 20..24 + second as u64;
+                let run = |id| ServerThread {
+                    name: name.into(),
+                    time_s: 340.0,
+                    ..session(id, command, "executing", join)
+                };
+                ids.map(run).collect()
+            };
+            let window = Build::busy(version).sessions(sessions).runs(3.8, 8.2).host_cpu(3.8, 0.2).window();
+            let Outcome::Fired(finding) = evaluate(&window) else { panic!("it fires") };
+            finding
+        };
+        let of_event =
+            [found("9.7.4", "thread/sql/event_worker", "Connect"), found("10.11.19-MariaDB", "", "Connect")];
+        for finding in of_event {
+            assert!(
+                finding.headline.ends_with(", in runs of an event of the scheduler"),
+                "{}",
+                finding.headline
+            );
+            assert!(finding.why.contains("4 at once in the first list of threads"), "{}", finding.why);
+            let statements: Vec<&str> =
+                finding.remedies.iter().map(|remedy| remedy.statement.as_str()).collect();
+            assert!(statements[0].contains("FROM information_schema.EVENTS"), "{statements:?}");
+            assert!(statements[0].contains("ALTER EVENT ... DISABLE"), "{statements:?}");
+            let kill = finding.remedies.iter().find(|remedy| remedy.statement.starts_with("KILL QUERY"));
+            assert!(
+                kill.is_some_and(|kill| kill.why.contains("Once the event is disabled")),
+                "{statements:?}"
+            );
+        }
+        let of_clients =
+            [found("9.7.4", "thread/sql/one_connection", "Query"), found("10.11.19-MariaDB", "", "Query")];
+        for finding in of_clients {
+            let said = format!("{finding:?}");
+            assert!(!said.contains("event of the scheduler") && !said.contains("ALTER EVENT"), "{said}");
+        }
     }
 
     /// CPUs that many short statements fill are well used; one that takes long could take less.

@@ -163,7 +163,9 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
         (None, Some((statement, _))) if !sorts => Some(spindoctor_sql::server_digest(&statement.text)),
         (None, _) => None,
     };
-    let which = statement.map_or_else(String::new, |statement| format!(": {}", shortened(statement)));
+    let in_runs = sorted.as_ref().map_or("", SeenMost::in_runs_of_event);
+    let which =
+        statement.map_or_else(String::new, |statement| format!(": {}{in_runs}", shortened(statement)));
     let (what, variable, purpose) = match sorts {
         true => (
             if passes_per_s < EACH_PER_S { "write sorts to disk" } else { "merge sorts on disk" },
@@ -202,6 +204,7 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
                     "events_statements_summary_by_digest",
                 )
             }))
+            .remedy_if(sorted.as_ref().and_then(SeenMost::disable_event))
             .remedy(Remedy {
                 statement: match statement {
                     Some(statement) => format!(

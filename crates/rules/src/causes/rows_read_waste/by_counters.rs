@@ -122,6 +122,8 @@ pub(super) fn by_counters(window: &Window, of: Of) -> Result<Option<Finding>, Un
     let used = cpus_used(window).unwrap_or(cpus);
     let scan_cpus = (per_s / ROWS_PER_CPU_S).min(used);
     let runs_on = seen.as_ref().and_then(|seen| seen.runs_on);
+    let in_runs = seen.as_ref().map_or("", SeenMost::in_runs_of_event);
+    let disable_event = seen.as_ref().and_then(SeenMost::disable_event);
     let statement = seen.map(|seen| seen.statement);
     let is_waste = of != Of::Known && ratio >= EXAMINED_EACH;
     let is_all = || returned.is_some() && scans_nearly_always(window, scan_cpus / used, statement.as_deref());
@@ -129,7 +131,7 @@ pub(super) fn by_counters(window: &Window, of: Of) -> Result<Option<Finding>, Un
         return Ok(None);
     }
     let named = match (&statement, of) {
-        (Some(statement), _) => format!("; seen most: {}", sessions::shortened(statement)),
+        (Some(statement), _) => format!("; seen most: {}{in_runs}", sessions::shortened(statement)),
         (None, Of::Prepared) if applied.is_none() && applier::is_there(window) => {
             "; by prepared statements or by the replica's applier, of which this server's summary has none"
                 .to_owned()
@@ -209,6 +211,7 @@ pub(super) fn by_counters(window: &Window, of: Of) -> Result<Option<Finding>, Un
                 .clone()
                 .map(|text| Evidence::new("statement seen most at work", text, "", "thread list")),
         )
+        .remedy_if(disable_event)
         .remedy(match &statement {
             _ if by_applier.is_some() => applier::key(),
             Some(statement) if looks_for_rows(statement) => explain_it(statement),
