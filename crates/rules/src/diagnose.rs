@@ -8,7 +8,7 @@ use spindoctor_model::{Diagnosis, Finding, NotExamined, Profile, Severity, Unava
 
 use crate::causes::{plan_change, server_stopped, unnamed_wait, write_io_bound};
 use crate::spin_samples::{SpinSamples, Whose};
-use crate::{CAUSES, Cause, Costs, Outcome, costs_of, managed, rank, time_model};
+use crate::{CAUSES, Cause, Costs, Outcome, comes_back, costs_of, managed, rank, time_model};
 
 /// Puts a window through every rule of [`CAUSES`].
 ///
@@ -74,6 +74,7 @@ pub(crate) fn examine(window: &Window) -> Diagnosis {
         // Nothing is -0.
         finding.score += 0.0;
     }
+    comes_back::adapt(window, &mut findings);
     Diagnosis {
         schema: SCHEMA.to_owned(),
         server: server_head(window),

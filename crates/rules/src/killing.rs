@@ -82,7 +82,7 @@ fn is_scheduler(user: &str, statement: Option<&str>) -> bool {
     user == SCHEDULER && statement.is_none_or(str::is_empty)
 }
 
-/// True for a job that the event scheduler started, as far as its user says so: MariaDB gives it the name of its definer.
+/// True for a job that the event scheduler started, as far as its user says so: it runs its statements under the name of its definer.
 pub(crate) fn is_scheduled(user: &str) -> bool {
     user == SCHEDULER
 }
@@ -131,6 +131,15 @@ fn rewrites_a_table(statement: &str) -> bool {
 fn waits_for_a_lock(state: &str) -> bool {
     let state = state.to_ascii_lowercase();
     state == "locked" || state.starts_with("waiting for table ")
+}
+
+/// The connections that a statement ends, or whose statements it ends: `KILL 12; KILL QUERY 13`.
+pub(crate) fn ended_by(statement: &str) -> Vec<u64> {
+    let id = |behind: &str| -> Option<u64> {
+        let behind = behind.strip_prefix("QUERY ").unwrap_or(behind);
+        behind.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+    };
+    statement.split("KILL ").skip(1).filter_map(id).collect()
 }
 
 /// True where a KILL of that connection would end what it does, as the server's own lists show it.
@@ -275,11 +284,7 @@ mod tests {
         let findings = crate::diagnose(window).findings;
         let statements =
             findings.iter().flat_map(|finding| &finding.remedies).map(|remedy| &remedy.statement);
-        let ids = statements.filter_map(|statement| {
-            let killed = statement.strip_prefix("KILL ")?;
-            killed.trim_start_matches("QUERY ").split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
-        });
-        ids.collect()
+        statements.flat_map(|statement| ended_by(statement)).collect()
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod applier_scans;
 mod below;
 mod captured;
 pub mod causes;
+mod comes_back;
 pub mod commit_spin;
 mod commits;
 pub mod connections;

@@ -121,7 +121,8 @@ fn without_option_file(text: &str) -> Option<String> {
     (adapted != text).then(|| adapted.replace(", and a restart", ", and a reboot of the DB instance"))
 }
 
-fn beside(text: &str, more: &str) -> String {
+/// A text with another behind it.
+pub(crate) fn beside(text: &str, more: &str) -> String {
     if text.is_empty() { more.to_owned() } else { format!("{text} {more}") }
 }
 

@@ -6,9 +6,8 @@ use spindoctor_model::mysql::ServerThread;
 use spindoctor_model::window::Series;
 use spindoctor_model::{Evidence, Remedy, Window, number};
 
-use crate::killing;
-use crate::sessions;
 use crate::time_model::InnodbLocks;
+use crate::{comes_back, sessions};
 
 /// Part of the window through which one execution must go on, to be one that runs on: half, so that it began before it or takes
 /// most of it. Chosen, not derived.
@@ -22,17 +21,8 @@ pub(crate) struct SeenMost<'w> {
     pub(crate) longest: Option<&'w ServerThread>,
     /// That one, where no other session was seen to run the statement.
     pub(crate) runs_on: Option<&'w ServerThread>,
-    /// How many sessions run it in each list, where all are runs of an event of the scheduler, and two and more at once.
+    /// How many sessions run it in each list, where all are runs of an event of the scheduler, and overlap.
     event_runs: Option<Series>,
-}
-
-/// True for a session that the event scheduler started. The server calls its thread so (sql/event_scheduler.cc); a process list has
-/// no threads' names, and there a client has the command Connect only until it has logged in, before its first statement.
-fn is_run_of_event(thread: &ServerThread) -> bool {
-    match thread.name.as_str() {
-        "" => thread.command == "Connect" && thread.user != killing::OF_THE_SERVER,
-        name => name.ends_with("/event_worker"),
-    }
 }
 
 impl<'w> SeenMost<'w> {
@@ -71,14 +61,14 @@ impl<'w> SeenMost<'w> {
         let is_alone = threads.iter().all(|(_, thread)| thread.connection_id == longest.connection_id);
         let longest = (longest.time_s >= RUNS_ON_RATIO * window.seconds()).then_some(longest);
         let runs_on = longest.filter(|_| is_alone);
-        let at_once = |at: usize| threads.iter().filter(|(seen_at, _)| *seen_at == at).count() as f64;
-        let event_runs = threads
-            .iter()
-            .all(|(_, thread)| is_run_of_event(thread))
-            .then(|| -> Series {
-                lists.iter().enumerate().map(|(at, (at_s, ..))| (*at_s, at_once(at))).collect()
-            })
-            .filter(|runs| runs.iter().any(|&(_, at_once)| at_once >= 2.0));
+        let of_list =
+            |at: usize| threads.iter().filter(move |(seen_at, _)| *seen_at == at).map(|(_, thread)| *thread);
+        let are_runs = threads.iter().all(|(_, thread)| comes_back::is_run_of_event(thread));
+        let overlap = are_runs && (0..lists.len()).any(|at| comes_back::overlap(of_list(at)));
+        let event_runs = overlap.then(|| -> Series {
+            let runs = lists.iter().enumerate();
+            runs.map(|(at, (at_s, ..))| (*at_s, of_list(at).count() as f64)).collect()
+        });
         (seen >= 2 && seen as f64 >= ratio * lists.len() as f64).then_some(Self {
             statement,
             longest,
@@ -102,7 +92,7 @@ impl<'w> SeenMost<'w> {
         let runs = self.event_runs.as_ref()?;
         let ((_, first), (_, last)) = (runs.first()?, runs.last()?);
         Some(format!(
-            " Its sessions are runs of an event of the scheduler, which starts one before the last has ended: {} at once in the first \
+            " Its sessions are runs of an event of the scheduler, which starts one though the last has not ended: {} at once in the first \
              list of threads, {} in the last.",
             number::plain(*first),
             number::plain(*last)
@@ -118,17 +108,6 @@ impl<'w> SeenMost<'w> {
 
     /// What keeps the scheduler from starting the next run: who only ends one has the next at once.
     pub(crate) fn disable_event(&self) -> Option<Remedy> {
-        self.is_of_event().then(|| Remedy {
-            statement: "SELECT EVENT_SCHEMA, EVENT_NAME, INTERVAL_VALUE, INTERVAL_FIELD FROM information_schema.EVENTS WHERE \
-                        STATUS = 'ENABLED'; then ALTER EVENT ... DISABLE for the one that runs this statement"
-                .into(),
-            why: "The scheduler starts a run at its time, though the last one has not ended. Enable the event again when a run ends \
-                  before the next begins: by a longer interval, a cheaper statement, or a guard (GET_LOCK with a timeout of 0 at \
-                  its beginning, RELEASE_LOCK at its end)."
-                .into(),
-            dynamic: true,
-            risk: "What the event is for is not done meanwhile. Runs that have begun go on until they end or are ended.".into(),
-            undo: "ALTER EVENT ... ENABLE".into(),
-        })
+        self.is_of_event().then(|| comes_back::disable(&self.statement))
     }
 }

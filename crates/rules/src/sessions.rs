@@ -8,7 +8,6 @@ use spindoctor_model::mysql::{ServerSample, ServerThread, Transaction};
 use spindoctor_model::window::Series;
 use spindoctor_model::{InnodbStatus, Remedy, Root, Unavailable, Window, number};
 
-use crate::killing;
 use crate::time_model::InClasses;
 
 /// How many sessions waited over a window, and for what share of the work.
@@ -227,13 +226,6 @@ pub(crate) fn ending(sample: &ServerSample, connection_id: u64, why: &str) -> Re
     let is_counted =
         |open: &&Transaction| open.rows_modified > 0 || !open.id.is_empty() && !open.changes_unread;
     let modified = open.filter(is_counted).map(|open| open.rows_modified);
-    let is_scheduled =
-        session(sample, connection_id).is_some_and(|thread| killing::is_scheduled(&thread.user));
-    let again = if is_scheduled {
-        " The event scheduler starts it again at its next time: ALTER EVENT with DISABLE prevents that."
-    } else {
-        ""
-    };
     let risk: String = match modified {
         Some(0) => {
             "The connection ends; its transaction has changed no row, so nothing is lost but its reads."
@@ -252,7 +244,7 @@ pub(crate) fn ending(sample: &ServerSample, connection_id: u64, why: &str) -> Re
         statement: format!("KILL {connection_id}"),
         why: why.to_owned(),
         dynamic: true,
-        risk: risk + again,
+        risk,
         undo: String::new(),
     }
 }

@@ -166,7 +166,10 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let score = LATENCY_COUNTS * too_many * own;
     let headline = format!("{} threads want to run on {}", number::plain(few(runnable)), cpus_text(cpus));
     let headline = match (&functions, &one) {
-        (Some(functions), _) => headline + &functions.headline(),
+        (Some(functions), _) => {
+            let in_runs = most.as_ref().map_or("", SeenMost::in_runs_of_event);
+            headline + &functions.headline() + in_runs
+        }
         (None, Some(one)) if takes_s.is_some() => {
             format!(
                 "{headline}; seen most: {}{}",
@@ -563,12 +566,12 @@ pub(crate) mod examples {
     #[test]
     fn runs_of_an_event_are_said_to_be_such_and_the_event_is_disabled_before_any_is_ended() {
         let join = "SELECT COUNT(*) FROM orders x JOIN orders y ON x.note < y.note";
-        let found = |version: &str, name: &str, command: &str| {
+        let found_apart = |version: &str, name: &str, command: &str, apart_s: f64| {
             let sessions = |second: usize| {
                 let ids = 20..24 + second as u64;
-                let run = |id| ServerThread {
+                let run = |id: u64| ServerThread {
                     name: name.into(),
-                    time_s: 340.0,
+                    time_s: 340.0 - apart_s * (id - 20) as f64,
                     ..session(id, command, "executing", join)
                 };
                 ids.map(run).collect()
@@ -577,6 +580,7 @@ pub(crate) mod examples {
             let Outcome::Fired(finding) = evaluate(&window) else { panic!("it fires") };
             finding
         };
+        let found = |version: &str, name: &str, command: &str| found_apart(version, name, command, 1.0);
         let of_event =
             [found("9.7.4", "thread/sql/event_worker", "Connect"), found("10.11.19-MariaDB", "", "Connect")];
         for finding in of_event {
@@ -602,6 +606,9 @@ pub(crate) mod examples {
             let said = format!("{finding:?}");
             assert!(!said.contains("event of the scheduler") && !said.contains("ALTER EVENT"), "{said}");
         }
+        // Several events that begin at one time.
+        let at_one_time = found_apart("9.7.4", "thread/sql/event_worker", "Connect", 0.0);
+        assert!(!at_one_time.headline.contains("event"), "{}", at_one_time.headline);
     }
 
     /// CPUs that many short statements fill are well used; one that takes long could take less.

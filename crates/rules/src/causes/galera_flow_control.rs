@@ -164,7 +164,7 @@ fn locker(window: &Window) -> Option<&ServerThread> {
 
 /// Ending what locks this node.
 fn end_locker(locker: &ServerThread) -> Option<Remedy> {
-    let id = locker.connection_id?;
+    let id = locker.connection_id.filter(|_| locker.command != "Killed")?;
     Some(Remedy {
         statement: format!("KILL {id}"),
         why: format!(

@@ -10,9 +10,10 @@ use spindoctor_model::mysql::{ServerSample, ServerThread, Transaction};
 use spindoctor_model::wait_graph::{LockKind, WaitEdge, WaitTransaction, WaitingThread};
 use spindoctor_sql::digest;
 
+use super::freeing::EVENT_WORKER;
 use super::stacks::Stacks;
 use super::{Readings, doing};
-use crate::killing;
+use crate::{comes_back, killing};
 
 /// The wait graph in the making.
 pub(super) struct Builder<'a> {
@@ -214,6 +215,7 @@ impl<'a> Builder<'a> {
             connection_id: thread.connection_id,
             // `thread/innodb/page_flush_coordinator_thread`; MariaDB names none.
             name: match thread.name.rsplit('/').next() {
+                _ if comes_back::is_run_of_event(thread) => EVENT_WORKER.to_owned(),
                 Some("one_connection" | "") | None if thread.connection_id.is_some() => "connection".into(),
                 name => name.unwrap_or_default().to_owned(),
             },

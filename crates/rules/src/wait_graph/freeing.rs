@@ -26,6 +26,13 @@ const ROUNDING_S: f64 = 1.0;
 /// What a session does of which a captured list says that it holds a lock, and nothing more (`captures`).
 const NOT_KNOWN: &str = "not known";
 
+/// The name of a thread that runs an event (sql/event_scheduler.cc), without its folders.
+pub(super) const EVENT_WORKER: &str = "event_worker";
+
+/// What a KILL of such a thread does not prevent.
+const STARTED_AGAIN: &str =
+    "; the event scheduler starts the event again at its next time (ALTER EVENT ... DISABLE prevents that)";
+
 /// `is_by_name` is true where the session has locked a table itself, by LOCK TABLES or HANDLER, and not by its statement.
 pub(super) fn freeing(thread: &WaitingThread, holds: LockKind, doing: &str, is_by_name: bool) -> Freeing {
     let nothing = |note: &str| Freeing { statement: None, note: note.to_owned(), rows: None };
@@ -73,6 +80,7 @@ pub(super) fn freeing(thread: &WaitingThread, holds: LockKind, doing: &str, is_b
     {
         return nothing(why);
     }
+    let again = if thread.name == EVENT_WORKER { STARTED_AGAIN } else { "" };
     let rows = thread.transaction.map(|transaction| transaction.rows_modified);
     let rolled_back = match rows {
         Some(0) | None => String::new(),
@@ -99,15 +107,15 @@ pub(super) fn freeing(thread: &WaitingThread, holds: LockKind, doing: &str, is_b
     if thread.is_idle_in_transaction || is_idle(doing) || doing == NOT_KNOWN || outlives_statement {
         return Freeing {
             statement: Some(format!("KILL {id}")),
-            note: format!("its connection ends{rolled_back}"),
+            note: format!("its connection ends{rolled_back}{again}"),
             rows,
         };
     }
     let note = match doing {
         "deleting a file" | "truncating a file" | "extending a file" | "syncing a file (fsync)" => {
-            format!("it is in the kernel, {doing}: KILL takes effect only after that{rolled_back}")
+            format!("it is in the kernel, {doing}: KILL takes effect only after that{rolled_back}{again}")
         }
-        _ => format!("its statement ends, its connection stays{rolled_back}"),
+        _ => format!("its statement ends, its connection stays{rolled_back}{again}"),
     };
     Freeing { statement: Some(format!("KILL QUERY {id}")), note, rows }
 }
@@ -306,6 +314,12 @@ mod tests {
         };
         let kill = (Some("KILL 12".to_owned()), Some(40));
         assert_eq!(statement_and_rows(&job, LockKind::Row, "sleeping (SLEEP)"), kill);
+        let note = |name: &str| {
+            let job = WaitingThread { name: name.into(), ..job.clone() };
+            freeing(&job, LockKind::Row, "sleeping (SLEEP)", false).note
+        };
+        assert!(note("event_worker").contains("ALTER EVENT ... DISABLE"), "{}", note("event_worker"));
+        assert!(!note("connection").contains("ALTER EVENT"), "{}", note("connection"));
         // It changed its rows before it began to sleep, if within the same second.
         let since = WaitingThread { since_s: Some(61.0), ..job };
         assert_eq!(statement_and_rows(&since, LockKind::Row, "sleeping (SLEEP)"), kill);

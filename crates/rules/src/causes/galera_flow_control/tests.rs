@@ -162,7 +162,7 @@ fn of_sessions_that_wait_for_isolation_the_ddl_at_work_is_named_and_else_the_old
 #[test]
 fn where_appliers_do_not_end_their_commits_the_backup_that_locks_the_node_is_named() {
     let state = "wsrep: committing write set (4711)";
-    let finding = |backup: &'static str| {
+    let finding = |command: &'static str, backup: &'static str| {
         let applier =
             move |id| ServerThread { user: "system user".into(), ..session(id, "Query", state, "") };
         let sessions = move |_| {
@@ -171,20 +171,23 @@ fn where_appliers_do_not_end_their_commits_the_backup_that_locks_the_node_is_nam
                 (30..34)
                     .map(|id| session(id, "Query", "wsrep: replicating and certifying write set", "COMMIT")),
             );
-            all.push(session(40, "Query", state, backup));
+            all.push(session(40, command, state, backup));
             all
         };
         let window = node(state, 0.0).sessions(sessions).window();
         crate::diagnose(&window).findings.remove(0)
     };
-    let named = finding("FLUSH TABLES WITH READ LOCK");
+    let named = finding("Query", "FLUSH TABLES WITH READ LOCK");
     assert_eq!(named.cause, CAUSE.name);
     let ends = "connection 40 most likely keeps them from it: it runs FLUSH TABLES WITH READ LOCK";
     assert!(named.headline.ends_with(ends), "{}", named.headline);
     assert_eq!(named.remedies[0].statement, "KILL 40");
     assert_eq!(named.root.and_then(|root| root.connection_id), Some(40));
-    let other = finding("UPDATE stock SET n = 1");
-    assert!(other.remedies.iter().all(|remedy| !remedy.statement.starts_with("KILL")), "{other:#?}");
+    let other = finding("Query", "UPDATE stock SET n = 1");
+    let killed = finding("Killed", "FLUSH TABLES WITH READ LOCK");
+    for other in [other, killed] {
+        assert!(other.remedies.iter().all(|remedy| !remedy.statement.starts_with("KILL")), "{other:#?}");
+    }
 }
 
 #[test]
