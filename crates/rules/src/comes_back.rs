@@ -155,11 +155,10 @@ fn of_client(window: &Window, connection_id: u64) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use spindoctor_model::Reading;
-    use spindoctor_model::mysql::RowLockWait;
 
     use super::*;
     use crate::causes::row_lock_pileup;
-    use crate::testing::{Build, answer, session, transaction};
+    use crate::testing::{Build, session};
 
     fn run(name: &str, user: &str, command: &str, statement: &str) -> ServerThread {
         let is_connection = user != "system user" && user != "event_scheduler";
@@ -221,21 +220,7 @@ mod tests {
                 };
                 [holder].into_iter().chain((20..30).map(waiter)).map(&of_event).collect()
             })
-            .each(|at_s, server, _| {
-                let wait = |waiter: u64| RowLockWait {
-                    waiting_connection_id: Some(waiter),
-                    blocking_connection_id: Some(7),
-                    waiting_transaction: (waiter + 9000).to_string(),
-                    blocking_transaction: "9007".into(),
-                    table: "shop.stock".into(),
-                    index: "PRIMARY".into(),
-                    record: "7".into(),
-                    mode: "X,REC_NOT_GAP".into(),
-                    waited_s: 3.0,
-                };
-                server.row_lock_waits = answer(at_s, (20..30).map(wait).collect());
-                server.transactions = answer(at_s, vec![transaction(7, "RUNNING", 61.0)]);
-            })
+            .row_locked()
             .window()
     }
 

@@ -55,6 +55,7 @@ pub fn ending_for(window: &Window, statement: &str) -> String {
 
 fn adapted(remedy: &mut Remedy) {
     remedy.statement = with_replication(&with_calls(&remedy.statement));
+    remedy.undo = with_replication(&remedy.undo);
     match in_group(&remedy.statement) {
         Some(statement) => {
             remedy.statement = statement;
@@ -235,6 +236,13 @@ mod tests {
             "SET GLOBAL sql_replica_skip_counter = 1; START REPLICA SQL_THREAD FOR CHANNEL 'sales'";
         let (statement, risk) = adapted(of_channel);
         assert_eq!(statement, of_channel);
+        let mut stopped = Remedy {
+            statement: "STOP REPLICA SQL_THREAD".into(),
+            undo: "START REPLICA SQL_THREAD".into(),
+            ..Remedy::default()
+        };
+        super::adapted(&mut stopped);
+        assert_eq!(stopped.undo, "CALL mysql.rds_start_replication");
         assert!(risk.contains("no parameter does"), "{risk}");
     }
 

@@ -4,9 +4,15 @@
 //! In: a window. Out: a [`KeepingUp`] for each channel, and a few words for what an applier does by its state: MySQL's
 //! and MariaDB's, of row events and of statements. Pure.
 
+mod stop;
+mod words;
+
 use spindoctor_model::mysql::{ReplicaChannel, ServerThread};
 use spindoctor_model::window::Series;
 use spindoctor_model::{ServerVersion, Unavailable, Window};
+
+pub(crate) use stop::stop_applier;
+pub(crate) use words::Words;
 
 /// A replica that is never further behind than this keeps up: `Seconds_Behind_Source` counts whole seconds, and says 1 of
 /// an event that was written before the last tick (Domas Mituzas, On database write workload profiling: "always at 0-1s").

@@ -2,10 +2,11 @@
 
 use spindoctor_model::Reading;
 use spindoctor_model::mysql::{
-    ErrorCount, ErrorSummary, FileSummary, InnodbMetric, ServerThread, StatementDigest, WaitSummary,
+    ErrorCount, ErrorSummary, FileSummary, InnodbMetric, RowLockWait, ServerThread, StatementDigest,
+    WaitSummary,
 };
 
-use super::{Build, Rows, answer};
+use super::{Build, Rows, answer, transaction};
 
 impl Build {
     fn status(self, name: &str, value: impl Fn(f64) -> String) -> Self {
@@ -201,5 +202,24 @@ impl Build {
     /// The sessions of each sample, by the sample's number.
     pub(crate) fn sessions(self, sessions: impl Fn(usize) -> Vec<ServerThread>) -> Self {
         self.each(|at_s, server, _| server.threads = answer(at_s, sessions(at_s as usize)))
+    }
+
+    /// Connections 20 to 29 wait for a row that connection 7 has, in a transaction that stays open.
+    pub(crate) fn row_locked(self) -> Self {
+        self.each(|at_s, server, _| {
+            let wait = |waiter: u64| RowLockWait {
+                waiting_connection_id: Some(waiter),
+                blocking_connection_id: Some(7),
+                waiting_transaction: (waiter + 9000).to_string(),
+                blocking_transaction: "9007".into(),
+                table: "shop.stock".into(),
+                index: "PRIMARY".into(),
+                record: "7".into(),
+                mode: "X,REC_NOT_GAP".into(),
+                waited_s: 3.0,
+            };
+            server.row_lock_waits = answer(at_s, (20..30).map(wait).collect());
+            server.transactions = answer(at_s, vec![transaction(7, "RUNNING", 61.0)]);
+        })
     }
 }

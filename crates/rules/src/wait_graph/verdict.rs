@@ -11,7 +11,7 @@ use super::doing::ROLLING_BACK;
 use super::metadata::lock_name;
 use super::roots::{root_behind, roots_before, roots_behind, waiters};
 use super::{Readings, build};
-use crate::{killing, sessions};
+use crate::{killing, replica, sessions};
 
 /// Samples of which one connection is the root before that is no chance. Chosen.
 const AGAIN: usize = 3;
@@ -178,6 +178,11 @@ impl<'a> Verdict<'a> {
     /// True for one that was concluded, and that the list of sessions does not have.
     pub(crate) fn is_unlisted(&self) -> bool {
         self.held_is_inferred && killing::is_unlisted(&self.sample.server, self.connection_id)
+    }
+
+    /// What takes the place of a KILL of a replica's applier.
+    pub(crate) fn stop_applier(&self, window: &Window) -> Option<Remedy> {
+        replica::stop_applier(window, sessions::session(&self.sample.server, self.connection_id)?)
     }
 
     /// Ending what it does, with what that costs; none where no statement would, or where nothing but a list of another moment has who

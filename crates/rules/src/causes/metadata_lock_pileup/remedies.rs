@@ -16,6 +16,7 @@ impl Pileup<'_> {
         let end_holder = self.culprit.as_ref().and_then(|culprit| {
             culprit.remedy(&culprit.why_to_end(self.ground.map_or("", Ground::why_to_end_it)))
         });
+        let stop_applier = self.culprit.as_ref().and_then(|culprit| culprit.stop_applier(self.window));
         let list = sessions::listing_locks(self.window).filter(|_| self.is_unnamed());
         let is_kept_without_ddl =
             || self.knows_wishes() && !self.has_ddl_that_waits() && !self.has_ddl_at_work();
@@ -30,6 +31,7 @@ impl Pileup<'_> {
         let ring = self.ring.as_ref().filter(|_| kill_ddl.is_none());
         end_holder
             .into_iter()
+            .chain(stop_applier)
             .chain(self.connections_of_numbers())
             .chain(end_between)
             .chain(list)

@@ -3,15 +3,14 @@
 mod cures;
 #[cfg(test)]
 mod tests;
-mod words;
 
 use spindoctor_model::mysql::ReplicaChannel;
 use spindoctor_model::{Evidence, Remedy, ServerVersion, Window};
 
 use super::Failure;
+use crate::replica::Words;
 
 use cures::{CURES, IN_CLUSTER, OF_APPLIER, OF_RECEIVER, OF_RELAY_LOG};
-use words::Words;
 
 /// An error as the server has it, without values of rows.
 pub(super) struct Said<'w> {
@@ -138,7 +137,7 @@ impl<'w> Said<'w> {
     /// From where the applier stands the source's log is fetched once more.
     fn read_again(&self, window: &Window, words: &Words) -> Option<Remedy> {
         let start = words.start("");
-        let stop = start.replacen("START", "STOP", 1);
+        let stop = words.stop("");
         let has_gtids = window.variable("gtid_mode").is_some_and(|mode| mode.eq_ignore_ascii_case("ON"));
         let is_mariadb = window.server.version.is_some_and(ServerVersion::is_mariadb);
         let statement = match (has_gtids, self.channel.applied_position) {

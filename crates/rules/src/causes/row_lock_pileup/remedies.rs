@@ -19,6 +19,7 @@ impl Pileup<'_> {
             let others = self.holders.held_up(verdict);
             verdict.remedy(&why_to_end(verdict, "It is not waiting", others))
         });
+        let stop_applier = self.holders.one().and_then(|verdict| verdict.stop_applier(self.window));
         let end_between = self.holders.one().and_then(Verdict::remedy_between);
         let others = self.holders.others();
         let end_others = others.iter().filter_map(|(behind, verdict)| {
@@ -30,6 +31,7 @@ impl Pileup<'_> {
         let timeout = shorter_timeout(self.window)
             .filter(|_| ring.is_some() || self.queue.may_last(self.window, SHORT_TIMEOUT_S));
         end.into_iter()
+            .chain(stop_applier)
             .chain(end_between)
             .chain(end_others)
             .chain(end_ring)
