@@ -8,6 +8,7 @@ use super::super::cpu_saturated;
 use super::{CAUSE, EXAMINED_EACH, SCANNED_ROWS, explain_it, grown, looks_for_rows};
 use crate::cpus;
 use crate::draft::Draft;
+use crate::seen_most::SeenMost;
 use crate::sessions;
 
 /// Rows examined by one execution of a statement that used an index.
@@ -59,16 +60,21 @@ pub(super) fn by_digests(window: &Window) -> Option<Finding> {
     let returned_each = returned(by) / by.executions;
     let examined_per_s = waste.iter().map(|statement| statement.by.rows_examined).sum::<f64>() / seconds;
     let scans = by.full_scans >= SCANS_RATIO * by.executions;
+    let is_worst = |seen: &SeenMost<'_>| {
+        spindoctor_sql::comparable(&seen.statement) == spindoctor_sql::comparable(&worst.digest.text)
+    };
+    let seen = SeenMost::from_window(window, SeenMost::NAMED_RATIO).filter(is_worst);
     Some(
         Draft::new(
             &CAUSE,
             score,
             format!(
-                "{:.0} % of statement time goes into reading rows for nothing: {} read for {} returned by {}",
+                "{:.0} % of statement time goes into reading rows for nothing: {} read for {} returned by {}{}",
                 ratio * 100.0,
                 whole(each),
                 whole(returned_each),
-                sessions::shortened(spindoctor_sql::server_digest(&worst.digest.text))
+                sessions::shortened(spindoctor_sql::server_digest(&worst.digest.text)),
+                seen.as_ref().map_or("", SeenMost::in_runs_of_event)
             ),
         )
         .why(if spindoctor_sql::inserts_values(&worst.digest.text) {
@@ -106,6 +112,8 @@ pub(super) fn by_digests(window: &Window) -> Option<Finding> {
             "1/s",
             "events_statements_summary_by_digest",
         ))
+        .evidence_if(seen.as_ref().and_then(SeenMost::runs_at_once))
+        .remedy_if(seen.as_ref().and_then(SeenMost::disable_event))
         .remedy(explain_it(&worst.digest.text))
         .explains(&[cpu_saturated::CAUSE.name])
         .finding(),

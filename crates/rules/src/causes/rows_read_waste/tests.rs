@@ -52,6 +52,26 @@ fn the_statement_and_its_share_of_the_time_are_named() {
 }
 
 #[test]
+fn a_scan_in_runs_of_an_event_that_overlap_is_said_to_be_so() {
+    let finding = |name: &str| {
+        let run = |id: u64| ServerThread {
+            name: name.into(),
+            time_s: (40 - id) as f64,
+            ..session(id, "Connect", "executing", "SELECT * FROM orders WHERE note = 'late'")
+        };
+        let window = Build::busy("9.7.4")
+            .digest_scans(SCAN, 12.0, 150_000.0, Rows { examined: 200_000.0, sent: 2.0 }, 1.0)
+            .sessions(|_| (20..24).map(run).collect());
+        found(&window.window())
+    };
+    let of_event = finding("thread/sql/event_worker");
+    assert!(of_event.headline.ends_with(", in runs of an event of the scheduler"), "{}", of_event.headline);
+    assert!(of_event.remedies[0].statement.contains("information_schema.EVENTS"), "{:?}", of_event.remedies);
+    let of_clients = finding("thread/sql/one_connection");
+    assert!(!format!("{of_clients:?}").contains("information_schema.EVENTS"), "{of_clients:?}");
+}
+
+#[test]
 fn an_index_may_be_there_and_of_no_use_to_what_a_statement_compares() {
     let finding = found(&fires());
     let said = &finding.remedies[0].why;
