@@ -21,6 +21,7 @@ const EVENTS: &str = "information_schema.EVENTS";
 pub(crate) fn is_run_of_event(thread: &ServerThread) -> bool {
     let has_statement = thread.statement.as_deref().is_some_and(|statement| !statement.is_empty());
     match thread.name.as_str() {
+        name if name.ends_with("/event_worker") => true,
         _ if killing::is_scheduled(&thread.user) => has_statement,
         "" => {
             has_statement
@@ -29,7 +30,7 @@ pub(crate) fn is_run_of_event(thread: &ServerThread) -> bool {
                 && thread.user != killing::OF_THE_SERVER
                 && killing::state_of_applier(thread).is_none()
         }
-        name => name.ends_with("/event_worker"),
+        _ => false,
     }
 }
 
@@ -178,12 +179,15 @@ mod tests {
             (WORKER, "", "Connect"),
             ("", "jobs", "Connect"),
             ("", "event_scheduler", "Connect"),
+            // As performance_schema.threads has it, of whichever definer (MySQL 9.7.4).
+            (WORKER, "event_scheduler", "Connect"),
         ] {
             assert!(is_run_of_event(&run(name, user, command, "DO SLEEP(60)")), "{name} {user} {command}");
         }
+        assert!(is_run_of_event(&run(WORKER, "event_scheduler", "Connect", "")), "between two statements");
         for (name, user, command, statement) in [
             ("thread/sql/one_connection", "jobs", "Connect", "DO SLEEP(60)"),
-            ("thread/sql/event_scheduler", "event_scheduler", "Daemon", ""),
+            ("thread/sql/event_scheduler", "event_scheduler", "Connect", ""),
             ("thread/sql/replica_worker", "", "Query", "UPDATE stock SET n = 1"),
             ("", "jobs", "Query", "DO SLEEP(60)"),
             ("", "unauthenticated user", "Connect", ""),
