@@ -1,10 +1,15 @@
 //! The statement to copy: what frees those that wait, or ends the session that is marked.
 
 use spindoctor_rules::ending_for;
+use spindoctor_rules::replica::is_applier;
 
 use super::{Content, Target, locks};
 use crate::top::moment::Moment;
 use crate::top::state::State;
+
+/// Of a replica's applier: a KILL would stop it with an error.
+const APPLIER: &str =
+    "a replica's applier: STOP REPLICA SQL_THREAD ends it (STOP SLAVE before MySQL 8.0.22 and on MariaDB)";
 
 /// `KILL 12`, for the clipboard; of Amazon's servers the call that they have in its place.
 ///
@@ -21,6 +26,11 @@ pub fn kill(state: &State, moment: &Moment, shown: &Content) -> Result<String, &
     };
     match marked {
         Some(Target::Thread(connection)) => {
+            let threads = moment.window.as_ref().and_then(|window| window.latest(|s| &s.server.threads));
+            let mut listed = threads.into_iter().flatten();
+            if listed.any(|thread| thread.connection_id == Some(*connection) && is_applier(thread)) {
+                return Err(APPLIER);
+            }
             let kill = format!("KILL {connection}");
             return Ok(match &moment.window {
                 Some(window) => ending_for(window, &kill),
@@ -38,6 +48,8 @@ pub fn kill(state: &State, moment: &Moment, shown: &Content) -> Result<String, &
 
 #[cfg(test)]
 mod tests {
+    use spindoctor_model::Reading;
+
     use super::*;
 
     use crate::top::examples;
@@ -66,6 +78,15 @@ mod tests {
         let Content::List(list) = Content::new(&state, &moment) else { panic!("a list") };
         let Some(Target::Thread(first)) = list.rows[0].target.clone() else { panic!("a connection") };
         assert_eq!(copied_on(Screen::Threads, &moment), Ok(format!("KILL {first}")));
+        let mut applying = examples::busy();
+        let samples = applying.window.iter_mut().flat_map(|window| &mut window.samples);
+        for sample in samples {
+            let Reading::Available { value: threads, .. } = &mut sample.server.threads else { continue };
+            for thread in threads.iter_mut().filter(|thread| thread.connection_id.is_some()) {
+                thread.name = "thread/sql/replica_worker".into();
+            }
+        }
+        assert!(copied_on(Screen::Threads, &applying).unwrap_err().contains("STOP REPLICA"));
         assert!(copied_on(Screen::Queries, &moment).unwrap_err().contains("no connection is marked"));
     }
 }
