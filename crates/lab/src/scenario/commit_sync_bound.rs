@@ -3,7 +3,7 @@
 use spindoctor_model::Flavor;
 use spindoctor_rules::causes::commit_sync_bound::CAUSE;
 
-use super::{Scenario, Suffering, TABLES, on_slow_disk, symptom};
+use super::{DURABLE_COMMITS, Scenario, Suffering, TABLES, on_slow_disk, symptom};
 use crate::error::Result;
 use crate::load::{LoadSpec, Workload};
 use crate::server::{Server, ServerSpec};
@@ -25,20 +25,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
 };
 
 fn spec(_: Flavor) -> ServerSpec {
-    ServerSpec {
-        tables: Some(TABLES),
-        options: [
-            "--log-bin=binlog",
-            "--sync-binlog=1",
-            "--innodb-flush-log-at-trx-commit=1",
-            // Off by default on MariaDB. A limit of the control group holds writes back before they
-            // reach the disk: /proc/diskstats, the other place that has a sync's time, shows none.
-            "--performance-schema=ON",
-        ]
-        .map(str::to_owned)
-        .into(),
-        ..on_slow_disk()
-    }
+    ServerSpec { tables: Some(TABLES), options: DURABLE_COMMITS.map(str::to_owned).into(), ..on_slow_disk() }
 }
 
 async fn begin(server: &Server) -> Result<Suffering> {

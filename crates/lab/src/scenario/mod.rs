@@ -219,6 +219,16 @@ const ALL: &[Flavor] = &[Flavor::Mysql, Flavor::Mariadb, Flavor::Percona];
 /// MySQL and those made from it.
 const MYSQL: &[Flavor] = &[Flavor::Mysql, Flavor::Percona];
 
+/// Options of a server whose commits wait for the syncs of both logs, and which times these.
+const DURABLE_COMMITS: [&str; 4] = [
+    "--log-bin=binlog",
+    "--sync-binlog=1",
+    "--innodb-flush-log-at-trx-commit=1",
+    // Off by default on MariaDB. A limit of the control group holds writes back before they reach the disk:
+    // /proc/diskstats, the other place that has a sync's time, shows none.
+    "--performance-schema=ON",
+];
+
 /// The tables that most scenarios work on.
 const TABLES: Tables = Tables { count: 4, rows: 10_000 };
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use spindoctor_model::Flavor;
 use spindoctor_rules::causes::commit_sync_bound::CAUSE;
 
-use super::{Scenario, Suffering, TABLES, symptom};
+use super::{DURABLE_COMMITS, Scenario, Suffering, TABLES, symptom};
 use crate::error::Result;
 use crate::load::disk_writers::DiskWriters;
 use crate::load::{LoadSpec, Workload};
@@ -39,15 +39,7 @@ fn spec(_: Flavor) -> ServerSpec {
     ServerSpec {
         tables: Some(TABLES),
         data: Data::Disk,
-        options: [
-            "--log-bin=binlog",
-            "--sync-binlog=1",
-            "--innodb-flush-log-at-trx-commit=1",
-            // Off by default on MariaDB.
-            "--performance-schema=ON",
-        ]
-        .map(str::to_owned)
-        .into(),
+        options: DURABLE_COMMITS.map(str::to_owned).into(),
         ..ServerSpec::default()
     }
 }
