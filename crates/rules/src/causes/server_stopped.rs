@@ -38,7 +38,7 @@ pub const CAUSE: Cause = Cause {
                not answer, while nothing of its process can be read, is reported too, and the finding says that \
                it may hang for another reason. Profilers that stop the process for a sample (gdb, pt-pmp, \
                eu-stack) show as a part of the samples, or of the snapshots of its threads, from a twentieth of these on; one stop \
-               of less than 2 s that is over is a note. \
+               of less than 2 s that is over, of a server that nothing traces, is a note. \
                Of a captured error log: a crash (critical with damaged pages, or where it does not start again), a server that does not \
                start, with the reason, one that a signal or Kubernetes ended, and a CPU that the kernel found stuck in one task; of captured \
                stacks, a server that still starts, with what its main thread is at.",
@@ -313,13 +313,18 @@ fn traced_finding(tracer: u32) -> Finding {
         .evidence(
             Evidence::new("traced by process", f64::from(tracer), "", "/proc/PID/status TracerPid").expected("0"),
         )
-        .remedy(Remedy {
-            statement: format!("Ask who runs process {tracer}, and have it detach"),
-            why: "Tracing costs each traced system call several switches.".into(),
-            dynamic: true,
-            ..Remedy::default()
-        })
+        .remedy(detach(tracer))
         .finding()
+}
+
+/// What ends the tracing.
+fn detach(tracer: u32) -> Remedy {
+    Remedy {
+        statement: format!("Ask who runs process {tracer}, and have it detach"),
+        why: "Tracing costs each traced system call several switches, and a tracer may stop the server at any of them.".into(),
+        dynamic: true,
+        ..Remedy::default()
+    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use spindoctor_model::stack::ThreadState;
 use spindoctor_model::{Evidence, Finding, Remedy, Window, number};
 
-use super::{CAUSE, OVER_SCORE};
+use super::{CAUSE, OVER_SCORE, detach};
 use crate::draft::Draft;
 use crate::rank::WARNING_FROM;
 
@@ -23,7 +23,7 @@ const STALL: f64 = 0.5;
 const MOST: f64 = 0.5;
 
 /// A finding where snapshots show it for a twentieth of the time, and no sample showed the process stopped. One short stop that is over
-/// is a note: what stops a server again and again goes on doing it.
+/// is a note, but where a tracer was seen: what stops a server again and again goes on doing it, and a tracer that is there may.
 pub(super) fn found(window: &Window, tracer: Option<u32>) -> Option<Finding> {
     let stops = Stops::from_window(window).filter(|stops| stops.ratio >= WARNING_FROM)?;
     let who = tracer.map_or_else(String::new, |tracer| format!("; process {tracer} traces it"));
@@ -38,7 +38,8 @@ pub(super) fn found(window: &Window, tracer: Option<u32>) -> Option<Finding> {
             stops.ratio * 100.0
         ),
     };
-    let score = if stops.is_one_that_is_over() { OVER_SCORE } else { stops.ratio };
+    let is_over = stops.is_one_that_is_over() && tracer.is_none();
+    let score = if is_over { OVER_SCORE } else { stops.ratio };
     Some(
         Draft::new(&CAUSE, score, headline)
         .why(
@@ -51,6 +52,7 @@ pub(super) fn found(window: &Window, tracer: Option<u32>) -> Option<Finding> {
         .evidence_if(tracer.map(|tracer| {
             Evidence::new("traced by process", f64::from(tracer), "", "/proc/PID/status TracerPid").expected("0")
         }))
+        .remedy_if(tracer.map(detach))
         .remedy(Remedy {
             statement: "On the server's host: ps -eo pid,lstart,args | grep -E 'pmp|gdb|pstack|stack|strace|freeze'; and the jobs of cron"
                 .into(),
@@ -149,6 +151,11 @@ mod tests {
         let second = found(&stopped_in(|at| matches!(at, 6 | 7)), None).unwrap();
         assert_eq!(second.headline, "The server was stopped once, for 1 s");
         assert_eq!(second.severity, Severity::Note);
+        // Who stopped it is still there.
+        let traced = found(&stopped_in(|at| matches!(at, 6 | 7)), Some(77)).unwrap();
+        assert_eq!(traced.headline, "The server was stopped once, for 1 s; process 77 traces it");
+        assert_eq!(traced.severity, Severity::Warning);
+        assert!(traced.remedies[0].statement.contains("process 77"), "{:?}", traced.remedies);
         let long = found(&stopped_in(|at| at < 10), Some(77)).unwrap();
         assert_eq!(long.headline, "The server was stopped once, for 5 s; process 77 traces it");
         assert_eq!(long.severity, Severity::Critical);
