@@ -8,7 +8,9 @@
 use spindoctor_model::Window;
 use spindoctor_model::host::{CpuTimes, DiskStat};
 use spindoctor_model::mysql::{FileSummary, WaitSummary};
+use spindoctor_model::page_cache::FileKind;
 
+use crate::disk_users::known_disks;
 use crate::run_queue::ran_and_queued;
 
 /// Syncs of the redo log over a window.
@@ -24,7 +26,7 @@ pub(crate) struct RedoSync {
     pub(crate) source: String,
     /// Where it was read how long the logs are busy.
     pub(crate) busy_source: &'static str,
-    /// True where these are syncs of the binary log, and those of the redo log take next to nothing.
+    /// True where these are syncs of the binary log, and those of the redo log, if there are any, take next to nothing.
     pub(crate) is_of_binlog: bool,
 }
 
@@ -44,6 +46,10 @@ const DISK_SEES_SYNCS: f64 = 0.3;
 /// Where the redo log's syncs take less of the time than this part of what the binary log's take, commits wait for the binary log
 /// alone. Chosen: a tenth is not what anybody would mend first.
 const BINLOG_ALONE: f64 = 0.1;
+
+/// Syncs of the redo log for each of the binary log, from which on commits wait for both. A group of commits syncs each once; chosen
+/// with room for groups that found their redo log synced.
+const AS_OFTEN: f64 = 0.5;
 
 /// Share of the host's CPU time that must be idle before a queue of commits is one for storage.
 const CPUS_IDLE: f64 = 0.5;
@@ -88,26 +94,55 @@ pub(crate) fn syncs_per_s(window: &Window) -> Option<f64> {
         .filter(|&per_s| per_s > 0.0)
 }
 
-/// Syncs of the binary log, where the redo log's take next to nothing: the two lie on different disks.
-fn binlog_alone(window: &Window) -> Option<RedoSync> {
-    let files = window.change(|s| &s.server.log_files)?;
-    let grown = |event: &str| {
-        let of = |files: &[FileSummary]| {
+/// Syncs of a log between two readings.
+struct LogSyncs {
+    count: f64,
+    ns: f64,
+    /// Between the readings.
+    seconds: f64,
+}
+
+impl LogSyncs {
+    /// None where they were not read twice.
+    fn from_window(window: &Window, event: &str) -> Option<Self> {
+        let files = window.change(|s| &s.server.log_files)?;
+        let syncs = |files: &[FileSummary]| {
             files.iter().find(|file| file.event == event).map(|file| (file.sync_count, file.sync_ns))
         };
-        let ((count, ns), (count_before, ns_before)) = (of(files.last)?, of(files.first)?);
-        Some((count.checked_sub(count_before)? as f64, ns.checked_sub(ns_before)? as f64))
-    };
-    let (_, redo_ns) = grown(REDO)?;
-    let (syncs, ns) = grown(BINLOG).filter(|&(syncs, ns)| syncs > 0.0 && redo_ns < BINLOG_ALONE * ns)?;
+        let ((count, ns), (count_before, ns_before)) = (syncs(files.last)?, syncs(files.first)?);
+        let count = count.checked_sub(count_before)? as f64;
+        Some(Self { count, ns: ns.checked_sub(ns_before)? as f64, seconds: files.seconds })
+    }
+}
+
+/// Syncs of the binary log, where the redo log's take next to nothing: these are quicker, few where commits do not ask for them, or none
+/// where each write of that log is synchronous (O_DSYNC).
+fn binlog_alone(window: &Window) -> Option<RedoSync> {
+    let redo = LogSyncs::from_window(window, REDO)?;
+    let LogSyncs { count, ns, seconds } = LogSyncs::from_window(window, BINLOG)
+        .filter(|binlog| binlog.count > 0.0 && redo.ns < BINLOG_ALONE * binlog.ns)?;
     Some(RedoSync {
-        per_s: syncs / files.seconds,
-        mean_us: ns / 1e3 / syncs,
-        busy_ratio: (ns / 1e9 / files.seconds).min(1.0),
+        per_s: count / seconds,
+        mean_us: ns / 1e3 / count,
+        busy_ratio: (ns / 1e9 / seconds).min(1.0),
         source: "file_summary_by_event_name binlog".into(),
         busy_source: "file_summary_by_event_name",
         is_of_binlog: true,
     })
+}
+
+/// True where the redo log is known to lie on another disk than the binary log, and its syncs say how quick that disk is: commits ask
+/// for them, about as often as for those of the binary log.
+pub(crate) fn redo_has_another_disk(window: &Window) -> bool {
+    let (redo, binlog) = (known_disks(window, &[FileKind::Redo]), known_disks(window, &[FileKind::Binlog]));
+    let (Some(redo), Some(binlog)) = (redo, binlog) else { return false };
+    let are_others = redo.iter().all(|(disk, _)| binlog.iter().all(|(other, _)| other != disk));
+    let syncs = |event| LogSyncs::from_window(window, event).map(|syncs| syncs.count);
+    let is_synced = match (syncs(REDO), syncs(BINLOG)) {
+        (Some(of_redo), Some(of_binlog)) => of_redo >= AS_OFTEN * of_binlog,
+        _ => false,
+    };
+    are_others && is_synced && window.variable_number("innodb_flush_log_at_trx_commit") == Some(1.0)
 }
 
 fn timed_by_server(window: &Window, per_s: f64) -> Option<RedoSync> {

@@ -16,7 +16,7 @@ use crate::disk_users::BusyDisk;
 use crate::draft::Draft;
 use crate::logged;
 use crate::rank::WARNING_FROM;
-use crate::redo_sync::{CommitQueue, FROM_COMMITS, redo_sync_behind};
+use crate::redo_sync::{CommitQueue, FROM_COMMITS, redo_has_another_disk, redo_sync_behind};
 use crate::replication_group;
 use crate::sessions::{Waiting, mean};
 use crate::stall::{LATCH_WAITS, Look, Stall, nobody};
@@ -283,8 +283,10 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         )
         .evidence_all(disk.iter().flat_map(BusyDisk::evidence))
         .remedies(disk.iter().flat_map(BusyDisk::remedies))
-        // A redo log that no commit syncs is quick on any disk.
-        .remedy(if sync.is_of_binlog && redo == 1.0 { beside_the_redo_log() } else { faster_storage() })
+        .remedy(match sync.is_of_binlog && redo_has_another_disk(window) {
+            true => beside_the_redo_log(),
+            false => faster_storage(),
+        })
         .remedy_if((binlog && !is_mariadb).then(|| Remedy {
             statement: "SET GLOBAL binlog_group_commit_sync_delay = 300".into(),
             why: "Commits wait 300 us for company and share one sync.".into(),

@@ -1,5 +1,7 @@
 //! Windows of commits that wait for syncs, and tests of what is said of them.
 
+use spindoctor_model::Reading;
+use spindoctor_model::host::FolderDisk;
 use spindoctor_model::stack::ThreadState;
 
 use super::*;
@@ -195,27 +197,55 @@ fn who_else_writes_to_the_disk_stands_before_faster_storage() {
     assert_eq!(of(2.0).remedies[0], faster_storage());
 }
 
+/// The redo log on one disk and the binary log on another, or on one whose disk is unknown.
+fn logs_on(build: Build, redo: &'static str, binlog: Option<&'static str>) -> Build {
+    crate::disk_users::tests::data_on(build, Some(redo)).each(move |_, _, host| {
+        if let Reading::Available { value: data, .. } = &mut host.data_directory {
+            data.folders.push(FolderDisk {
+                holds: FileKind::Binlog,
+                path: "/srv/log".into(),
+                disk: binlog.map(str::to_owned),
+                ..FolderDisk::default()
+            });
+        }
+    })
+}
+
+const REDO: &str = "wait/io/file/innodb/innodb_log_file";
+const BINLOG: &str = "wait/io/file/sql/binlog";
+
 #[test]
 fn a_binary_log_on_a_slow_disk_is_what_commits_wait_for_though_the_redo_log_is_quick() {
-    let of = |binlog_us: f64| {
+    let build = || {
         let build = committing("9.7.4").variable("log_bin", "ON").variable("sync_binlog", "1");
-        let build = build.file_wait("wait/io/file/innodb/innodb_log_file", 360.0, 2.0);
-        let build = build.log_syncs("wait/io/file/innodb/innodb_log_file", 180.0, 1.5);
-        evaluate(&build.log_syncs("wait/io/file/sql/binlog", 5.0, binlog_us).window())
+        logs_on(build, "sda", Some("sdb")).file_wait(REDO, 360.0, 2.0).log_syncs(REDO, 180.0, 1.5)
     };
-    let Outcome::Fired(finding) = of(190_000.0) else { panic!("it fires") };
+    let with = |binlog_us: f64| evaluate(&build().log_syncs(BINLOG, 5.0, binlog_us).window());
+    let Outcome::Fired(finding) = with(190_000.0) else { panic!("it fires") };
     assert!(finding.headline.ends_with("one sync of the binary log takes 190.0 ms"), "{}", finding.headline);
     let remedies: Vec<&str> = finding.remedies.iter().map(|remedy| remedy.statement.as_str()).collect();
     assert!(remedies[0].starts_with("Put the binary log on a disk"), "{remedies:?}");
     assert!(remedies.contains(&"SET GLOBAL sync_binlog = 100"), "{remedies:?}");
     assert!(!remedies.iter().any(|remedy| remedy.contains("innodb_flush_log_at_trx_commit")), "{remedies:?}");
-    assert_eq!(of(100.0), Outcome::Clear);
-    // Nothing says that the two lie on different disks where commits do not sync the redo log.
-    let build = committing("9.7.4").variable("log_bin", "ON").variable("sync_binlog", "1");
-    let build = build.variable("innodb_flush_log_at_trx_commit", "2");
-    let build = build.log_syncs("wait/io/file/innodb/innodb_log_file", 1.0, 1.5);
-    let finding = found(&build.log_syncs("wait/io/file/sql/binlog", 5.0, 190_000.0).window());
-    assert_eq!(finding.remedies[0], faster_storage());
+    assert_eq!(with(100.0), Outcome::Clear);
+}
+
+#[test]
+fn the_logs_are_said_to_lie_on_two_disks_where_these_are_known_and_commits_sync_both() {
+    let first = |durability: &'static str, redo_per_s: f64, binlog: Option<&'static str>| {
+        let build = committing("9.7.4").variable("log_bin", "ON").variable("sync_binlog", "1");
+        let build = build.variable("innodb_flush_log_at_trx_commit", durability);
+        let build = logs_on(build, "sda", binlog).log_syncs(REDO, redo_per_s, 1.5);
+        let finding = found(&build.log_syncs(BINLOG, 5.0, 190_000.0).window());
+        assert!(finding.headline.contains("one sync of the binary log"), "{}", finding.headline);
+        finding.remedies[0].clone()
+    };
+    assert_eq!(first("1", 6.0, Some("sdb")), beside_the_redo_log());
+    // One disk; a disk that is unknown; a redo log that commits do not sync; one whose writes are synchronous (O_DSYNC).
+    assert_eq!(first("1", 6.0, Some("sda")), faster_storage());
+    assert_eq!(first("1", 6.0, None), faster_storage());
+    assert_eq!(first("2", 6.0, Some("sdb")), faster_storage());
+    assert_eq!(first("1", 0.0, Some("sdb")), faster_storage());
 }
 
 #[test]
