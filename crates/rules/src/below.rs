@@ -5,7 +5,7 @@ use spindoctor_model::stack::{Observation, ThreadState};
 
 use crate::spin_samples;
 
-/// The stacks that go through one of some functions: each stack is looked through once, however often it was seen.
+/// The stacks that go through one of some functions, or are such otherwise: each stack is looked through once, however often it was seen.
 pub(crate) struct Below(Vec<bool>);
 
 impl Below {
@@ -14,6 +14,16 @@ impl Below {
         let has_one =
             |stack: u32| is_below(profile, &Observation { stack, ..Observation::default() }, functions);
         Self((0..profile.stacks.len() as u32).map(has_one).collect())
+    }
+
+    /// The stacks whose names, innermost first, are such.
+    pub(crate) fn such(profile: &Profile, is_such: impl Fn(&[&str]) -> bool) -> Self {
+        let is_one = |stack: u32| {
+            let observation = Observation { stack, ..Observation::default() };
+            let names: Vec<&str> = spin_samples::names(profile, &observation).collect();
+            is_such(&names)
+        };
+        Self((0..profile.stacks.len() as u32).map(is_one).collect())
     }
 
     /// True where that thread was in one of the functions or below it.

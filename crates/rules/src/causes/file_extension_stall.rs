@@ -112,6 +112,13 @@ fn reserve_only(window: &Window) -> Option<Remedy> {
     })
 }
 
+/// True for a stack (names, innermost first) whose I/O is that of a file which is made larger: the writes of its zeros, the sync behind
+/// them, or the file system's own work for it, where InnoDB's functions have no names.
+pub(super) fn extends(names: &[&str]) -> bool {
+    let reserves = |name: &&str| *name == "os_file_set_size" || name.contains("posix_fallocate");
+    names.iter().any(|name| DOES.contains(name) || reserves(name))
+}
+
 /// True for a stack that waits for a latch of InnoDB.
 fn waits_for_latch(names: &[&str]) -> bool {
     names.iter().any(|name| LATCH_WAITS.contains(name))

@@ -38,7 +38,9 @@ pub const CAUSE: Cause = Cause {
                Storage may hang in turns: an I/O stands for a second or more while two or more sessions at work are blocked, \
                /proc/diskstats shows seconds in which a disk has I/Os under way and ends none, and in the rest that disk ends ten a \
                second and more. Or the disk below the server's folders is at rest in those seconds, the server ends fewer than ten I/Os, and more in \
-               the rest: a frozen file system or a limit of the control group holds them. The estimate is the session time in those hangs.\n\n\
+               the rest: a frozen file system or a limit of the control group holds them. Such an I/O is one of InnoDB's or of a binary log, in \
+               which its thread has not moved for 0.7 s and more, and no file is made larger meanwhile. The estimate is the session time in \
+               those hangs.\n\n\
                Of a captured log of the kernel: threads that waited in it for minutes, disks that fail or do not answer, file systems that it \
                stopped.",
     looks_alike: "A disk that is slow and answers takes milliseconds, not seconds: commit-sync-bound, checkpoint-stall, \

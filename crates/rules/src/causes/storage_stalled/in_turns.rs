@@ -10,8 +10,9 @@ use super::super::{
     write_io_bound,
 };
 use super::measured::{Measured, OF_INNODB, Standing};
-use super::one_io::{is_io, stretches};
-use super::{ANSWERS_PER_S, CAUSE, HELD_UP, ONE_IO_S, let_a_replica_take_over, pressure, unfreeze};
+use super::one_io::{Stretch, is_io, stretches, unmoved};
+use super::{ANSWERS_PER_S, CAUSE, HANGS_S, HELD_UP, ONE_IO_S, let_a_replica_take_over, pressure, unfreeze};
+use crate::below::Below;
 use crate::disk_users::{FILES_OF_SERVER, data_folder, evidence_of_known_disks, known_disks};
 use crate::draft::Draft;
 use crate::sessions::mean;
@@ -22,6 +23,9 @@ const QUIET_S: f64 = 0.7;
 
 /// Below this share of the time a disk is not what an I/O waits for that stands in it all the time. Chosen.
 const AT_REST: f64 = 0.5;
+
+/// From this part of an I/O on in which a file is made larger, it waits behind that. Chosen.
+const BEHIND_EXTENSION: f64 = 0.5;
 
 /// What a window shows of it.
 pub(super) struct InTurns {
@@ -65,11 +69,15 @@ impl Disk {
 /// None where it did not, or where no disk of this host shows it.
 pub(super) fn in_turns(window: &Window, standing: &Standing) -> Option<InTurns> {
     let (begun_s, profile) = window.profile.timed()?;
-    let hangs = hangs(profile);
-    let hung = |from_s: f64, to_s: f64| {
+    let hung = |hangs: &[(f64, f64)], from_s: f64, to_s: f64| {
         hangs.iter().any(|&(since_s, until_s)| begun_s + since_s < to_s && begun_s + until_s > from_s)
     };
-    let disk = disk(window, hung).or_else(|| disk_at_rest(window, hung))?;
+    let long = merged(&long_ios(profile));
+    let of_disk = disk(window, |from_s, to_s| hung(&long, from_s, to_s)).map(|disk| (disk, long));
+    let (disk, hangs) = of_disk.or_else(|| {
+        let held = merged(&held_ios(profile));
+        Some((disk_at_rest(window, |from_s, to_s| hung(&held, from_s, to_s))?, held))
+    })?;
     let at_s = profile.snapshots.iter().map(|cost| cost.at_us as f64 / 1e6);
     let is_hung = |at_s: f64| hangs.iter().any(|&(since_s, until_s)| (since_s..=until_s).contains(&at_s));
     let held_up_then: Vec<f64> = at_s
@@ -83,16 +91,53 @@ pub(super) fn in_turns(window: &Window, standing: &Standing) -> Option<InTurns> 
     (held_up >= HELD_UP).then_some(InTurns { disk, hangs, held_up, lost })
 }
 
-/// When an I/O stood for so long that no slow disk explains it: those that overlap are one.
-fn hangs(profile: &Profile) -> Vec<(f64, f64)> {
-    let mut long: Vec<(f64, f64)> = stretches(profile, is_io)
-        .iter()
-        .filter(|one| one.seconds() >= ONE_IO_S)
-        .map(|one| (one.since_s, one.until_s))
-        .collect();
-    long.sort_by(|a, b| a.0.total_cmp(&b.0));
+/// I/Os in which a thread stood for so long, by its stacks, that no slow disk explains it.
+fn long_ios(profile: &Profile) -> Vec<Stretch> {
+    let all = stretches(profile, is_io);
+    all.into_iter().filter(|one| one.seconds() >= ONE_IO_S).collect()
+}
+
+/// Those of them that may be held above a disk that is at rest. Nothing but the stacks shows it there, so that more of them is asked:
+/// a part of the I/O in which its thread has not moved, and a file whose disk is looked at. A file that is made larger is written four
+/// megabytes at once, as few I/Os for the server and many for a limit: below [`HANGS_S`] that, and what waits behind it, is
+/// file-extension-stall's.
+fn held_ios(profile: &Profile) -> Vec<Stretch> {
+    let elsewhere = Below::such(profile, is_of_another_file);
+    let extends = Below::such(profile, file_extension_stall::extends);
+    let one_each: Vec<Stretch> =
+        unmoved(profile, is_io).into_iter().filter(|one| one.seconds() >= QUIET_S).collect();
+    let has_one = |long: &Stretch| {
+        let within = |one: &Stretch| one.since_s >= long.since_s && one.until_s <= long.until_s;
+        one_each.iter().any(|one| one.thread == long.thread && one.stack == long.stack && within(one))
+    };
+    let extensions = stretches(profile, |one| is_io(one) && extends.has(one));
+    let extended_s = |long: &Stretch| -> f64 {
+        let in_both = |one: &Stretch| one.until_s.min(long.until_s) - one.since_s.max(long.since_s);
+        extensions.iter().map(|one| in_both(one).max(0.0)).sum()
+    };
+    let is_held = |long: &Stretch| {
+        let seconds = long.seconds();
+        seconds >= ONE_IO_S
+            && has_one(long)
+            && (seconds >= HANGS_S || extended_s(long) < BEHIND_EXTENSION * seconds)
+    };
+    stretches(profile, |one| is_io(one) && !elsewhere.has(one)).into_iter().filter(is_held).collect()
+}
+
+/// True for a stack whose I/O is not InnoDB's and not a binary log's: statement logs, temporary files of sorts, tables of other engines
+/// and what LOAD DATA reads go through these functions of the server (mysys), and may lie on any disk.
+fn is_of_another_file(names: &[&str]) -> bool {
+    const THROUGH: [&str; 5] = ["my_read", "my_write", "my_pread", "my_pwrite", "my_sync"];
+    let is_of_binlog = names.iter().any(|name| name.starts_with("MYSQL_BIN_LOG::"));
+    !is_of_binlog && names.iter().any(|name| THROUGH.contains(name))
+}
+
+/// From when to when they stood: those that overlap are one.
+fn merged(ios: &[Stretch]) -> Vec<(f64, f64)> {
+    let mut times: Vec<(f64, f64)> = ios.iter().map(|one| (one.since_s, one.until_s)).collect();
+    times.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut merged: Vec<(f64, f64)> = Vec::new();
-    for (since_s, until_s) in long {
+    for (since_s, until_s) in times {
         match merged.last_mut() {
             Some(last) if since_s <= last.1 => last.1 = last.1.max(until_s),
             _ => merged.push((since_s, until_s)),

@@ -204,8 +204,69 @@ fn held_in_turns(busy_then: f64, disk: Option<&'static str>) -> Window {
         if !matches!(one.snapshot, 6..=9 | 16..=19) {
             one.state = ThreadState::Running;
         }
+        one.unmoved = matches!(one.snapshot, 7..=9 | 17..=19);
     }
     window
+}
+
+/// The same with another profile.
+fn held_with(change: impl FnOnce(&mut spindoctor_model::Profile)) -> Outcome {
+    let mut window = held_in_turns(0.05, Some("sdb"));
+    let Reading::Available { value: profile, .. } = &mut window.profile else { panic!() };
+    change(profile);
+    evaluate(&window)
+}
+
+#[test]
+fn an_io_that_may_be_many_short_ones_is_not_held_above_a_disk_that_is_at_rest() {
+    assert!(matches!(held_with(|_| ()), Outcome::Fired(_)));
+    // Its thread ran between the snapshots, or the source does not know.
+    let moved = held_with(|profile| profile.observations.iter_mut().for_each(|one| one.unmoved = false));
+    assert_eq!(moved, Outcome::Clear);
+    // A sync that wakes its thread once is one, too.
+    let woken = held_with(|profile| {
+        profile.observations.iter_mut().for_each(|one| one.unmoved &= !matches!(one.snapshot, 7 | 17));
+    });
+    assert!(matches!(woken, Outcome::Fired(_)));
+}
+
+#[test]
+fn an_io_of_another_file_says_nothing_of_the_disk_of_the_servers_own() {
+    let below = |caller: &str| {
+        held_with(|profile| {
+            profile.frames[1].name = "my_sync".into();
+            profile.frames[2].name = caller.into();
+        })
+    };
+    assert_eq!(below("File_query_log::write_slow"), Outcome::Clear);
+    assert!(matches!(below("MYSQL_BIN_LOG::sync_binlog_file"), Outcome::Fired(_)));
+}
+
+/// Seen of a disk that a control group limits to twenty writes a second: each step is some I/Os of the server, and few end.
+#[test]
+fn a_file_that_is_made_larger_and_what_waits_behind_it_are_no_hang_of_a_disk_that_is_at_rest() {
+    for function in
+        ["Fil_shard::space_extend", "fil_space_extend", "os_file_set_size", "__GI_posix_fallocate64"]
+    {
+        assert_eq!(
+            held_with(|profile| profile.frames[2].name = function.into()),
+            Outcome::Clear,
+            "{function}"
+        );
+    }
+    let beside = |snapshots: fn(u32) -> bool| {
+        held_with(|profile| {
+            profile.frames[3].name = "fil_space_extend".into();
+            for one in
+                profile.observations.iter_mut().filter(|one| one.thread == 1 && snapshots(one.snapshot))
+            {
+                one.state = ThreadState::DiskWrite;
+            }
+        })
+    };
+    assert_eq!(beside(|at| matches!(at, 6..=9 | 16..=19)), Outcome::Clear);
+    // It began to be made larger when the I/O stood already for a second.
+    assert!(matches!(beside(|at| matches!(at, 9 | 19)), Outcome::Fired(_)));
 }
 
 #[test]
