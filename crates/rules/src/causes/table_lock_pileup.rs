@@ -20,7 +20,7 @@ pub const CAUSE: Cause = Cause {
     why_it_hurts: "Work on the table is done one statement at a time, however many CPUs there are, and one statement of a \
                    minute is a minute of standstill for all who use the table.",
     evidence: "Sessions in the state Waiting for table level lock, or in thr_lock by their stacks: from 5 % of the session time \
-               and half a session on. The statement that has run longest on the table that the waiters name is shown; where none names it, nobody \
+               and half a session on, and from 1 % and two sessions on as a note. The statement that has run longest on the table that the waiters name is shown; where none names it, nobody \
                is.",
     looks_alike: "Waiting for table metadata lock is the lock of the server above every engine: metadata-lock-pileup. The same \
                   state with FLUSH TABLES WITH READ LOCK at work is global-lock-pileup.",
@@ -63,7 +63,7 @@ fn of_status(window: &Window) -> Option<Finding> {
 }
 
 fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
-    let Some(waits) = InClasses::from_time(time, &[TimeClass::TableLock]) else { return Outcome::Clear };
+    let Some(waits) = InClasses::behind_a_lock(time, &[TimeClass::TableLock]) else { return Outcome::Clear };
     let blocker = waits.blocker(window);
     // No list says who has such a lock.
     let culprit = blocker.as_ref().map_or_else(String::new, |blocker| {

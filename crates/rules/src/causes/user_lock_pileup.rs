@@ -25,7 +25,7 @@ pub const CAUSE: Cause = Cause {
     why_it_hurts: "Each session that waits keeps a connection, and with MySQL a thread. A holder that forgets RELEASE_LOCK \
                    holds the lock until it disconnects; in a pool of connections that can be never.",
     evidence: "Sessions in the state User lock, or in Item_func_get_lock by their stacks: from 5 % of the session time and \
-               half a session on. The holder is the connection behind which most of them wait, by \
+               half a session on, and from 1 % and two sessions on as a note. The holder is the connection behind which most of them wait, by \
                performance_schema.metadata_locks (USER LEVEL LOCK) or metadata_lock_info; where neither is there by \
                IS_USED_LOCK, for the names that stand in the statements that wait. Where that connection itself waits for another \
                lock, the root is who has that. The name of the lock is shown where it was read. It is a note where all of this was \
@@ -59,7 +59,7 @@ pub const CAUSE: Cause = Cause {
 };
 
 fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
-    let Some(waits) = InClasses::from_time(time, &[TimeClass::UserLock]) else { return Outcome::Clear };
+    let Some(waits) = InClasses::behind_a_lock(time, &[TimeClass::UserLock]) else { return Outcome::Clear };
     let blocker = waits.blocker(window);
     let election = blocker.as_ref().and_then(|leader| Some((Election::from_window(window, leader)?, leader)));
     if let Some((election, leader)) = election {

@@ -4,7 +4,7 @@ use spindoctor_model::mysql::ServerThread;
 use spindoctor_model::wait_graph::LockKind;
 use spindoctor_model::{Evidence, KnownBy, SessionTime, TimeClass, TimeShare, Window};
 
-use super::score::severity;
+use super::score::{FEW, severity};
 use super::stacks::wait_class;
 use crate::Cause;
 use crate::draft::Draft;
@@ -13,6 +13,9 @@ use crate::wait_graph::Verdict;
 
 /// Sessions on average below which a wait is no trouble: a session that waits now and then.
 const SESSIONS: f64 = 0.5;
+
+/// Share of the session time that waits for a lock must have, however many sessions they are. Chosen: less is lost in the account.
+const NOTED: f64 = 0.01;
 
 /// True where a share of the session time is more than the error of an account of ten seconds.
 pub(crate) fn is_worth_a_finding(time: &SessionTime, share: f64) -> bool {
@@ -45,15 +48,24 @@ impl<'t> InClasses<'t> {
 
     /// The same, from that share of the session time on.
     pub(crate) fn from_share(time: &'t SessionTime, classes: &[TimeClass], least: f64) -> Option<Self> {
+        let all = Self::new(time, classes, least);
+        (all.share >= least && is_worth_a_finding(time, all.share)).then_some(all)
+    }
+
+    /// The same of waits for a lock that a session keeps until it lets it go: [`FEW`] sessions are blocked whatever the others do. Below
+    /// what [`Self::from_time`] asks for they are a note.
+    pub(crate) fn behind_a_lock(time: &'t SessionTime, classes: &[TimeClass]) -> Option<Self> {
+        Self::from_time(time, classes).or_else(|| {
+            let all = Self::new(time, classes, NOTED);
+            let are_blocked = all.share >= NOTED && all.sessions >= FEW && all.share > time.error / 2.0;
+            are_blocked.then_some(all)
+        })
+    }
+
+    fn new(time: &'t SessionTime, classes: &[TimeClass], least: f64) -> Self {
         let parts: Vec<&TimeShare> = time.classes.iter().filter(|one| classes.contains(&one.class)).collect();
         let share: f64 = parts.iter().map(|one| one.share).sum();
-        (share >= least && is_worth_a_finding(time, share)).then_some(Self {
-            least,
-            time,
-            parts,
-            share,
-            sessions: share * time.session_seconds_per_second,
-        })
+        Self { least, time, parts, share, sessions: share * time.session_seconds_per_second }
     }
 
     /// The waits for which neither the process list has a word nor the stacks have a name, from [`NAMELESS`] on: what a

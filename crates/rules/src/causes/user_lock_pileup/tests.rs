@@ -100,6 +100,28 @@ fn a_leader_that_a_few_copies_of_its_program_wait_for_is_a_note_though_it_is_you
 }
 
 #[test]
+fn a_few_that_wait_beside_a_larger_trouble_are_a_note_with_their_share() {
+    let beside = |others: u64, waiters: u64| {
+        let build = Build::busy("10.11.19-MariaDB").remote().without_profile().sessions(move |_| {
+            let state = "Waiting for semi-sync ACK from slave";
+            let commits = (100..100 + others).map(|id| session(id, "Query", state, "COMMIT"));
+            commits.chain((20..20 + waiters).map(|id| timed(id, 30.0, "Query", "User lock", ASKS))).collect()
+        });
+        let findings = crate::diagnose(&build.window()).findings;
+        findings.into_iter().find(|finding| finding.cause == CAUSE.name)
+    };
+    let few = beside(60, 3).unwrap();
+    assert_eq!(few.severity, Severity::Note);
+    assert!((few.score - 3.0 / 63.0).abs() < 1e-9, "{}", few.score);
+    let share = few.evidence.iter().find(|one| one.reading == "share of the session time");
+    assert_eq!(share.map(|share| share.expected.as_str()), Some("< 0.01"));
+    assert!(beside(60, 12).unwrap().severity > Severity::Note);
+    // One session alone, and three of four hundred.
+    assert_eq!(beside(60, 1), None);
+    assert_eq!(beside(400, 3), None);
+}
+
+#[test]
 fn the_name_of_the_lock_is_shown_where_it_was_read() {
     let name = |build: Build| {
         let finding = found(&build.window());
