@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use spindoctor_model::median::median;
-use spindoctor_model::{Outcome, Window};
+use spindoctor_model::{Outcome, Sample, Window};
 
 /// An answer that took so long was waited for, seconds. The dearest source takes some ten milliseconds of work; in recorded windows
 /// of servers on two CPUs that builds were busy with, one answer in ten windows took 0.5 to 0.8 s.
@@ -34,8 +34,13 @@ pub(crate) struct OwnAnswers {
 
 impl OwnAnswers {
     pub(crate) fn from_window(window: &Window) -> Self {
+        Self::from_samples(window.samples.iter(), window.seconds())
+    }
+
+    /// The same of some samples of a window of that length.
+    pub(crate) fn from_samples<'w>(samples: impl Iterator<Item = &'w Sample>, seconds: f64) -> Self {
         let mut by_kind: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
-        for (about, reading) in window.samples.iter().flat_map(|sample| sample.server.readings()) {
+        for (about, reading) in samples.flat_map(|sample| sample.server.readings()) {
             if let Some(took_s) = took_s(reading.outcome()) {
                 by_kind.entry(about.name).or_default().push(took_s);
             }
@@ -50,7 +55,7 @@ impl OwnAnswers {
             late: late().count(),
             longest_s: took_s.iter().copied().fold(0.0, f64::max),
             quickest_s: usual_s.reduce(f64::min).unwrap_or(0.0),
-            late_share: if late_s > 0.0 { (late_s / window.seconds().max(late_s)).min(1.0) } else { 0.0 },
+            late_share: if late_s > 0.0 { (late_s / seconds.max(late_s)).min(1.0) } else { 0.0 },
         }
     }
 }

@@ -1,19 +1,22 @@
 //! `thread-pool-starved`: all threads of the pool are taken by sessions that wait, and nobody else gets one.
 
+use std::collections::BTreeSet;
+
 use spindoctor_model::number::{self, whole};
+use spindoctor_model::stack::Observation;
 use spindoctor_model::{
-    Evidence, Finding, NoSessionKind, Profile, Remedy, SessionTime, TimeClass, TroubleKind, Unavailable,
-    Window,
+    Evidence, Finding, NoSessionKind, Profile, Reading, Remedy, Sample, SessionTime, TimeClass, TroubleKind,
+    Unavailable, Window,
 };
 
 use super::{connections_exhausted, server_stopped};
-use crate::below::threads_below;
+use crate::below::{Below, threads_below};
 use crate::draft::Draft;
 use crate::logged;
 use crate::own_answers::OwnAnswers;
 use crate::rank::{CRITICAL_FROM, WARNING_FROM};
 use crate::run_queue::allowed_busy;
-use crate::sessions::Waiting;
+use crate::sessions::{Waiting, at_work};
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 use crate::{since_start, tcp_queues};
 
@@ -29,15 +32,16 @@ pub const CAUSE: Cause = Cause {
                    seem to sleep. Who wants to look at it cannot log in.",
     evidence: "It fires where thread_handling is pool-of-threads; Threadpool_threads is at thread_pool_max_threads in half of the \
                samples or more; as many sessions are at work as there are threads, one for each of the thread_pool_size groups left \
-               out, which listens; and half of them or more wait.\n\n\
+               out, which listens; and half of them or more wait. Where it is there in fewer samples, those alone count in which so many \
+               are at work, two of them or more, and the estimate is their part of it.\n\n\
                Sessions at work are counted in the list and in the stacks, and the larger number counts: a pool that is full by \
                turns lets spindoctor's own questions through in its good moments, and the list shows no others. Without stacks what \
                the questions took says it: a second and more, for a fifth of the time.\n\n\
                Of a captured error log: its line that the number of allowed threads was reached. Of a captured status without a \
                list: as many threads as there may be, and none idle. Without a session: by the stacks no thread of the pool is free, \
                two or more are at a statement, and more of them wait than run.\n\n\
-               Fewer groups than CPUs (thread_pool_size) make statements queue for up to thread_pool_stall_limit while the limit is \
-               reached in no sample: it fires too where a statement runs in most groups, half a CPU and more is idle, and even \
+               Fewer groups than CPUs (thread_pool_size) make statements queue for up to thread_pool_stall_limit while the pool is \
+               below its limit: it fires too where a statement runs in most groups, half a CPU and more is idle, and even \
                the quickest kind of spindoctor's own questions took 50 ms or longer half of the time. Fewer groups without a queue are \
                no finding. The estimate is then the idle part of the CPUs.\n\n\
                The estimate is else the share of the connections that have no thread, at most (those of them that have nothing to ask are \
@@ -75,8 +79,11 @@ const AT_A_STATEMENT: &[&str] = &["tp_callback", "threadpool_process_request"];
 /// one late answer in ten seconds has other reasons.
 const LATE: f64 = 0.2;
 
-/// Share of the samples in which the pool must be at its limit. Chosen, not derived: less is a burst.
+/// Share of the samples from which on a pool at its limit is judged by the whole window. Chosen: of less the other samples say nothing.
 const MOSTLY: f64 = 0.5;
+
+/// Samples that must show a pool full, where it is at its limit in fewer. Chosen: one may be an instant.
+const SEVERAL: usize = 2;
 
 /// Share of the sessions at work that must wait: a pool whose threads run is as large as somebody wanted it. Chosen.
 const WAITING: f64 = 0.5;
@@ -186,17 +193,64 @@ fn doing(time: &SessionTime) -> &'static str {
     }
 }
 
-/// Threads of the pool by their stacks, on average.
+/// Threads of the pool by their stacks.
 struct Pool {
+    /// On average.
     at_statements: f64,
+    /// On average.
     free: f64,
+    /// Share of the snapshots in which none was free, 0 to 1.
+    full: f64,
 }
 
 impl Pool {
     fn from_profile(profile: &Profile) -> Self {
         // Who listens for all of its group is below get_event, too.
+        let (for_work, listens) =
+            (Below::new(profile, &["get_event"]), Below::new(profile, &["io_poll_wait"]));
+        let is_free = |one: &&Observation| for_work.has(one) && !listens.has(one);
+        let with_free: BTreeSet<u32> =
+            profile.observations.iter().filter(is_free).map(|one| one.snapshot).collect();
         let free = threads_below(profile, &["get_event"]) - threads_below(profile, &["io_poll_wait"]);
-        Self { at_statements: threads_below(profile, AT_A_STATEMENT), free: free.max(0.0) }
+        Self {
+            at_statements: threads_below(profile, AT_A_STATEMENT),
+            free: free.max(0.0),
+            full: 1.0 - with_free.len() as f64 / profile.snapshots.len().max(1) as f64,
+        }
+    }
+}
+
+/// The threads that the pool has in a sample.
+fn pool_threads(sample: &Sample) -> Option<f64> {
+    sample.server.status.value()?.number("Threadpool_threads")
+}
+
+/// The moments in which the pool is full, where it is at its limit in a part of the samples: as many sessions are at work as it has
+/// threads. It keeps these for a while after such a moment, so that the limit alone does not say it.
+struct Moments {
+    window: Window,
+    time: SessionTime,
+    /// Their part of the samples, 0 to 1.
+    part: f64,
+}
+
+impl Moments {
+    /// None of too few. No stacks are theirs alone.
+    fn from_window(window: &Window, limit: f64, all: f64) -> Option<Self> {
+        let is_full = |sample: &&Sample| {
+            let threads = sample.server.threads.value().map(Vec::as_slice).unwrap_or_default();
+            pool_threads(sample).is_some_and(|threads| threads >= limit)
+                && at_work(threads).count() as f64 >= all
+        };
+        let samples: Vec<Sample> = window.samples.iter().filter(is_full).cloned().collect();
+        if samples.len() < SEVERAL {
+            return None;
+        }
+        let counted = window.samples.iter().filter_map(pool_threads).count();
+        let part = samples.len() as f64 / counted.max(1) as f64;
+        let window = Window { samples, profile: Reading::default(), ..window.clone() };
+        let time = crate::session_time(&window)?;
+        Some(Self { window, time, part })
     }
 }
 
@@ -209,38 +263,51 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
     let limit = window.need_variable("thread_pool_max_threads")?;
     let threads = window.status_series("Threadpool_threads");
     let at_limit = threads.iter().filter(|(_, threads)| *threads >= limit).count();
-    if !threads.is_empty() && at_limit == 0 {
-        return Ok(too_few_groups(window, time));
-    }
-    if threads.is_empty() || (at_limit as f64) < MOSTLY * threads.len() as f64 {
+    if threads.is_empty() {
         return Ok(None);
     }
+    let own = OwnAnswers::from_window(window);
+    if at_limit == 0 {
+        return Ok(too_few_groups(window, time, own));
+    }
+    let is_mostly = at_limit as f64 >= MOSTLY * threads.len() as f64;
     let groups = window.variable_number("thread_pool_size").unwrap_or(1.0);
-    let at_work = Waiting::count(window, |_| true)?;
+    // One thread of each group listens, and one reads the list of threads for spindoctor.
+    let all = (limit - groups - 1.0).max(1.0);
+    let moments = if is_mostly { None } else { Moments::from_window(window, limit, all) };
+    let (then, time_then, part) = match &moments {
+        Some(moments) => (&moments.window, &moments.time, moments.part),
+        None => (window, time, 1.0),
+    };
+    let listed = Waiting::count(then, |_| true)?;
     let stood = window.profile.value().map(Pool::from_profile);
-    let by_stacks = stood.as_ref().map_or(0.0, |pool| pool.at_statements);
-    let (taken, source) = match at_work.at_work_mean {
+    let by_stacks = stood.as_ref().filter(|_| is_mostly).map_or(0.0, |pool| pool.at_statements);
+    let (taken, source) = match listed.at_work_mean {
         listed if listed >= by_stacks => (listed, "thread list"),
         _ => (by_stacks, "stacks"),
     };
-    // One thread of each group listens, and one reads the list of threads for spindoctor.
-    let all = (limit - groups - 1.0).max(1.0);
-    let is_taken = taken >= all && waiting(time) >= WAITING * taken;
-    let own = OwnAnswers::from_window(window);
-    // Threads that run let nobody through either, and are another matter; so is a pool of which many threads are seen to be free.
-    let has_room = stood.is_some_and(|pool| pool.free >= 1.0);
+    let is_taken = (is_mostly || moments.is_some()) && taken >= all && waiting(time_then) >= WAITING * taken;
+    // Threads that run let nobody through either, and are another matter; so is a pool of which threads are seen to be free.
+    let has_room = stood.is_some_and(|pool| pool.full < LATE);
     let is_late = own.late_share >= LATE && running(time) < WAITING * all && !has_room;
     if !is_taken && !is_late {
-        return Ok(None);
+        // What the questions took while it was at its limit is of that.
+        let is_below = |sample: &&Sample| pool_threads(sample).is_some_and(|threads| threads < limit);
+        let below = OwnAnswers::from_samples(window.samples.iter().filter(is_below), window.seconds());
+        return Ok(if is_mostly { None } else { too_few_groups(window, time, below) });
     }
-    let connected = window.status("Threads_connected").unwrap_or(taken).max(taken);
+    let connected = then.status("Threads_connected").unwrap_or(taken).max(taken);
     let without = if is_taken { connected - taken } else { 0.0 };
     let more = (2.0 * limit).max(connected + groups).ceil();
     let headline = if is_taken {
+        let (when, at_that_time) = match &moments {
+            Some(moments) => (format!(" in {} of the samples", number::whole_percent(moments.part)), " then"),
+            None => (String::new(), ""),
+        };
         format!(
-            "All {} threads of the pool are taken, most by sessions that wait ({}): {} of {} connections have none",
+            "All {} threads of the pool are taken{when}, most by sessions that wait ({}): {} of {} connections have none{at_that_time}",
             whole(limit),
-            doing(time),
+            doing(time_then),
             whole(without),
             whole(connected)
         )
@@ -254,7 +321,7 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
         )
     };
     Ok(Some(
-        Draft::new(&CAUSE, (without / connected.max(1.0)).max(own.late_share), headline)
+        Draft::new(&CAUSE, (part * without / connected.max(1.0)).max(own.late_share), headline)
         .why("The pool makes no more than thread_pool_max_threads, and a statement that comes now is read when a thread is free. Who has \
               none seems to sleep in the process list.")
         .evidence(
@@ -262,11 +329,14 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
                 .expected(format!("< {limit:.0}"))
                 .series(threads),
         )
+        .evidence_if(moments.as_ref().map(|moments| {
+            Evidence::new("samples in which all of them are taken", moments.part, "ratio", "thread list").expected("0")
+        }))
         .evidence(
             Evidence::new("sessions at work", taken, "", source)
-                .series(if source == "stacks" { Vec::new() } else { at_work.series }),
+                .series(if source == "stacks" { Vec::new() } else { listed.series }),
         )
-        .evidence(Evidence::new("of them wait or sleep", waiting(time), "", "session time"))
+        .evidence(Evidence::new("of them wait or sleep", waiting(time_then), "", "session time"))
         .evidence(Evidence::new("groups of the pool", groups, "", "thread_pool_size"))
         .evidence(Evidence::new("connections", connected, "", "SHOW GLOBAL STATUS Threads_connected"))
         .evidence_if(tcp_queues::unread(window))
@@ -294,11 +364,11 @@ const SPARE_CPUS: f64 = 0.5;
 
 /// A group lets one statement run at once, and another one beside it only where that waits or has run for thread_pool_stall_limit: with
 /// fewer groups than CPUs statements stay unread while CPUs are idle. Nothing counts them; spindoctor's own questions are among them. A
-/// pool at its limit of threads is another matter: it lets nobody through however many groups it has.
-fn too_few_groups(window: &Window, time: &SessionTime) -> Option<Finding> {
+/// pool at its limit of threads is another matter: it lets nobody through however many groups it has, so that `own` are the answers of the
+/// samples in which it is below.
+fn too_few_groups(window: &Window, time: &SessionTime, own: OwnAnswers) -> Option<Finding> {
     let groups = window.variable_number("thread_pool_size").filter(|groups| *groups >= 1.0)?;
     let cpus = window.latest(|s| &s.host.effective_cpus)?.cpus;
-    let own = OwnAnswers::from_window(window);
     let running = running(time);
     let are_idle = allowed_busy(window).is_some_and(|busy| busy < 1.0 - SPARE_CPUS / cpus.max(1.0));
     // Who is ready and has no CPU counts among those that run: others, or a quota, have what is left then.
@@ -341,7 +411,7 @@ fn too_few_groups(window: &Window, time: &SessionTime) -> Option<Finding> {
 
 /// A pool that answers no login, by the stacks of its threads.
 fn by_stacks(profile: &Profile, time: &SessionTime) -> Option<Finding> {
-    let Pool { at_statements, free } = Pool::from_profile(profile);
+    let Pool { at_statements, free, .. } = Pool::from_profile(profile);
     let waits = waiting(time);
     if at_statements < AT_STATEMENTS || free >= 0.5 || waits < WAITING * at_statements {
         return None;

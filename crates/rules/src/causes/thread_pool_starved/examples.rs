@@ -135,19 +135,80 @@ fn slow_questions_are_no_waiting_ones_while_another_kind_is_quick() {
 fn a_pool_at_its_limit_has_no_finding_of_its_groups() {
     let at_limit = one_group(1).variable("thread_pool_max_threads", "8");
     assert_eq!(found(&at_limit.window()), None);
-    // Once is enough: the questions that waited may be those of that moment.
-    let once = one_group(1).each(|at_s, server, _| {
-        if let Reading::Available { value, .. } = &mut server.status
-            && at_s == 4.0
+    // Of one that was there once the questions of the other moments say it, and these alone.
+    let once = || {
+        one_group(1).each(|at_s, server, _| {
+            if let Reading::Available { value, .. } = &mut server.status
+                && at_s == 4.0
+            {
+                value.insert("Threadpool_threads", "200");
+            }
+        })
+    };
+    let finding = found(&once().window()).unwrap();
+    assert!(finding.headline.starts_with("The pool runs 1 statement at once"), "{}", finding.headline);
+    let quick = once().each(|at_s, server, _| {
+        if let Reading::Available { took_ms, .. } = &mut server.status
+            && at_s != 4.0
         {
-            value.insert("Threadpool_threads", "200");
+            *took_ms = 1.5;
         }
     });
-    assert_eq!(found(&once.window()), None);
+    assert_eq!(found(&quick.window()), None);
     // And one that is full of sessions that wait has the other finding, though its questions are slow.
     let full = pool(15, "User sleep").quota(4.0, 4).host_cpu(1.2, 2.8).answered_in(137.0);
     let finding = found(&full.window()).unwrap();
     assert!(finding.headline.starts_with("All 16 threads of the pool"), "{}", finding.headline);
+}
+
+/// In these samples the pool is at its limit and so many sessions are in that state; in the others two are, and it is half as large.
+fn full_in(is_full: fn(usize) -> bool, at_work: u64, state: &'static str) -> Build {
+    pool(0, "")
+        .sessions(move |at| {
+            let count = if is_full(at) { at_work } else { 2 };
+            let works = (0..count).map(|id| session(20 + id, "Query", state, "SELECT SLEEP(60)"));
+            works.chain((100..130).map(|id| session(id, "Sleep", "", ""))).collect()
+        })
+        .gauge("Threads_connected", 45.0)
+        .each(move |at_s, server, _| {
+            if let Reading::Available { value: status, .. } = &mut server.status
+                && !is_full(at_s as usize)
+            {
+                status.insert("Threadpool_threads", "8");
+            }
+        })
+}
+
+#[test]
+fn a_pool_that_is_full_in_a_part_of_the_samples_is_starved_for_that_part_of_the_time() {
+    let finding = found(&full_in(|at| at >= 7, 15, "User sleep").window()).unwrap();
+    assert_eq!(
+        finding.headline,
+        "All 16 threads of the pool are taken in 36 % of the samples, most by sessions that wait (SLEEP()): 30 of 45 connections have \
+         none then"
+    );
+    assert!((finding.score - 4.0 / 11.0 * 30.0 / 45.0).abs() < 1e-9, "{}", finding.score);
+    // A moment alone; threads that run; threads that are left from a moment that is over.
+    assert_eq!(found(&full_in(|at| at == 7, 15, "User sleep").window()), None);
+    assert_eq!(found(&full_in(|at| at >= 7, 15, "Sending data").window()), None);
+    assert_eq!(found(&full_in(|at| at >= 7, 8, "User sleep").window()), None);
+    // Questions that waited are asked there, too.
+    let late = found(&full_in(|at| at >= 7, 2, "User sleep").late(4, 1_800.0).window()).unwrap();
+    assert!(late.headline.contains("again and again: 4 of spindoctor's own"), "{}", late.headline);
+}
+
+/// In half of the snapshots all are taken, in the others most are free.
+#[test]
+fn a_pool_that_is_full_in_turns_has_no_room_for_the_questions_that_waited() {
+    let of = |taken_in: fn(u32) -> bool| {
+        let build = pool(0, "").only_snapshots(&[(2, Epoll, LISTENS), (10, Condition, FREE)]);
+        let mut window = build.late(4, 1_800.0).window();
+        let Reading::Available { value: profile, .. } = &mut window.profile else { panic!() };
+        profile.observations.retain(|one| one.thread < 2 || !taken_in(one.snapshot));
+        found(&window)
+    };
+    assert!(of(|at| at < 10).is_some());
+    assert_eq!(of(|_| false), None);
 }
 
 #[test]
