@@ -7,6 +7,7 @@ use spindoctor_model::{LoggedTrouble, ServerVersion, TroubleKind, number, printe
 use crate::log_lines::{behind_level, error, is_of_log};
 use crate::log_troubles::{ENTRIES, meanings};
 use crate::server_version::version;
+use crate::systemd_log::Unit;
 use crate::unknown_errors::Unknown;
 use crate::{
     clock, crashed_tables, kernel_log, kernel_tasks, log_replication, log_troubles, lost_connections,
@@ -316,6 +317,14 @@ fn ends_a_start(kind: TroubleKind) -> bool {
 fn without_what_follows(log: &mut ErrorLog) {
     fn says(log: &ErrorLog, meaning: &str) -> bool {
         log.says.iter().any(|said| said.starts_with(meaning))
+    }
+    let by_time = [log_troubles::ENDED_LATE, log_troubles::STOPPED_LATE, log_troubles::STOP_ENDED];
+    if by_time.iter().any(|meaning| says(log, meaning)) {
+        log.says.retain(|said| !said.starts_with(log_troubles::TIMED_OUT));
+    }
+    if says(log, log_troubles::STOPPED_LATE) {
+        log.says.retain(|said| !said.starts_with(log_troubles::STOP_ENDED));
+        log.troubles.retain(|trouble| systemd_log::unit(&trouble.line) != Some(Unit::StopEnded));
     }
     if says(log, log_troubles::ENDED_LATE) {
         let follows = [log_troubles::ENDED_BY_KILL, log_troubles::STOPPED_LATE];

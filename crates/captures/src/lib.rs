@@ -26,6 +26,7 @@ mod collections;
 mod collectors;
 mod container_states;
 mod container_status;
+mod container_stops;
 mod containers;
 mod counted;
 mod cpu_counters;

@@ -7,7 +7,8 @@ use crate::log_troubles::{
     is_event_of_probe, is_evicted, is_of_panel, is_of_script, is_of_supervisord, is_probe_failed,
 };
 use crate::{
-    clock, json, log_replication, own_checks, shell_notices, start_errors, systemd_log, tool_errors,
+    clock, container_stops, json, log_replication, own_checks, shell_notices, start_errors, systemd_log,
+    tool_errors,
 };
 
 /// What lines of a log have behind their time and thread.
@@ -170,6 +171,8 @@ pub(crate) fn is_of_log(line: &str) -> bool {
         || is_of_client(line)
         || start_errors::is_of_start(line)
         || systemd_log::unit(line).is_some()
+        || container_stops::stop(line).is_some()
+        || container_stops::is_pod_stopped(line)
         || shell_notices::of_server(line).is_some()
         || tool_errors::is_line(line)
         || line.starts_with("InnoDB: ") && !is_of_notes(line)
@@ -282,7 +285,8 @@ pub(crate) fn is_of_a_server(text: &str) -> bool {
     let says_whose = |line: &str| {
         WORDS.iter().any(|word| line.contains(word)) || is_of_client(line) || start_errors::is_of_start(line)
     };
-    text.lines().filter(|line| is_of_log(line)).any(|line| !is_without_thread(line) || says_whose(line))
+    let mut lines = text.lines().filter(|line| is_of_log(line) && !container_stops::is_nameless(line));
+    lines.any(|line| !is_without_thread(line) || says_whose(line))
 }
 
 /// `2024-05-02 08:01:40 [ERROR] `: a time with a year of four digits, and no number of a thread between it and the level; the name of a time

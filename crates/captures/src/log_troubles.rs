@@ -13,13 +13,14 @@ mod server;
 
 use spindoctor_model::TroubleKind;
 
+use crate::container_stops::Stop;
 use crate::kernel_log::{
     DISKS, HUNG_IN_KERNEL, HUNG_OF_SERVER, disk_entry, is_hung, is_hung_server, is_kill_for_memory,
     is_killed_for_memory, is_lockup,
 };
 use crate::shell_notices::Ended;
 use crate::systemd_log::{Unit, unit};
-use crate::{client_errors, denials, own_checks, shell_notices, start_errors};
+use crate::{client_errors, container_stops, denials, own_checks, shell_notices, start_errors};
 use catalogue::{REASONS_OF_START, SEVERAL_LINES, TROUBLES};
 use cluster::{NODE_DIFFERS, OF_SILENT_PEER, TRANSFER_FAILED, transfer_failed};
 use files::{
@@ -27,10 +28,11 @@ use files::{
     is_page_corruption,
 };
 use host::{
-    BY_SUPERVISOR, EVENTS_OF_PROBES, LOCKUP, OF_KILLS, OTHER_KILLED, POD_EVICTED, PROBE_FAILED,
-    SHELL_CRASHED, SHELL_KILLED, STARTUP_FAILED, SUPERVISOR_GAVE_UP, UNIT_BY_SIGNAL, UNIT_CRASHED,
-    UNIT_KILLED, UNIT_LATE, UNIT_NO_NAMESPACE, UNIT_NO_USER, UNIT_NOT_RUN, UNIT_NOT_STARTED, UNIT_RESTARTED,
-    UNIT_STOPPED_LATE, is_given_up, is_killed_by_supervisor_s_word, is_liveness_failed, is_startup_failed,
+    BY_SUPERVISOR, CONTAINER_LATE, CONTAINER_STOPPED, CONTAINER_UNHEALTHY, EVENTS_OF_PROBES, LOCKUP,
+    OF_KILLS, OTHER_KILLED, POD_EVICTED, PROBE_FAILED, SHELL_CRASHED, SHELL_KILLED, STARTUP_FAILED,
+    SUPERVISOR_GAVE_UP, UNIT_BY_SIGNAL, UNIT_CRASHED, UNIT_KILLED, UNIT_LATE, UNIT_NO_NAMESPACE,
+    UNIT_NO_USER, UNIT_NOT_RUN, UNIT_NOT_STARTED, UNIT_RESTARTED, UNIT_STOP_ENDED, UNIT_STOPPED_LATE,
+    UNIT_TIMED_OUT, is_given_up, is_killed_by_supervisor_s_word, is_liveness_failed, is_startup_failed,
 };
 use replication::{
     APPLIER_STOPPED, PACKET_LOST, PACKET_REFUSED, RECEIVER_FAILED, RECEIVER_FOLLOWS, RECEIVER_STOPPED,
@@ -44,8 +46,8 @@ use server::{
 pub(crate) use cluster::{OUTSIDE, is_of_node, is_silent_peer, leaves};
 pub(crate) use files::{REDO_UNUSABLE, SYSTEM_TABLES, TABLE_CRASHED, TABLE_FILE_MISSING, is_end_by_damage};
 pub(crate) use host::{
-    ENDED_BY_KILL, ENDED_LATE, STOPPED_LATE, is_event_of_probe, is_evicted, is_of_panel, is_of_script,
-    is_of_supervisord, is_probe_failed,
+    ENDED_BY_KILL, ENDED_LATE, STOP_ENDED, STOPPED_LATE, TIMED_OUT, is_event_of_probe, is_evicted,
+    is_of_panel, is_of_script, is_of_supervisord, is_probe_failed,
 };
 pub(crate) use over::takes_back;
 pub(crate) use server::{
@@ -158,6 +160,11 @@ fn is_entry(sign: &str, line: &str, lower: &str) -> bool {
         UNIT_BY_SIGNAL => unit(line) == Some(Unit::BySignal),
         UNIT_LATE => unit(line) == Some(Unit::Late),
         UNIT_STOPPED_LATE => unit(line) == Some(Unit::StoppedLate),
+        UNIT_STOP_ENDED => unit(line) == Some(Unit::StopEnded),
+        UNIT_TIMED_OUT => unit(line) == Some(Unit::TimedOut),
+        CONTAINER_LATE => container_stops::stop(line) == Some(Stop::Late),
+        CONTAINER_UNHEALTHY => container_stops::stop(line) == Some(Stop::Unhealthy),
+        CONTAINER_STOPPED => container_stops::is_pod_stopped(line),
         UNIT_RESTARTED => unit(line) == Some(Unit::Restarted),
         UNIT_NOT_STARTED => unit(line) == Some(Unit::NotStarted),
         SHELL_KILLED => shell_notices::of_server(line) == Some(Ended::Killed),

@@ -206,7 +206,11 @@ mod tests {
         );
         let late_stop = "Jun 04 03:12:11 db1 systemd[1]: mariadb.service: Stopping timed out. Killing.\n";
         let stopped = format!("{}{late_stop}", status("mariadb", "timeout"));
-        for text in [status("php8.2-fpm", "oom-kill"), status("mariadb", "exit-code"), stopped] {
+        assert_eq!(
+            headline(&stopped),
+            "systemd killed the server (SIGKILL), because its shutdown took too long (TimeoutStopSec)"
+        );
+        for text in [status("php8.2-fpm", "oom-kill"), status("mariadb", "exit-code")] {
             let parts = crate::recognise("a.txt", &text);
             assert!(parts.iter().all(|part| part.moments.is_empty()), "{parts:?}");
         }

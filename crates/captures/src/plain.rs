@@ -483,8 +483,8 @@ fn without_prefix(text: &str) -> Cow<'_, str> {
             let before = line[..bytes].trim_end_matches(rule).chars().count();
             // What escapes a `#` is no prefix of the other lines.
             let is_escape = line[..bytes] == *"\\";
-            // Behind a time and a level it is a line of a log, as above each view of a cluster.
-            let is_of_log = rule == '=' && log_lines::begins(&line) == Some(0);
+            // Behind a time and a level it is a line of a log, as above each view of a cluster, and around what a script says of an error.
+            let is_of_log = log_lines::begins(&line) == Some(0);
             if let Some(count) = at.get_mut(before).filter(|_| !is_escape && !is_of_log) {
                 *count += 1;
                 has_letters[before] |= line[..bytes].chars().any(char::is_alphanumeric);

@@ -25,6 +25,10 @@ pub(crate) enum Unit {
     Late,
     /// systemd killed the server, because it had not stopped in time.
     StoppedLate,
+    /// systemd ended the unit's command that stops the server, because that took too long, and sent the server SIGTERM.
+    StopEnded,
+    /// systemd ended the server after a time limit that the line does not name.
+    TimedOut,
     /// systemd starts the server no more, or again and again.
     Restarted,
     /// systemd could not run the server, or a command before it: its program.
@@ -40,7 +44,7 @@ pub(crate) enum Unit {
 }
 
 /// How the lines go on behind the unit, in lower case: all of it, and what that says. The first that fits counts.
-const SIGNS: [(&[&str], Unit); 25] = [
+const SIGNS: [(&[&str], Unit); 29] = [
     (&["main process exited, code=", "status=11/segv"], Unit::Crashed),
     (&["main process exited, code=", "status=6/abrt"], Unit::Crashed),
     (&["main process exited, code=", "status=7/bus"], Unit::Crashed),
@@ -62,6 +66,11 @@ const SIGNS: [(&[&str], Unit); 25] = [
     // `State 'stop-sigterm' timed out. Killing.`, and before systemd 228 without the quotes.
     (&["state 'stop-sigterm' timed out"], Unit::StoppedLate),
     (&["stop-sigterm timed out"], Unit::StoppedLate),
+    (&["stopping timed out. killing"], Unit::StoppedLate),
+    // Of a unit with a command to stop it: `Stopping timed out. Terminating.`, and from systemd 244 on `State 'stop' timed out. Terminating.`
+    (&["stopping timed out"], Unit::StopEnded),
+    (&["state 'stop' timed out"], Unit::StopEnded),
+    (&["failed with result 'timeout'"], Unit::TimedOut),
     (&["start request repeated too quickly"], Unit::Restarted),
     (&["scheduled restart job, restart counter is at "], Unit::Restarted),
     (&["job for ", " failed because "], Unit::NotStarted),
@@ -175,6 +184,43 @@ mod tests {
         assert!(found[0].headline.starts_with("The server does not start"), "{}", found[0].headline);
         let started = "Mar 02 03:20:00 db2 systemd[1]: Started MariaDB 10.6.12 database server.\n";
         assert!(findings(&format!("{failed}{started}")).is_empty());
+    }
+
+    #[test]
+    fn a_stop_that_took_too_long_says_who_ended_the_server_and_the_end_of_it_once() {
+        let line = |words: &str| format!("Mar 02 03:12:41 db2 systemd[1]: mysql.service: {words}\n");
+        let (ended, failed) =
+            (line("Stopping timed out. Terminating."), line("Failed with result 'timeout'."));
+        let found = findings(&format!("{ended}{failed}"));
+        assert_eq!(found.len(), 1, "{found:#?}");
+        assert_eq!(
+            found[0].headline,
+            "systemd ended the stop of the server, because it took longer than TimeoutStopSec"
+        );
+        assert!(
+            found[0].remedies[0].statement.contains("TimeoutStopSec=infinity"),
+            "{:?}",
+            found[0].remedies
+        );
+        let says = |text: &str| crate::error_log::read(text).says;
+        assert_eq!(says(&format!("{ended}{failed}")).len(), 1, "{:?}", says(&failed));
+        // The same in newer versions, and the end that systemd made of it.
+        let killed = line("State 'stop-sigterm' timed out. Killing.");
+        let all = [line("State 'stop' timed out. Terminating."), killed, failed.clone()].concat();
+        let found = findings(&all);
+        assert_eq!(found.len(), 1, "{found:#?}");
+        assert!(
+            found[0].headline.starts_with("systemd killed the server (SIGKILL)"),
+            "{}",
+            found[0].headline
+        );
+        assert!(!found[0].headline.contains("times"), "{}", found[0].headline);
+        assert_eq!(says(&all).len(), 1, "{:?}", says(&all));
+        assert!(says(&failed)[0].contains("TimeoutStopSec"), "{:?}", says(&failed));
+        let started = "Mar 02 03:20:00 db2 systemd[1]: Started MySQL Community Server.\n";
+        let over = format!("{ended}{failed}{started}");
+        assert_eq!(findings(&over), []);
+        assert!(says(&over)[0].ends_with("; that is over"), "{:?}", says(&over));
     }
 
     #[test]

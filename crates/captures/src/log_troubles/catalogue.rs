@@ -3,7 +3,7 @@
 use spindoctor_model::TroubleKind;
 
 use super::cluster::{
-    AHEAD, APPLIER_WAITS, DIRECT_LOST, ERRANT, EVICTED, INCOMPLETE, INCONSISTENT, INCREMENTAL, LEFT,
+    AHEAD, APPLIER_WAITS, DIRECT_LOST, ERRANT, EVICTED, INCOMPLETE, INCONSISTENT, INCREMENTAL, LEFT, NO_DATA,
     NO_PROGRAM, NO_PROVIDER, NO_SESSION, NODE_CERTIFICATE, NODE_DIFFERS, NODE_LOST, NOT_CONNECTED, NOT_FIRST,
     NOT_INCREMENTAL, NOT_JOINED, NOT_REACHED, OF_SILENT_PEER, OUTSIDE, PEER_SILENT, READ_ONLY_MEMBER,
     REMNANT, STATE_TRANSFER, TRANSFER_FAILED, WITHOUT_MAJORITY,
@@ -15,11 +15,13 @@ use super::files::{
     REDO_SIZE, REDO_UNUSABLE, SAME_NUMBER, SHORT_FILE, SYSTEM_TABLES, TABLE_CRASHED, TABLE_FILE_MISSING,
 };
 use super::host::{
-    BY_SUPERVISOR, ENDED_BY_KILL, ENDED_LATE, EVENTS_OF_PROBES, KILLED, LIVENESS, LOCKUP, MANAGER_QUIT,
-    NO_NAMESPACE, NO_PID_FILE, NO_USER, NOT_RUN, OF_KILLS, OF_SCRIPT, OTHER_KILLED, PANEL, POD_EVICTED,
-    PROBE_FAILED, READINESS, SHELL_CRASHED, SHELL_KILLED, STARTUP, STARTUP_FAILED, STOPPED_LATE,
-    SUPERVISOR_GAVE_UP, UNIT_BY_SIGNAL, UNIT_CRASHED, UNIT_KILLED, UNIT_LATE, UNIT_NO_NAMESPACE,
-    UNIT_NO_USER, UNIT_NOT_RUN, UNIT_NOT_STARTED, UNIT_RESTARTED, UNIT_STOPPED_LATE, XAMPP,
+    BY_SUPERVISOR, CONTAINER_LATE, CONTAINER_STOPPED, CONTAINER_UNHEALTHY, ENDED_BY_KILL, ENDED_LATE,
+    EVENTS_OF_PROBES, KILLED, KILLED_AT_STOP, LIVENESS, LOCKUP, MANAGER_QUIT, NO_NAMESPACE, NO_PID_FILE,
+    NO_USER, NOT_RUN, OF_KILLS, OF_SCRIPT, OTHER_KILLED, PANEL, POD_EVICTED, POD_STOPPED, PROBE_FAILED,
+    READINESS, SHELL_CRASHED, SHELL_KILLED, STARTUP, STARTUP_FAILED, STOP_ENDED, STOPPED_LATE,
+    SUPERVISOR_GAVE_UP, TIMED_OUT, UNHEALTHY, UNIT_BY_SIGNAL, UNIT_CRASHED, UNIT_KILLED, UNIT_LATE,
+    UNIT_NO_NAMESPACE, UNIT_NO_USER, UNIT_NOT_RUN, UNIT_NOT_STARTED, UNIT_RESTARTED, UNIT_STOP_ENDED,
+    UNIT_STOPPED_LATE, UNIT_TIMED_OUT, XAMPP,
 };
 use super::replication::{
     APPLIER_ENDED, APPLIER_STOPPED, PACKET_LOST, PACKET_REFUSED, RECEIVER_ENDED, RECEIVER_FAILED,
@@ -86,7 +88,7 @@ pub(super) const REASONS_OF_START: [&str; 16] = [
 ];
 
 /// What lines about trouble hold, in lower case, what that means, and the trouble that causes rest on. The first that fits counts.
-pub(super) const TROUBLES: [(&str, &str, Option<TroubleKind>); 259] = [
+pub(super) const TROUBLES: [(&str, &str, Option<TroubleKind>); 265] = [
     (OF_KILLS[0], KILLED, Some(TroubleKind::KilledForMemory)),
     (OF_KILLS[1], KILLED, Some(TroubleKind::KilledForMemory)),
     (OF_KILLS[2], KILLED, Some(TroubleKind::KilledForMemory)),
@@ -138,7 +140,12 @@ pub(super) const TROUBLES: [(&str, &str, Option<TroubleKind>); 259] = [
         Some(TroubleKind::NotStarted),
     ),
     (UNIT_LATE, ENDED_LATE, Some(TroubleKind::StartTimedOut)),
+    (UNIT_STOP_ENDED, STOP_ENDED, Some(TroubleKind::EndedBySignal)),
     (UNIT_STOPPED_LATE, STOPPED_LATE, Some(TroubleKind::EndedBySignal)),
+    (UNIT_TIMED_OUT, TIMED_OUT, None),
+    (CONTAINER_LATE, KILLED_AT_STOP, Some(TroubleKind::EndedBySignal)),
+    (CONTAINER_UNHEALTHY, UNHEALTHY, Some(TroubleKind::EndedBySignal)),
+    (CONTAINER_STOPPED, POD_STOPPED, None),
     (UNIT_RESTARTED, "systemd started the server again after it had ended", None),
     (UNIT_NOT_STARTED, "systemd says that the server did not start", Some(TroubleKind::NotStarted)),
     (NO_PID_FILE, OF_SCRIPT, Some(TroubleKind::NotStarted)),
@@ -367,6 +374,8 @@ pub(super) const TROUBLES: [(&str, &str, Option<TroubleKind>); 259] = [
         Some(TroubleKind::PoolFull),
     ),
     ("has been evicted out of the cluster", EVICTED, None),
+    // wsrep_sst_xtrabackup-v2
+    ("first data from donor in gtid", NO_DATA, Some(TroubleKind::StateTransferFailed)),
     // MySQL, and MariaDB from 10.4 on
     ("process completed with error: wsrep_sst_", STATE_TRANSFER, Some(TroubleKind::StateTransferFailed)),
     ("sst script aborted with error", STATE_TRANSFER, Some(TroubleKind::StateTransferFailed)),

@@ -24,6 +24,9 @@ pub(super) const INCREMENTAL: &str = "the changes that a node of the Galera clus
 pub(super) const NOT_INCREMENTAL: &str = "the node takes all data of its Galera cluster (SST): it does not know which changes it missed \
                                           (IST), as a new node or one that crashed";
 
+pub(super) const NO_DATA: &str = "the donor sent nothing within the time that a joiner waits for the first data of a state transfer (SST; \
+                                  sst-initial-timeout, 100 s): its log says why, and port 4444 has to be open between the two";
+
 pub(super) const REMNANT: &str = "the state of the Galera cluster could not be transferred (SST): the temporary folder of an earlier \
                                   transfer is still there. Remove the folder that the line names, then start the node again";
 

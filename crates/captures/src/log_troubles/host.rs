@@ -25,6 +25,27 @@ pub(super) const BY_SUPERVISOR: &str = "a supervisor: killed";
 pub(super) const SUPERVISOR_GAVE_UP: &str = "a supervisor: gave up";
 pub(super) const UNIT_STOPPED_LATE: &str = "systemd: not stopped in time";
 
+pub(super) const UNIT_STOP_ENDED: &str = "systemd: the stop ended";
+pub(super) const UNIT_TIMED_OUT: &str = "systemd: a time limit";
+
+/// What systemd's lines of a server mean whose stop took too long, and of one that it ended after a time limit that they do not name.
+pub(crate) const STOP_ENDED: &str = "systemd waited for TimeoutStopSec until the server had stopped, ended that stop and sent it SIGTERM; \
+                                     where it runs for as long again, SIGKILL follows (systemctl edit: TimeoutStopSec=infinity)";
+pub(crate) const TIMED_OUT: &str =
+    "systemd ended the server after a time limit of its unit (TimeoutStartSec or TimeoutStopSec)";
+
+/// Stand for what docker, podman, Amazon ECS and Kubernetes say of a container that they end, and what that means.
+pub(super) const CONTAINER_LATE: &str = "a container: killed at the end of its stop";
+pub(super) const CONTAINER_UNHEALTHY: &str = "a container: ended after health checks";
+pub(super) const CONTAINER_STOPPED: &str = "Kubernetes: a container stopped";
+pub(super) const KILLED_AT_STOP: &str = "the server's container did not end within the time of its stop, and was killed (SIGKILL): the next \
+                                         start recovers as after a crash (docker stop --time, --stop-timeout, stop_grace_period; 10 s where \
+                                         none of them is set)";
+pub(super) const UNHEALTHY: &str = "Amazon ECS ended the server's container because its health checks failed: a busy server, or one that \
+                                    recovers, answers later than timeout and retries wait";
+pub(super) const POD_STOPPED: &str = "Kubernetes stopped the server's container, as where its pod is deleted, moved or replaced: it has \
+                                      terminationGracePeriodSeconds (30 where the pod has none) for its shutdown, then it is killed";
+
 /// What systemd's lines of a server mean that it killed because its shutdown took too long.
 pub(crate) const STOPPED_LATE: &str = "systemd killed the server (SIGKILL) because its shutdown took longer than TimeoutStopSec: the next start \
                                        recovers as after a crash (systemctl edit: TimeoutStopSec=infinity)";

@@ -182,13 +182,43 @@ fn a_status_of_which_a_page_counts_the_lines_and_wrapped_some_is_without_the_cou
 
 #[test]
 fn a_rule_that_a_log_prints_is_no_end_of_a_prefix() {
-    let rule = "=".repeat(48);
-    let view = |second: u32| {
-        format!(
-            "2024-03-04T10:11:{second}.100000Z 2 [Note] [MY-000000] [Galera] {rule}\nView:\n  status: non-primary\n\
-             2024-03-04T10:11:{second}.200000Z 0 [Note] [MY-000000] [Galera] Received NON-PRIMARY.\n"
-        )
+    for rule in ["=", "*", "-"] {
+        let rule = rule.repeat(48);
+        let view = |second: u32| {
+            format!(
+                "2024-03-04T10:11:{second}.100000Z 2 [Note] [MY-000000] [Galera] {rule}\nView:\n  status: non-primary\n\
+                 2024-03-04T10:11:{second}.200000Z 0 [Note] [MY-000000] [Galera] Received NON-PRIMARY.\n"
+            )
+        };
+        let log = [view(12), view(13)].concat();
+        assert_eq!(undamaged(&log), log);
+    }
+}
+
+#[test]
+fn a_log_of_a_node_that_prints_its_providers_options_is_no_list_of_variables() {
+    let time = |second: u32| format!("2024-03-04T10:11:{second}.100000Z 0");
+    let start = |from: u32| {
+        [
+            format!("{} [System] [MY-010116] [Server] /usr/sbin/mysqld (mysqld 8.0.36-28.1) starting as process 7\n", time(from)),
+            format!(
+                "{} [Note] [MY-000000] [Galera] Passing config to GCS: base_dir = /d; base_host = 10.1.1.2; base_port = 4567; \
+                 cert.log_conflicts = no; gcache.size = 128M; gcs.fc_limit = 100; pc.recovery = true; socket.checksum = 2;\n",
+                time(from + 1)
+            ),
+            format!("{} [ERROR] [MY-000000] [WSREP-SST] {}\n", time(from + 2), "*".repeat(54)),
+            format!(
+                "{} [ERROR] [MY-000000] [WSREP-SST] Possible timeout in receiving first data from donor in gtid/keyring stage\n",
+                time(from + 3)
+            ),
+            format!("{} [ERROR] [MY-000000] [WSREP] SST script aborted with error 32 (Broken pipe)\n", time(from + 4)),
+        ]
+        .concat()
     };
-    let log = [view(12), view(13)].concat();
-    assert_eq!(undamaged(&log), log);
+    let parts = crate::recognise("node.log", &[start(11), start(31)].concat());
+    let kinds: Vec<crate::Kind> = parts.iter().map(|part| part.kind).collect();
+    assert_eq!(kinds, [crate::Kind::ErrorLog], "{parts:?}");
+    assert!(parts[0].says.iter().any(|said| said.contains("the donor sent nothing")), "{:?}", parts[0].says);
+    let found = spindoctor_rules::diagnose(&crate::window(&parts)).findings;
+    assert!(found[0].headline.starts_with("This node does not join its cluster"), "{found:#?}");
 }

@@ -124,13 +124,14 @@ fn ends_its_start(trouble: &LoggedTrouble) -> bool {
 /// A node that did not get the state of its cluster, by its own log or by that of the donor.
 fn of_transfer(window: &Window) -> Option<Finding> {
     /// What a node says alone that was to get it (gcs_group.cpp, wsrep_sst.cc).
-    const OF_JOINER: [&str; 6] = [
+    const OF_JOINER: [&str; 7] = [
         "will never receive state",
         "received wrong state",
         "application state transfer failed",
         "receiving ist failed",
         "failed to prepare for '",
         "'joiner'",
+        "first data from donor",
     ];
     let (trouble, times) = logged::at_the_end(window, TroubleKind::StateTransferFailed)?;
     let mut lines = window.error_log.iter().filter(|other| other.kind == trouble.kind);

@@ -22,6 +22,12 @@ enum Witness {
     Eviction,
     /// `mysqld.service: State 'stop-sigterm' timed out. Killing.`
     StopTimeout,
+    /// `mysqld.service: Stopping timed out. Terminating.`
+    StopCommand,
+    /// `Container failed to exit within 10s of signal 15 - using the force`
+    ContainerStop,
+    /// `(service shop-db) (task 9a1b) failed container health checks.`
+    HealthChecks,
 }
 
 impl Witness {
@@ -33,8 +39,14 @@ impl Witness {
             Self::Kubernetes
         } else if line.contains("low on resource") {
             Self::Eviction
-        } else if line.contains("stop-sigterm") {
+        } else if line.contains("stop-sigterm") || line.contains("Stopping timed out. Killing") {
             Self::StopTimeout
+        } else if line.contains("Stopping timed out") || line.contains("'stop' timed out") {
+            Self::StopCommand
+        } else if line.contains(" - using the force") || line.contains(", resorting to SIGKILL") {
+            Self::ContainerStop
+        } else if line.contains(" health checks") {
+            Self::HealthChecks
         } else if line.contains("exited with code 256") || line.contains("terminated by SIGKILL") {
             Self::Supervisor
         } else {
@@ -53,6 +65,11 @@ impl Witness {
             Self::StopTimeout => {
                 "systemd killed it (SIGKILL), because its shutdown took too long (TimeoutStopSec)"
             }
+            Self::StopCommand => "systemd ended its stop, because it took longer than TimeoutStopSec",
+            Self::ContainerStop => {
+                "it was killed (SIGKILL), because it did not end within the time of its container's stop"
+            }
+            Self::HealthChecks => "its container was ended, because its health checks failed (Amazon ECS)",
         }
     }
 
@@ -68,6 +85,15 @@ impl Witness {
             }
             Self::StopTimeout => {
                 "systemd killed the server (SIGKILL), because its shutdown took too long (TimeoutStopSec)"
+            }
+            Self::StopCommand => {
+                "systemd ended the stop of the server, because it took longer than TimeoutStopSec"
+            }
+            Self::ContainerStop => {
+                "The server was killed (SIGKILL), because it did not end within the time of its container's stop"
+            }
+            Self::HealthChecks => {
+                "The server's container was ended, because its health checks failed (Amazon ECS)"
             }
         }
     }
@@ -97,6 +123,20 @@ impl Witness {
             Self::StopTimeout => {
                 "A server that shuts down writes what it has changed in memory, and waits for long rollbacks; systemd waits for TimeoutStopSec alone \
                  (90 s where the unit has none). Its next start recovers as after a crash, and takes as long as that."
+            }
+            Self::StopCommand => {
+                "The command of the unit that stops the server did not end within TimeoutStopSec (90 s where the unit has none). systemd then sends \
+                 the server SIGTERM and, after the same time again, SIGKILL: where that comes before the end of the shutdown, the next start \
+                 recovers as after a crash."
+            }
+            Self::ContainerStop => {
+                "A stop of a container sends SIGTERM and, after 10 s where nobody set another time, SIGKILL. A server that shuts down writes what it \
+                 has changed in memory, and waits for long rollbacks. Its next start recovers as after a crash, and takes as long as that."
+            }
+            Self::HealthChecks => {
+                "ECS ends a task whose container's health check fails as often in a row as its retries say, or whose load balancer finds it \
+                 unhealthy. A server that is busy, or recovers after it was ended so, answers later than the timeout, and is ended again: each time \
+                 it has to recover from the beginning."
             }
         }
     }
@@ -143,7 +183,27 @@ impl Witness {
                 risk: "The pod is started again, and only on a node that has so much memory left.".into(),
                 undo: "Give the container its old requests.".into(),
             },
-            Self::StopTimeout => Remedy {
+            Self::ContainerStop => Remedy {
+                statement: "docker stop --time 600 (podman stop --time 600), stop_grace_period: 10m in compose.yaml, or --stop-timeout 600 where the \
+                            container is made. Before a planned stop: SET GLOBAL innodb_max_dirty_pages_pct = 0, and wait until \
+                            Innodb_buffer_pool_pages_dirty is small"
+                    .into(),
+                why: "The shutdown then ends by itself, and the next start has nothing to recover.".into(),
+                dynamic: false,
+                risk: "A shutdown that hangs is ended later: its error log shows whether it goes on.".into(),
+                undo: "Give the container its old time.".into(),
+            },
+            Self::HealthChecks => Remedy {
+                statement: "In the task definition raise timeout, retries and startPeriod of healthCheck, so that a recovery fits into startPeriod (300 s \
+                            at most) and retries x interval after that; for a load balancer healthCheckGracePeriodSeconds of the service; stopTimeout \
+                            (30 s where it is not set) for the shutdown. aws ecs describe-tasks shows stoppedReason"
+                    .into(),
+                why: "The checks then end a server that hangs, and not one that is busy or recovers.".into(),
+                dynamic: false,
+                risk: "The task is started again with the new definition, and a server that hangs is noticed later.".into(),
+                undo: "Take the task definition before it.".into(),
+            },
+            Self::StopTimeout | Self::StopCommand => Remedy {
                 statement: "systemctl edit mysqld (mysql, mariadb): [Service] and TimeoutStopSec=infinity below it. Before a planned shutdown: SET GLOBAL \
                             innodb_max_dirty_pages_pct = 0, and wait until Innodb_buffer_pool_pages_dirty is small"
                     .into(),
@@ -226,6 +286,13 @@ mod tests {
         "Normal  Killing  8m  kubelet  Container mysql failed startup probe, will be restarted";
     const EVICTED: &str = "5m  Warning  Evicted  pod/mysql-0  The node was low on resource: memory.";
     const STOPPED: &str = "systemd[1]: mysql.service: State 'stop-sigterm' timed out. Killing.";
+    const STOP_ENDED: &str = "systemd[1]: mysql.service: Stopping timed out. Terminating.";
+    const STOPPED_BEFORE: &str = "systemd[1]: mysql.service: Stopping timed out. Killing.";
+    const DOCKER: &str =
+        "msg=\"Container failed to exit within 10s of signal 15 - using the force\" container=5b1c4f7c2a";
+    const PODMAN: &str =
+        "msg=\"StopSignal SIGTERM failed to stop container mysql in 10 seconds, resorting to SIGKILL\"";
+    const ECS: &str = "(service shop-db) (task 9a1b) failed container health checks.";
     const SUPERVISORD: &str = "INFO exited: mysqld (terminated by SIGKILL; not expected)";
 
     #[test]
@@ -253,6 +320,15 @@ mod tests {
             (EVICTED, "Kubernetes evicted the server's pod", "memory request"),
             (STOPPED, "systemd killed the server (SIGKILL), because its shutdown", "TimeoutStopSec=infinity"),
             (SUPERVISORD, "The server was killed (SIGKILL)", "dmesg"),
+            (STOP_ENDED, "systemd ended the stop of the server", "TimeoutStopSec=infinity"),
+            (
+                STOPPED_BEFORE,
+                "systemd killed the server (SIGKILL), because its shutdown",
+                "TimeoutStopSec=infinity",
+            ),
+            (DOCKER, "The server was killed (SIGKILL), because it did not end within", "--stop-timeout"),
+            (PODMAN, "The server was killed (SIGKILL), because it did not end within", "podman stop --time"),
+            (ECS, "The server's container was ended, because its health checks failed", "startPeriod"),
         ] {
             let signal = (TroubleKind::EndedBySignal, line);
             let all = found(&[signal]);
