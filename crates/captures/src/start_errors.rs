@@ -18,6 +18,8 @@ const TABLES: &str = "the server does not start: the tables with its accounts ar
 const VERSION: &str = "the server does not start: another version wrote its data files";
 const REDO_VERSION: &str = "the server does not start: another version wrote its redo log, and was not shut down cleanly: start that version once, \
                             shut it down with innodb_fast_shutdown = 0, then start the new one. Without the redo log changes are lost";
+const REDO_UNKNOWN: &str = "the server does not start: another version wrote its redo log, in a format that it does not know: a later version, the \
+                            other one of MySQL and MariaDB, or one so old that a version between the two has to bring the data over";
 const UPGRADE: &str = "the server does not start: a step of the upgrade of its system tables failed, and the line says which. Bring back the copy \
                        from before the upgrade and mend there what it names, or go to the next version of the series";
 const LETTERS: &str =
@@ -56,7 +58,7 @@ const OPTIONS: [&str; 7] = [
 type Start = (&'static str, &'static str, &'static str, Option<TroubleKind>);
 
 /// The messages, of sql/mysqld.cc, sql/dd, sql/bootstrap.cc and storage/innobase of MySQL and MariaDB, storage/maria of the latter.
-const STARTS: [Start; 77] = [
+const STARTS: [Start; 82] = [
     (OF_CLIENT, "", CLIENT, None),
     (OPTIONS[0], "", OPTION, Some(TroubleKind::OptionRefused)),
     (OPTIONS[1], "", OPTION, Some(TroubleKind::OptionRefused)),
@@ -104,7 +106,24 @@ const STARTS: [Start; 77] = [
     // MariaDB from 10.3 on; without the table's engine it is another line's matter.
     ("Could not open mysql.plugin table", " doesn't exist", TABLES, Some(TroubleKind::SystemTablesMissing)),
     ("Failed to find valid data directory", "", TABLES, Some(TroubleKind::SystemTablesMissing)),
-    ("Unsupported redo log format", "", REDO_VERSION, Some(TroubleKind::RedoLogOfOtherVersion)),
+    ("Unsupported redo log format", "", REDO_UNKNOWN, Some(TroubleKind::RedoLogOfOtherVersion)),
+    ("Unknown redo log format", "", REDO_UNKNOWN, Some(TroubleKind::RedoLogOfOtherVersion)),
+    // MariaDB 10.3 and 10.1
+    ("Downgrade after a crash is not supported", "", REDO_UNKNOWN, Some(TroubleKind::RedoLogOfOtherVersion)),
+    (
+        "A downgrade from MariaDB ",
+        " is not supported",
+        REDO_UNKNOWN,
+        Some(TroubleKind::RedoLogOfOtherVersion),
+    ),
+    ("MySQL-8.0 tablespace in ", "", VERSION, Some(TroubleKind::OtherVersion)),
+    // Bit 14 of the flags is MySQL 8.0's.
+    (
+        "Table flags are 0 in the data dictionary",
+        "./ibdata1 are 0x4",
+        VERSION,
+        Some(TroubleKind::OtherVersion),
+    ),
     ("Cannot boot server version ", "", VERSION, Some(TroubleKind::OtherVersion)),
     ("Upgrade after a crash is not supported", "", REDO_VERSION, Some(TroubleKind::RedoLogOfOtherVersion)),
     ("Upgrade is not supported after a crash", "", REDO_VERSION, Some(TroubleKind::RedoLogOfOtherVersion)),
@@ -199,7 +218,7 @@ fn program(line: &str) -> Option<(&str, &str)> {
 
 /// What a line says, without the time, the level, the number, the part of the server and the program that stand before it.
 fn words(line: &str) -> &str {
-    const PARTS: [&str; 5] = ["[ERROR] ", "[Server] ", "[InnoDB] ", "InnoDB: ", "Fatal error: "];
+    const PARTS: [&str; 6] = ["[ERROR] ", "[FATAL] ", "[Server] ", "[InnoDB] ", "InnoDB: ", "Fatal error: "];
     /// `171010 12:00:00  InnoDB: `, as before MySQL 5.7.
     const OLD: &str = "  InnoDB: ";
     let old = || line.split_once(OLD).filter(|(time, _)| time.len() <= OLD_TIME).map(|(_, rest)| rest);
@@ -335,6 +354,23 @@ mod tests {
             (
                 "Unsupported redo log format (v0). The redo log was created before MySQL 5.7.9",
                 "another version wrote its redo log",
+            ),
+            (
+                "Unknown redo log format (6). Please follow the instructions at http://dev.mysql.com/doc/refman/8.0/en/ upgrading-downgrading.html.",
+                "another version wrote its redo log, in a format that this one does not know",
+            ),
+            (
+                "MySQL-8.0 tablespace in ./ibdata1",
+                "MySQL 8.0 or later, whose data MariaDB does not take over",
+            ),
+            (
+                "A downgrade from MariaDB 10.2.2 or later is not supported.",
+                "another version wrote its redo log: MariaDB 10.2.2 or later, later than",
+            ),
+            (
+                "Invalid MySQL server upgrade: Cannot upgrade from 50741 to 80403. Upgrade to next major version is only allowed from the last LTS \
+                 release, which version 50741 is not.",
+                "MySQL 5.7.41; on the way to 8.4.3 the data have to go through 8.0",
             ),
             (
                 "Cannot boot server version 80036 on data directory built by version 80402. Downgrade is not supported",

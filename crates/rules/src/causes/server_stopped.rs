@@ -6,6 +6,7 @@ mod moments;
 mod start;
 mod starting;
 mod stuck_cpu;
+mod versions;
 
 use spindoctor_model::host::ProcessStat;
 use spindoctor_model::{

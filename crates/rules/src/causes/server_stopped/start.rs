@@ -3,7 +3,7 @@
 use spindoctor_model::{Evidence, Finding, LoggedTrouble, Remedy, TroubleKind, Window};
 
 use super::crash::LONGEST_DETAIL;
-use super::{CAUSE, by_signal};
+use super::{CAUSE, by_signal, versions};
 use crate::causes::{memory_pressure, statements_refused};
 use crate::draft::Draft;
 use crate::logged;
@@ -245,27 +245,39 @@ pub(super) fn refused(window: &Window) -> Option<Finding> {
         false => (WARNING_FROM, "The server may not start"),
     };
     let option = option(&trouble.line).filter(|_| reason.kind == TroubleKind::OptionRefused);
-    let because = option.map_or_else(
-        || reason.because.to_owned(),
-        |option| format!("it does not know {option}, or cannot read its value"),
-    );
+    let refusal = versions::refusal(trouble, window.server.version);
+    let because = match (&refusal, option) {
+        (Some(refusal), _) => refusal.because.clone(),
+        (None, Some(option)) => format!("it does not know {option}, or cannot read its value"),
+        (None, None) => reason.because.to_owned(),
+    };
     let headline = match is_of_system && !has_ended {
         true => DAMAGED_SYSTEM_TABLES.to_owned(),
         false => format!("{begins}: {because}"),
     };
+    let (why, remedy) = match refusal {
+        Some(refusal) => (refusal.why, refusal.remedy),
+        None => (reason.why, reason.remedy()),
+    };
     Some(
         Draft::new(&CAUSE, score, headline)
-            .why(reason.why)
+            .why(why)
             .evidence_all(logged::evidence(trouble, times).into_iter())
-            .remedy(Remedy {
-                statement: reason.statement.into(),
-                why: reason.cures.into(),
-                dynamic: false,
-                risk: reason.risk.into(),
-                undo: String::new(),
-            })
+            .remedy(remedy)
             .finding(),
     )
+}
+
+impl Reason {
+    fn remedy(&self) -> Remedy {
+        Remedy {
+            statement: self.statement.into(),
+            why: self.cures.into(),
+            dynamic: false,
+            risk: self.risk.into(),
+            undo: String::new(),
+        }
+    }
 }
 
 /// True for a file that could not be locked, as the file system has no locks (ENOLCK): `Unable to lock ./ibdata1 error: 37`.
