@@ -360,6 +360,10 @@ mod tests {
                 "another version wrote its redo log, in a format that this one does not know",
             ),
             (
+                "Table flags are 0 in the data dictionary but the flags in file ./ibdata1 are 0x4800!",
+                "another version wrote its data files: MySQL 8.0 or later, later than",
+            ),
+            (
                 "MySQL-8.0 tablespace in ./ibdata1",
                 "MySQL 8.0 or later, whose data MariaDB does not take over",
             ),

@@ -110,7 +110,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let limit = limit.or_else(|missing| if refused > 0.0 { Ok(most) } else { Err(missing) })?;
     let used = most / limit.max(1.0);
 
-    let accepted = window.status_growth("Connections").unwrap_or(0.0);
+    let accepted = window.status_growth("Connections");
     if refused == 0.0 && used < NEARLY_FULL {
         return Ok(None);
     }
@@ -124,9 +124,13 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     } else {
         format!("{taken}: the next burst of logins is refused")
     };
-    let refused_share = refused / (refused + accepted).max(1.0);
-    // That it is nearly full is a forecast, and a warning; what few refusals cost is little, and no more than their share.
-    let score = if used >= NEARLY_FULL { refused_share.max(WARNING_FROM) } else { refused_share };
+    let refused_share = accepted.map(|accepted| refused / (refused + accepted).max(1.0));
+    // That it is nearly full is a forecast, and a warning; what few refusals cost is little, and no more than their share. Where nobody counts
+    // the logins that were accepted, refusals are a warning.
+    let score = match refused_share {
+        Some(share) if used < NEARLY_FULL => share,
+        share => share.unwrap_or(WARNING_FROM).max(WARNING_FROM),
+    };
     let holders = window.latest(|s| &s.server.threads).map(|threads| holders(threads));
     let asleep = holders.as_ref().map(|holders| holders.asleep_ratio);
     let mostly_asleep = asleep.is_some_and(|ratio| ratio > 0.5);
@@ -318,6 +322,15 @@ pub(crate) mod examples {
         assert!((finding.score - 0.8).abs() < 0.01, "{}", finding.score);
         assert!(finding.headline.starts_with("200 logins were refused: 151 of 151"), "{}", finding.headline);
         assert!(finding.why.contains("asleep"), "{}", finding.why);
+    }
+
+    #[test]
+    fn refusals_are_no_share_of_logins_that_nobody_counts() {
+        let without = |growth: f64| {
+            let build = Build::busy("8.0.36").counter("Connection_errors_max_connections", growth);
+            found(&build.words("Connections", "").window()).severity
+        };
+        assert_eq!(without(20.0), spindoctor_model::Severity::Warning);
     }
 
     #[test]

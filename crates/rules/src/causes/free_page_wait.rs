@@ -170,9 +170,9 @@ fn of_two(window: &Window) -> Option<Finding> {
     /// Of the pages that are read, the part whose readers first wait for a free one, from which on it matters. By judgement.
     const SHARE: f64 = 0.01;
     let per_s = window.status_per_s("Innodb_buffer_pool_wait_free").filter(|&per_s| per_s >= WAITS_PER_S)?;
-    let reads_per_s = window.status_per_s("Innodb_buffer_pool_reads").unwrap_or(0.0);
+    let reads_per_s = window.status_per_s("Innodb_buffer_pool_reads");
     let is_given = window.is_given() && window.missing(|sample| &sample.server.threads).is_some();
-    if !is_given || per_s < SHARE * reads_per_s {
+    if !is_given || reads_per_s.is_some_and(|reads_per_s| per_s < SHARE * reads_per_s) {
         return None;
     }
     let part = |name| {
@@ -196,7 +196,7 @@ fn of_two(window: &Window) -> Option<Finding> {
                 .expected(format!("< {WAITS_PER_S:.0}"))
                 .series(window.status_rate_series("Innodb_buffer_pool_wait_free")),
         )
-        .evidence(Evidence::new("pages read from disk", reads_per_s, "1/s", source))
+        .evidence_if(reads_per_s.map(|reads_per_s| Evidence::new("pages read from disk", reads_per_s, "1/s", source)))
         .evidence_if(dirty.map(|dirty| Evidence::new("dirty pages", dirty, "ratio", source)))
         .remedy(since_start::look(
             "SHOW GLOBAL VARIABLES LIKE 'innodb_io_capacity%'; LIKE 'innodb_lru_scan_depth'; LIKE 'innodb_buffer_pool_size'; iostat -x 1",
@@ -331,6 +331,22 @@ pub(crate) mod examples {
     /// A remote server: its list has no word for this wait.
     pub(crate) fn missing() -> Window {
         Build::waiting(12, "updating").counter("Innodb_buffer_pool_wait_free", 40.0).window()
+    }
+
+    #[test]
+    fn pages_that_nobody_counted_are_not_said_to_be_none() {
+        let given = |build: Build| {
+            let mut window = build.counter("Innodb_buffer_pool_wait_free", 40.0).window();
+            window.server.no_pid =
+                Some(spindoctor_model::Unavailable::because(spindoctor_model::window::NOT_GIVEN));
+            for sample in &mut window.samples {
+                sample.server.threads = spindoctor_model::Reading::NotAsked;
+            }
+            let evidence = of_two(&window).unwrap().evidence;
+            evidence.iter().any(|one| one.reading == "pages read from disk")
+        };
+        assert!(given(Build::busy("8.0.36")));
+        assert!(!given(Build::busy("8.0.36").words("Innodb_buffer_pool_reads", "")));
     }
 
     #[test]

@@ -112,7 +112,11 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let aborted = window.need_growth("Aborted_connects")?;
     let seconds = window.need_change(|s| &s.server.status)?.seconds;
     let is_mariadb = window.server.version.is_some_and(ServerVersion::is_mariadb);
-    let full = window.status_growth("Connection_errors_max_connections").unwrap_or(0.0);
+    // A list that somebody gave may leave it out; MySQL 5.5 has none.
+    let full = match window.need_growth("Connection_errors_max_connections") {
+        Err(missing) if is_mariadb && window.is_given() => return Err(missing),
+        full => full.unwrap_or(0.0),
+    };
     // MariaDB counts whom a full server refuses here, too; MySQL those of them that got the place that is kept for administrators
     // (valid_connection_count in sql/conn_handler/connection_handler_manager.cc).
     let refused = (aborted - full).max(0.0);
@@ -445,6 +449,20 @@ pub(crate) mod examples {
             Outcome::Fired(finding) => Some(finding),
             Outcome::Clear | Outcome::NotEnoughEvidence(_) => None,
         }
+    }
+
+    #[test]
+    fn whom_a_full_server_refused_is_known_where_somebody_gave_the_counter_of_them() {
+        let given = |counted: bool| {
+            let build = refusing("10.11.19-MariaDB", 21.0);
+            let build = if counted { build } else { build.words("Connection_errors_max_connections", "") };
+            let mut window = build.window();
+            window.server.no_pid =
+                Some(spindoctor_model::Unavailable::because(spindoctor_model::window::NOT_GIVEN));
+            evaluate(&window)
+        };
+        assert!(matches!(given(true), Outcome::Fired(_)), "{:?}", given(true));
+        assert!(matches!(given(false), Outcome::NotEnoughEvidence(_)), "{:?}", given(false));
     }
 
     #[test]

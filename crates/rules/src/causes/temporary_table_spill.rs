@@ -131,6 +131,10 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
 
 fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unavailable> {
     let seconds = window.need_change(|sample| &sample.server.status)?.seconds;
+    // A list that somebody gave may leave it out, which is not that there were none.
+    if window.is_given() {
+        window.need_growth("Created_tmp_disk_tables")?;
+    }
     let per_s = |name| window.status_growth(name).map_or(0.0, |growth| growth / seconds);
     let (tables_per_s, passes_per_s) = (per_s("Created_tmp_disk_tables"), per_s("Sort_merge_passes"));
     let profile = window.profile.value().filter(|profile| profile.snapshots.len() >= ENOUGH);
@@ -326,6 +330,14 @@ pub(crate) mod examples {
 
     pub(crate) fn missing() -> Window {
         Build::waiting(6, "executing").counter("Created_tmp_disk_tables", 4.0).window()
+    }
+
+    #[test]
+    fn a_status_that_somebody_gave_without_the_counter_does_not_say_that_there_are_none() {
+        let mut window = Build::busy("8.0.36").words("Created_tmp_disk_tables", "").window();
+        window.server.no_pid = Some(Unavailable::because(spindoctor_model::window::NOT_GIVEN));
+        let missing = examine(&window, &SessionTime::default()).unwrap_err();
+        assert!(missing.because.contains("Created_tmp_disk_tables"), "{missing:?}");
     }
 
     #[test]

@@ -102,10 +102,20 @@ pub(super) fn by_counters(window: &Window, of: Of) -> Result<Option<Finding>, Un
     let scanned = scanned(window).unwrap_or(0.0);
     let returned = returned(window, of);
     // Statements are the bound where nobody counts rows, a row each.
-    let at_least = returned.or_else(|| window.status_growth("Questions")).unwrap_or(0.0);
     let per_s = scanned / seconds;
+    if per_s < SCANNED_PER_S {
+        return Ok(None);
+    }
+    let at_least = match returned {
+        Some(returned) => returned,
+        None => window.need_growth("Questions").or_else(|_| window.need_growth("Queries"))?,
+    };
     let ratio = scanned / at_least.max(1.0);
-    if per_s < SCANNED_PER_S || ratio < SCANNED_EACH {
+    let (each, of_each) = match returned {
+        Some(_) => ("row returned", "returned"),
+        None => ("statement", "statement"),
+    };
+    if ratio < SCANNED_EACH {
         return Ok(None);
     }
     let cpus = cpus::effective(window);
@@ -164,11 +174,7 @@ pub(super) fn by_counters(window: &Window, of: Of) -> Result<Option<Finding>, Un
         ),
         _ => (
             1.0,
-            format!(
-                "Scans read {} rows a second, {} for each row returned{named}",
-                whole(per_s),
-                whole(ratio)
-            ),
+            format!("Scans read {} rows a second, {} for each {each}{named}", whole(per_s), whole(ratio)),
             "Tables are read whole to find a few rows: an index is missing or not used. The CPU it takes is an \
              estimate, at five million rows a second.",
         ),
@@ -192,7 +198,7 @@ pub(super) fn by_counters(window: &Window, of: Of) -> Result<Option<Finding>, Un
                 .series(window.status_rate_series("Handler_read_rnd_next")),
         )
         .evidence(
-            Evidence::new("rows read for each returned", ratio, "", "SHOW GLOBAL STATUS")
+            Evidence::new(&format!("rows read for each {of_each}"), ratio, "", "SHOW GLOBAL STATUS")
                 .expected(format!("< {:.0}", if is_waste { EXAMINED_EACH } else { SCANNED_EACH })),
         )
         .evidence_if(window.status_per_s("Select_scan").map(|scans| {

@@ -415,3 +415,21 @@ fn rows_that_a_replicas_applier_reads_are_blamed_on_no_statement() {
     let said = headline(replica(prepared(3_000.0)).without_profile());
     assert!(said.contains("or by the replica's applier"), "{said}");
 }
+
+#[test]
+fn nothing_is_computed_from_a_counter_that_is_not_there() {
+    let scans = || {
+        Build::busy("10.11.19-MariaDB")
+            .each(|_, server, _| server.digests = NotAsked)
+            .counter("Handler_read_rnd_next", 9e6)
+            .words("Innodb_rows_read", "")
+            .words("Rows_sent", "")
+            .sessions(|_| Vec::new())
+    };
+    let by_statement = found(&scans().counter("Questions", 900.0).window());
+    assert!(by_statement.headline.contains("10,000 for each statement"), "{}", by_statement.headline);
+    let queries = scans().words("Questions", "").counter("Queries", 900.0);
+    assert_eq!(found(&queries.window()).headline, by_statement.headline);
+    let without = evaluate(&scans().words("Questions", "").window());
+    assert!(matches!(without, Outcome::NotEnoughEvidence(_)), "{without:?}");
+}
