@@ -145,3 +145,30 @@ fn the_rollback_of_a_server_that_counts_no_rows_is_who_has_the_lock() {
     );
     assert_eq!(read.transactions[0].state, "ROLLING BACK");
 }
+
+#[test]
+fn two_that_wait_for_each_other_in_a_status_are_a_ring_that_innodb_does_not_end_or_a_text_that_is_cut() {
+    let ring = [
+        transaction(
+            7,
+            "LOCK WAIT ",
+            &[("X locks rec but not gap waiting", 43), ("X locks rec but not gap", 42)],
+        ),
+        transaction(
+            6,
+            "LOCK WAIT ",
+            &[("X locks rec but not gap waiting", 42), ("X locks rec but not gap", 43)],
+        ),
+    ];
+    assert_eq!(pairs(&ring), [(Some(7), Some(6)), (Some(6), Some(7))]);
+    let headline = |wait: &str| {
+        let text = format!(
+            "------------\nTRANSACTIONS\n------------\nTrx id counter 100\n{}--------\nFILE I/O\n--------\nPending normal aio reads: 0\n",
+            ring.concat().replace("9 SEC", wait)
+        );
+        let found = spindoctor_rules::diagnose(&crate::window(&crate::recognise("a.txt", &text))).findings;
+        found.into_iter().map(|finding| finding.headline).collect::<Vec<_>>().join("; ")
+    };
+    assert!(headline("9 SEC").starts_with("2 sessions wait for each other on s.a"), "{}", headline("9 SEC"));
+    assert!(!headline("1 SEC").contains("each other"), "{}", headline("1 SEC"));
+}

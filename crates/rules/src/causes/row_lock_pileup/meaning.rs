@@ -21,11 +21,9 @@ impl Pileup<'_> {
             (Some(verdict), _) => {
                 behind(verdict, self.holders.held_up(verdict), &on) + &beside(&self.holders.others())
             }
-            (None, Some(ring)) => format!(
-                "{}{on}, and {mean_waiters:.0} in all are blocked{}",
-                ring.headline(),
-                if ring.is_undetected() { ": innodb_deadlock_detect is OFF" } else { "" }
-            ),
+            (None, Some(ring)) => {
+                format!("{}{on}, and {mean_waiters:.0} in all are blocked{}", ring.headline(), ring.because())
+            }
             (None, None) if self.is_one_list() => format!(
                 "{} for row locks{on}{}{}",
                 number::counted(mean_waiters.round() as u64, "session waits", "sessions wait"),

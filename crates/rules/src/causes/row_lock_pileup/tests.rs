@@ -426,6 +426,21 @@ fn a_ring_that_innodb_does_not_look_for_is_said_and_ended() {
         "the next look of InnoDB ends it: {}",
         finding.headline
     );
+    // Somebody gave the list, and not the variable: it is OFF, or the list is not whole, and nobody is ended for that.
+    let mut given = window("ON");
+    given.server.no_pid = Some(spindoctor_model::Unavailable::because(spindoctor_model::window::NOT_GIVEN));
+    for sample in &mut given.samples {
+        sample.server.variables = spindoctor_model::Reading::NotAsked;
+    }
+    let Outcome::Fired(finding) = evaluate(&given) else { panic!("it fires") };
+    assert!(
+        finding.headline.ends_with(": innodb_deadlock_detect is OFF, or what was given is not whole"),
+        "{}",
+        finding.headline
+    );
+    let first = &finding.remedies[0].statement;
+    assert!(first.starts_with("SHOW GLOBAL VARIABLES LIKE 'innodb_deadlock_detect'"), "{first}");
+    assert!(finding.remedies.iter().all(|remedy| !remedy.statement.starts_with("KILL")), "{finding:#?}");
 }
 
 /// Connection 20 has locked the row and asks for a lock of GET_LOCK that 21 has, and 21 wants the row: neither InnoDB nor the server

@@ -101,11 +101,11 @@ pub(super) fn by_counters(window: &Window, of: Of) -> Result<Option<Finding>, Un
     window.need_growth("Handler_read_rnd_next")?;
     let scanned = scanned(window).unwrap_or(0.0);
     let returned = returned(window, of);
-    // Statements are the bound where nobody counts rows, a row each.
     let per_s = scanned / seconds;
     if per_s < SCANNED_PER_S {
         return Ok(None);
     }
+    // Statements are the bound where nobody counts rows, a row each.
     let at_least = match returned {
         Some(returned) => returned,
         None => window.need_growth("Questions").or_else(|_| window.need_growth("Queries"))?,
