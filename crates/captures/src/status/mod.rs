@@ -87,6 +87,7 @@ pub(crate) fn is_of_status(line: &str) -> bool {
             .iter()
             .any(|begins| line.starts_with(begins))
         || is_thread_line(line)
+        || is_wait_line(line)
         || is_foreign_key(line)
 }
 
@@ -100,6 +101,11 @@ fn is_foreign_key(line: &str) -> bool {
 fn is_thread_line(line: &str) -> bool {
     ["MySQL thread id ", "MariaDB thread id "].iter().any(|begins| line.starts_with(begins))
         && line.contains(" query id ")
+}
+
+/// `LOCK WAIT 2 lock struct(s), heap size 376, 1 row lock(s)`: of a transaction that waits, above its connection.
+fn is_wait_line(line: &str) -> bool {
+    line.strip_prefix("LOCK WAIT ").is_some_and(|rest| rest.contains(" lock struct(s)"))
 }
 
 /// True for a heading of the text between its rules.
@@ -124,8 +130,9 @@ pub(crate) fn read(text: &str) -> Option<StatusText> {
         unknown_sections: said.status.unknown_sections.clone(),
         ..InnodbStatus::default()
     };
-    // Of a transaction that lost its first lines, the wait alone is known.
-    (said.status != nothing || !said.waits.is_empty()).then_some(said)
+    // Of a transaction that lost its first lines, the wait alone is known, or that it waits.
+    let waits = !said.waits.is_empty() || said.transactions.iter().any(|one| one.state == "LOCK WAIT");
+    (said.status != nothing || waits).then_some(said)
 }
 
 /// The text with the headings of the sections whose lines stand in it: a part that was pasted lost them, or their rules.
@@ -159,7 +166,7 @@ fn with_headings(text: &str) -> String {
         } else if parts[now].0.is_empty() && is_foreign_key(line) && !has_heading(FOREIGN_KEY) {
             now = parts.len();
             parts.push((FOREIGN_KEY, format!("{RULE}{FOREIGN_KEY}\n{RULE}")));
-        } else if parts[now].0.is_empty() && is_thread_line(line) {
+        } else if parts[now].0.is_empty() && (is_thread_line(line) || is_wait_line(line)) {
             // A list of transactions that lost its first lines.
             let is_missing = missing.iter().any(|(heading, _)| *heading == "TRANSACTIONS");
             match is_missing {
@@ -364,13 +371,19 @@ fn waiter_without_head(lines: &[&str], at: usize) -> Option<Entry> {
 }
 
 /// The transaction that waits in a text that was cut behind its first line and has not the lock either: its connection stands for its
-/// number. Of a deadlock it is over.
+/// number, below the line that says that it waits or above the one that says for how long. Of a deadlock it is over.
 fn waiter_without_lock(lines: &[&str], at: usize) -> Option<Entry> {
     /// Lines of one transaction that are looked at.
     const FARTHEST: usize = 40;
-    lines[at].strip_prefix("LOCK WAIT ").filter(|rest| rest.contains(" lock struct(s)"))?;
-    let below = lines[at + 1..].iter().take(FARTHEST);
-    let own: Vec<&str> = below.take_while(|line| !line.starts_with("---TRANSACTION ")).copied().collect();
+    let own: Vec<&str> = if is_wait_line(lines[at]) {
+        let below = lines[at + 1..].iter().take(FARTHEST);
+        below.take_while(|line| !line.starts_with("---TRANSACTION ")).copied().collect()
+    } else {
+        waited(lines[at])?;
+        let above = &lines[at.saturating_sub(FARTHEST)..(at + 2).min(lines.len())];
+        let first = above.iter().rposition(|line| is_thread_line(line))?;
+        above[first..].to_vec()
+    };
     let has_lock = own.iter().enumerate().any(|(at, line)| {
         waited(line).is_some()
             && own.get(at + 1).and_then(|below| lock(below)).is_some_and(|(_, waits)| waits)
@@ -382,6 +395,11 @@ fn waiter_without_lock(lines: &[&str], at: usize) -> Option<Entry> {
     connection(own.iter().find(|line| is_thread_line(line))?, &mut entry);
     entry.transaction.id = entry.transaction.connection_id?.to_string();
     entry.transaction.state = "LOCK WAIT".to_owned();
+    entry.transaction.waited_s = own.iter().find_map(|line| waited(line));
+    if !is_wait_line(lines[at]) {
+        let statement = own[1..].iter().take_while(|line| waited(line).is_none());
+        entry.transaction.statement = Some(statement.copied().collect::<Vec<_>>().join("\n"));
+    }
     Some(entry)
 }
 

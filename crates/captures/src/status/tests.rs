@@ -118,6 +118,24 @@ fn who_waits_without_a_head_and_without_its_lock_is_not_lost() {
 }
 
 #[test]
+fn a_status_that_was_cut_inside_a_waiting_transaction_still_says_the_wait() {
+    let text = "LOCK WAIT 2 lock struct(s), heap size 376, 1 row lock(s)\n\
+                MySQL thread id 67, query id 9 10.0.0.7 app Updating\nUPDATE a SET b = 1\n\
+                ------- TRX HAS BEEN WAITING 31 SEC FOR THIS LOCK\nindex `PRIMARY` lock_mode X locks rec but not gap waiting\n\
+                ---TRANSACTION 2EF7, ACTIVE 36 sec\n437 lock struct(s), heap size 47544, 508 row lock(s)\n\
+                MySQL thread id 83, query id 8 10.0.0.8 report\n";
+    let from = |sign: &str| &text[text.find(sign).unwrap()..];
+    for text in [text, from("MySQL thread id 67"), &text[..text.find("---TRANSACTION").unwrap()]] {
+        let transactions = read(text).unwrap().transactions;
+        let waiter = transactions.iter().find(|one| one.connection_id == Some(67)).unwrap();
+        assert_eq!((waiter.state.as_str(), waiter.waited_s), ("LOCK WAIT", Some(31.0)), "{text}");
+        assert_eq!(waiter.statement.as_deref(), Some("UPDATE a SET b = 1"), "{text}");
+        let found = spindoctor_rules::diagnose(&crate::window(&crate::recognise("a.txt", text))).findings;
+        assert_eq!(found[0].cause, "row-lock-pileup", "{text}: {found:#?}");
+    }
+}
+
+#[test]
 fn a_foreign_key_error_without_its_heading_is_one() {
     let text = "2019-05-05 11:12:14 7f70bbeba700 Error in foreign key constraint of table shop/line:\n\
                 FOREIGN KEY (a) REFERENCES b (id):\nCannot resolve table name close to:\n(id)\n";
