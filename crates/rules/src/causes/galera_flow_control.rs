@@ -98,9 +98,14 @@ const ISOLATION: [&str; 5] =
 enum Isolated<'w> {
     /// It is at work, by a client of this node or by an applier.
     AtWork(&'w ServerThread),
+    /// It waits for its own certification, for far longer than that takes.
+    Uncertified(&'w ServerThread),
     /// None is seen at work: the one that has waited longest for its turn.
     Oldest(&'w ServerThread),
 }
+
+/// Words of the states in which a session waits until its write set is certified, in lower case.
+const CERTIFICATION: [&str; 2] = ["waiting for certification", "certifying"];
 
 impl<'w> Isolated<'w> {
     /// Where nobody is seen to wait for a DDL, one that has been at work for long alone.
@@ -119,22 +124,28 @@ impl<'w> Isolated<'w> {
             ISOLATION.iter().any(|words| state.contains(words)) || state.contains("certif")
         };
         let oldest = || ddls().filter(waits_for_its_turn).max_by(by_time).filter(|_| is_waited_for);
-        at_work.map(Self::AtWork).or_else(|| oldest().map(Self::Oldest))
+        let is_uncertified = |thread: &&ServerThread| {
+            let state = thread.state.to_ascii_lowercase();
+            thread.time_s >= LONG_COMMIT_S && CERTIFICATION.iter().any(|words| state.contains(words))
+        };
+        let uncertified = || ddls().filter(is_uncertified).max_by(by_time).map(Self::Uncertified);
+        at_work.map(Self::AtWork).or_else(uncertified).or_else(|| oldest().map(Self::Oldest))
     }
 
     fn thread(self) -> &'w ServerThread {
         match self {
-            Self::AtWork(thread) | Self::Oldest(thread) => thread,
+            Self::AtWork(thread) | Self::Uncertified(thread) | Self::Oldest(thread) => thread,
         }
     }
 
     /// Whose DDL it is, for a headline.
     fn words(self) -> String {
         let ddl = self.thread();
-        let whose = match ddl.connection_id.filter(|_| ddl.user != "system user") {
-            Some(id) => format!("connection {id} runs"),
-            None => "an applier runs".to_owned(),
+        let who = match ddl.connection_id.filter(|_| ddl.user != "system user") {
+            Some(id) => format!("connection {id}"),
+            None => "an applier".to_owned(),
         };
+        let whose = format!("{who} runs");
         let statement = shortened(ddl.statement.as_deref().unwrap_or_default());
         // A list may have no times.
         let lasts =
@@ -145,11 +156,30 @@ impl<'w> Isolated<'w> {
                     "{whose} {statement} on all nodes at once (TOI){lasts}, and nothing else commits meanwhile"
                 )
             }
+            Self::Uncertified(_) => format!(
+                "{who} waits{lasts} until its DDL is certified, which takes milliseconds where all nodes answer: {statement}"
+            ),
             Self::Oldest(_) => format!(
                 "DDL is executed on all nodes at once (TOI), and nothing else commits meanwhile; of those that are listed the oldest is \
                  that which {whose}{lasts}: {statement}"
             ),
         }
+    }
+}
+
+/// What to do where the order of the cluster does not go on.
+fn stuck_order() -> Remedy {
+    Remedy {
+        statement: "On each node: SHOW GLOBAL STATUS LIKE 'wsrep%'. The one that is not Synced (wsrep_local_state_comment), not in the primary part \
+                    (wsrep_cluster_status), or whose wsrep_local_recv_queue grows holds the others back: the end of its error log and the stacks of \
+                    its threads say why. Where it does not go on: restart that node"
+            .into(),
+        why: "Each node certifies a write set by itself once it has come in the order of the cluster: where that takes longer than seconds the \
+              order stands, and not the DDL. KILL does not end it."
+            .into(),
+        dynamic: true,
+        risk: "Looking is safe. A node that is restarted takes what it missed from another one (IST, or all data by SST).".into(),
+        undo: String::new(),
     }
 }
 
@@ -338,6 +368,7 @@ fn of_galera(window: &Window, time: &SessionTime) -> Outcome {
         None => why_so.to_owned(),
     };
     let (why_so, first) = match ddl {
+        Some(ddl @ Isolated::Uncertified(_)) => (ddl.words(), stuck_order()),
         Some(ddl) => (ddl.words(), slow_ddl()),
         None if is_in_order => (why_so, first_in_order()),
         None => (why_so, slow_node(first)),

@@ -160,6 +160,36 @@ fn of_sessions_that_wait_for_isolation_the_ddl_at_work_is_named_and_else_the_old
 }
 
 #[test]
+fn a_ddl_that_waits_for_its_own_certification_is_no_ddl_to_wait_for() {
+    let of = |others: &'static str, since_s: f64| {
+        let sessions = move |_| {
+            let ddl = session(
+                71,
+                "Query",
+                "Waiting for certification",
+                "ALTER TABLE parcels ADD COLUMN weight INT",
+            );
+            let mut all = vec![ServerThread { time_s: since_s, ..ddl }];
+            all.extend((72..78).map(|id| session(id, "Query", others, "UPDATE parcels SET weight = 1")));
+            all
+        };
+        let findings = crate::diagnose(&node("Commit", 0.0).sessions(sessions).window()).findings;
+        findings.into_iter().find(|finding| finding.cause == CAUSE.name).unwrap()
+    };
+    for others in ["Waiting for TOI DDL", "Waiting for certification"] {
+        let finding = of(others, 7_300.0);
+        assert!(
+            finding.headline.contains("connection 71 waits for 2 h 1 min until its DDL is certified"),
+            "{}",
+            finding.headline
+        );
+        assert!(finding.remedies[0].statement.contains("Synced"), "{finding:#?}");
+        assert!(finding.remedies.iter().all(|remedy| !remedy.statement.starts_with("Let the DDL end")));
+        assert!(!of(others, 2.0).headline.contains("is certified"), "{}", of(others, 2.0).headline);
+    }
+}
+
+#[test]
 fn where_appliers_do_not_end_their_commits_the_backup_that_locks_the_node_is_named() {
     let state = "wsrep: committing write set (4711)";
     let finding = |command: &'static str, backup: &'static str| {
