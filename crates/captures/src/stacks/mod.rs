@@ -131,14 +131,34 @@ pub(crate) fn is_function_of_server(name: &str) -> bool {
 impl CapturedStacks {
     /// The other program whose stacks these are, such as a proxy between clients and servers: what its threads wait for is not
     /// what a server's do.
-    pub(crate) fn other_program(&self) -> Option<&'static str> {
+    pub(crate) fn other_program(&self) -> Option<String> {
         let has = |begins: &[&str]| {
             let frames = self.profile.frames.iter();
             frames.into_iter().any(|frame| begins.iter().any(|begin| frame.name.starts_with(begin)))
         };
         let is_named = tables::is_server(&self.profile.process.name);
-        let (program, _) = OTHERS.into_iter().find(|(_, begins)| has(begins))?;
-        (program == "ProxySQL" || !is_named && !has(&OF_SERVERS)).then_some(program)
+        let is_other = !is_named && !has(&OF_SERVERS);
+        let by_functions = OTHERS.into_iter().find(|(_, begins)| has(begins)).map(|(program, _)| program);
+        match by_functions {
+            Some(program) => (program == "ProxySQL" || is_other).then(|| program.to_owned()),
+            None => self.named_otherwise().filter(|_| is_other),
+        }
+    }
+
+    /// The program by the names of its threads, where each of several has one and none is a server's: the name of the first thread is the
+    /// program's.
+    fn named_otherwise(&self) -> Option<String> {
+        const LONGEST: usize = 32;
+        let threads = &self.profile.threads;
+        let is_of_server = |name: &str| {
+            is_server_thread(name) || ["mysqld", "mariadbd"].iter().any(|begin| name.starts_with(begin))
+        };
+        let is_other = |name: &str| !name.is_empty() && !is_of_server(name);
+        let all_are = self.form == "gdb backtrace"
+            && threads.len() > 1
+            && threads.iter().all(|thread| is_other(&thread.name));
+        let first = threads.iter().min_by_key(|thread| thread.tid).filter(|_| all_are)?;
+        Some(first.name.chars().take(LONGEST).collect())
     }
 }
 

@@ -548,3 +548,28 @@ mod shared_fixtures {
         }
     }
 }
+
+#[test]
+fn a_list_of_threads_of_another_program_is_refused_by_their_names() {
+    let says = |first: &str, others: &str| {
+        let line = |at: u32, name: &str, frame: &str| {
+            format!(
+                "  {at}    Thread 0x7f2a4c1e97{at}0 (LWP 47{at}1) \"{name}\" 0x00007f2a4b0a1c3d in {frame} () from /lib64/libc.so.6\n"
+            )
+        };
+        let text = format!(
+            "(gdb) info threads\n  Id   Target Id         Frame\n{}{}{}",
+            line(31, others, "__lll_lock_wait"),
+            line(21, others, "__lll_lock_wait"),
+            line(11, first, "poll")
+        );
+        let parts = crate::recognise("a.txt", &text);
+        assert!(parts.iter().any(|part| part.kind == crate::Kind::Stacks), "{parts:?}");
+        parts.into_iter().flat_map(|part| part.says).collect::<Vec<_>>().join("; ")
+    };
+    let other = says("indexd", "worker_7");
+    assert!(other.contains("they are of indexd, not of a server"), "{other}");
+    for (first, others) in [("mysqld", "worker_7"), ("indexd", "connection"), ("mysqld-8.0", "mysqld-8.0")] {
+        assert!(!says(first, others).contains("not of a server"), "{first}");
+    }
+}
