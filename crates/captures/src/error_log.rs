@@ -12,7 +12,7 @@ use crate::unknown_errors::Unknown;
 use crate::{
     clock, crashed_tables, kernel_log, kernel_tasks, log_replication, log_troubles, lost_connections,
     own_checks, peers, safe_log, secrets, shell_notices, shutdowns, stacks, start_errors, systemd_log,
-    tool_errors, unfinished_start,
+    tool_errors, unfinished_start, votes,
 };
 
 /// What a log says.
@@ -226,6 +226,8 @@ pub(crate) fn read(text: &str) -> ErrorLog {
     kernel_tasks::add_detail(&mut log.troubles, text);
     unfinished_start::add_detail(&mut log.troubles, text);
     peers::add_detail(&mut log.troubles, text);
+    votes::add_detail(&mut log.troubles, text);
+    add_undo_log(&mut log);
     add_reason(&mut log.troubles, &tallies, &unknown);
     add_checked_table(&mut log.troubles, text);
     log.says.extend(unknown.sentence());
@@ -419,6 +421,14 @@ fn add_reason(troubles: &mut [LoggedTrouble], tallies: &[Tally<'_>], unknown: &U
     let Some(reason) = named.map(|(_, reason)| reason.to_owned()).or_else(first_error) else { return };
     let ended = troubles.iter_mut().filter(|trouble| trouble.kind == TroubleKind::NotStarted);
     ended.for_each(|trouble| trouble.detail = reason.clone());
+}
+
+/// Says beside a table that is full that InnoDB has no undo log for changes: the table has room then.
+fn add_undo_log(log: &mut ErrorLog) {
+    if log.says.iter().any(|said| said.starts_with(log_troubles::NO_UNDO_LOG)) {
+        let full = log.troubles.iter_mut().filter(|trouble| trouble.kind == TroubleKind::TableFull);
+        full.for_each(|trouble| "no slot, or no room in an undo tablespace".clone_into(&mut trouble.detail));
+    }
 }
 
 /// Names the table that mysqlcheck found damaged, which its errors do not.

@@ -159,6 +159,7 @@ mod unit_status;
 mod unix_disks;
 mod unknown_errors;
 mod vertical_line;
+mod votes;
 mod window;
 mod wrapped_lines;
 mod wrapped_rows;

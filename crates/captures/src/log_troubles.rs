@@ -44,7 +44,9 @@ use server::{
 };
 
 pub(crate) use cluster::{OUTSIDE, is_of_node, is_silent_peer, leaves};
-pub(crate) use files::{REDO_UNUSABLE, SYSTEM_TABLES, TABLE_CRASHED, TABLE_FILE_MISSING, is_end_by_damage};
+pub(crate) use files::{
+    NO_UNDO_LOG, REDO_UNUSABLE, SYSTEM_TABLES, TABLE_CRASHED, TABLE_FILE_MISSING, is_end_by_damage,
+};
 pub(crate) use host::{
     ENDED_BY_KILL, ENDED_LATE, STOP_ENDED, STOPPED_LATE, TIMED_OUT, is_event_of_probe, is_evicted,
     is_of_panel, is_of_script, is_of_supervisord, is_probe_failed,

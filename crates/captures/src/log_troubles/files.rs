@@ -60,7 +60,7 @@ pub(super) const NO_SUCH_FILE: &str =
 pub(super) const NOT_EXTENDED: &str = "InnoDB could not make a data file larger: the line names the file and the error of the system (2: \
                                        it was removed meanwhile; 27: too large for the file system; 95: the file system cannot reserve \
                                        room)";
-pub(super) const NO_UNDO_LOG: &str = "InnoDB could not give a transaction its undo log: no slot was free, or (DB Error 14) \
+pub(crate) const NO_UNDO_LOG: &str = "InnoDB could not give a transaction its undo log: no slot was free, or (DB Error 14) \
                                       the undo tablespace had no room";
 
 pub(crate) const SYSTEM_TABLES: &str = "system tables (schema mysql) are damaged, or those of another version: mysql_upgrade or \

@@ -507,3 +507,16 @@ fn a_supervisor_says_that_the_server_was_killed() {
     assert!(says("mariadb")[0].starts_with("the server was killed (SIGKILL)"), "{:?}", says("mariadb"));
     assert_eq!(says("nginx"), Vec::<String>::new());
 }
+
+#[test]
+fn a_table_that_is_full_because_innodb_has_no_undo_log_is_not_said_to_lack_room() {
+    let full = "2024-03-04T10:11:12.1Z 0 [ERROR] [MY-013132] [Server] The table 'stock' is full! (handler.cc:4466)\n";
+    let undo = "2024-03-04T10:11:12.2Z 0 [ERROR] [MY-011980] [InnoDB] Could not allocate undo segment slot for persisting GTID. DB Error: 14\n";
+    let headline = |text: &str| {
+        let found = spindoctor_rules::diagnose(&crate::window(&crate::recognise("error.log", text))).findings;
+        assert_eq!(found.len(), 1, "{found:#?}");
+        found[0].headline.clone()
+    };
+    assert!(headline(&format!("{full}{undo}")).contains("no undo log"), "{}", headline(full));
+    assert!(headline(full).contains("a table has no room"), "{}", headline(full));
+}

@@ -97,6 +97,9 @@ fn not_reached(trouble: &LoggedTrouble) -> Option<Evidence> {
 /// A member that reached no other one when it was to join its group.
 fn of_not_joined(window: &Window) -> Option<Finding> {
     let (trouble, times) = logged::at_the_end(window, TroubleKind::NotJoined)?;
+    if has_no_session(window) {
+        return Some(of_no_session(trouble, times));
+    }
     let headline = match trouble.detail.as_str() {
         "" => "This member does not join its group: it reaches no other member".to_owned(),
         peers => format!("This member does not join its group: it does not reach {peers}"),
@@ -114,6 +117,42 @@ fn of_not_joined(window: &Window) -> Option<Finding> {
             .remedy(bootstrap_group())
             .finding(),
     )
+}
+
+/// True where a member reached another one, and could open no session there (MY-013780).
+fn has_no_session(window: &Window) -> bool {
+    const SIGN: &str = "failed to establish mysql client connection in group replication";
+    window.error_log.iter().any(|trouble| trouble.line.to_ascii_lowercase().contains(SIGN))
+}
+
+/// A member that talks to the others over sessions of the MySQL protocol, and gets none.
+fn of_no_session(trouble: &LoggedTrouble, times: u64) -> Finding {
+    let whom = match trouble.detail.as_str() {
+        "" => "another member",
+        peers => peers,
+    };
+    let headline = format!(
+        "This member does not join its group: it could open no session to {whom} for the group's communication"
+    );
+    Draft::new(&CAUSE, WARNING_FROM, headline)
+        .why(
+            "With group_replication_communication_stack = MYSQL members talk over sessions of the MySQL protocol: each logs in on the others with the \
+             account of the channel group_replication_recovery. The login was refused, TLS is not the same on both, or no server listens there.",
+        )
+        .evidence_all(logged::evidence(trouble, times).into_iter())
+        .evidence_if(not_reached(trouble))
+        .remedy(Remedy {
+            statement: "On each member: the account of CHANGE REPLICATION SOURCE ... FOR CHANNEL 'group_replication_recovery' exists with that \
+                        password, and SHOW GRANTS of it has GROUP_REPLICATION_STREAM; group_replication_ssl_mode and the certificates fit the others \
+                        (without TLS: group_replication_recovery_get_public_key = ON). Try it: mysql -h HOST -P PORT -u ACCOUNT -p"
+                .into(),
+            why: "A login by hand from that host says what refuses it.".into(),
+            dynamic: true,
+            risk: "Looking is safe.".into(),
+            ..Remedy::default()
+        })
+        .remedy(reach_members())
+        .finding()
 }
 
 /// True where the node was to start, and gave up (gcomm/src/pc.cpp).
@@ -213,6 +252,24 @@ fn of_node_that_differs(window: &Window) -> Option<Finding> {
              Galera does not replicate, or a defect made the data differ.",
         ),
     };
+    let vote = all().map(|other| &other.detail).find(|detail| !detail.is_empty()).filter(|_| !is_ahead);
+    let (headline, why) = match vote {
+        Some(_) => (
+            "This node leaves its cluster after a vote that it lost: a statement ended here in another way than on the others",
+            "The nodes compare how a statement ended, and those whose end is that of the fewer leave. The vote names the error with which it ended \
+             on one of them: where that is about a file, a right or room, the rows may be the same.",
+        ),
+        None => (headline, why),
+    };
+    let mend = vote.map(|_| Remedy {
+        statement: "Mend what the error of the vote names (a file or its rights, a setting, room) on the node that had it, before that is started \
+                    again"
+            .into(),
+        why: "The next statement of the kind ends in the same way there.".into(),
+        dynamic: true,
+        risk: "None to the data.".into(),
+        ..Remedy::default()
+    });
     let compare = match is_ahead {
         true => {
             "Copy its data folder away; compare its seqno (grastate.dat, or mysqld --wsrep-recover) and its binary log (mysqlbinlog) with the \
@@ -226,7 +283,9 @@ fn of_node_that_differs(window: &Window) -> Option<Finding> {
     Some(
         Draft::new(&CAUSE, score, headline)
             .why(why)
+            .evidence_if(vote.map(|vote| Evidence::new("the vote was about", vote.clone(), "", "error log")))
             .evidence_all(logged::evidence(trouble, times).into_iter())
+            .remedy_if(mend)
             .remedy(Remedy {
                 statement: compare.into(),
                 why: "It shows what differs, and whose data are right.".into(),

@@ -188,3 +188,40 @@ fn a_member_with_transactions_of_its_own_is_not_one_without_a_majority() {
     assert!(finding.headline.contains("does not join its group"), "{}", finding.headline);
     assert!(finding.remedies[0].statement.contains("GTID_SUBTRACT"), "{:?}", finding.remedies);
 }
+
+#[test]
+fn a_member_that_gets_no_session_is_sent_to_its_account_and_not_to_begin_a_group() {
+    let finding = |first: &str| {
+        let mut window = Build::busy("8.4.3").window();
+        let logged = |kind, line: &str| LoggedTrouble {
+            kind,
+            times: 1,
+            line: line.into(),
+            ..LoggedTrouble::default()
+        };
+        window.error_log = vec![
+            logged(TroubleKind::NodeLost, first),
+            LoggedTrouble {
+                detail: "db2:3306".into(),
+                ..logged(
+                    TroubleKind::NotJoined,
+                    "Plugin group_replication reported: '[GCS] Error connecting to all peers.'",
+                )
+            },
+        ];
+        found(&window).unwrap()
+    };
+    let session = finding(
+        "Plugin group_replication reported: 'Failed to establish MySQL client connection in Group Replication. Error'",
+    );
+    assert!(session.headline.contains("no session to db2:3306"), "{}", session.headline);
+    assert!(session.remedies[0].statement.contains("GROUP_REPLICATION_STREAM"), "{session:#?}");
+    assert!(
+        session.remedies.iter().all(|remedy| !remedy.statement.contains("bootstrap_group")),
+        "{session:#?}"
+    );
+    let network = finding(
+        "Plugin group_replication reported: '[GCS] Error on opening a connection to peer node db2:3306'",
+    );
+    assert!(network.headline.ends_with("it does not reach db2:3306"), "{}", network.headline);
+}

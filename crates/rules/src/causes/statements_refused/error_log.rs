@@ -1,6 +1,6 @@
 //! What an error log ends with when statements are refused, or the errors say that clients print.
 
-use spindoctor_model::{Evidence, Finding, Remedy, TroubleKind, Window};
+use spindoctor_model::{Evidence, Finding, LoggedTrouble, Remedy, TroubleKind, Window};
 
 use super::super::server_stopped;
 use super::{CAUSE, crashed_table, printed};
@@ -66,6 +66,9 @@ fn full_table(window: &Window) -> Option<Finding> {
     if trouble.line.contains("#sql") {
         return None;
     }
+    if !trouble.detail.is_empty() {
+        return Some(without_undo_log(trouble, times));
+    }
     Some(
         Draft::new(&CAUSE, WARNING_FROM, "Statements fail: a table has no room for more rows (error 1114)")
             .why("A MEMORY table is full at max_heap_table_size (as it was when the table was made); an InnoDB table where its file system \
@@ -91,6 +94,34 @@ fn full_table(window: &Window) -> Option<Finding> {
             })
             .finding(),
     )
+}
+
+/// Changes for which InnoDB has no undo log: the error names the table that was to be changed.
+fn without_undo_log(trouble: &LoggedTrouble, times: u64) -> Finding {
+    Draft::new(&CAUSE, WARNING_FROM, "Statements fail: InnoDB has no undo log for their changes (error 1114, whose table is not full)")
+        .why("A transaction that changes rows needs a slot and room in an undo tablespace. There is none where the file system of those is full, or \
+              where a transaction that has been open for long, or purge that lags, keeps old versions of rows.")
+        .evidence(Evidence::new("its log says", trouble.detail.clone(), "", "error log"))
+        .evidence_all(logged::evidence(trouble, times).into_iter())
+        .remedy(Remedy {
+            statement: "SELECT trx_mysql_thread_id, trx_started, trx_rows_modified FROM information_schema.INNODB_TRX ORDER BY trx_started LIMIT 5; \
+                        History list length in SHOW ENGINE INNODB STATUS; df -h of innodb_undo_directory and of the data directory"
+                .into(),
+            why: "It shows the oldest transaction, how far purge is behind, and whether there is room.".into(),
+            dynamic: true,
+            risk: "Looking is safe.".into(),
+            ..Remedy::default()
+        })
+        .remedy(Remedy {
+            statement: "End that transaction (its client's COMMIT or ROLLBACK), give the file system room, or add room elsewhere: CREATE UNDO \
+                        TABLESPACE name ADD DATAFILE 'FILE.ibu' (MySQL 8.0.14 and later)"
+                .into(),
+            why: "Purge then gives the slots and the pages back.".into(),
+            dynamic: true,
+            risk: "A large ROLLBACK takes as long as its changes did.".into(),
+            undo: String::new(),
+        })
+        .finding()
 }
 
 /// A start that ended because the server may open no more files: nobody is served meanwhile.
