@@ -7,7 +7,6 @@ use spindoctor_model::{LoggedTrouble, ServerVersion, TroubleKind, number, printe
 use crate::log_lines::{behind_level, error, is_of_log};
 use crate::log_troubles::{ENTRIES, meanings};
 use crate::server_version::version;
-use crate::systemd_log::Unit;
 use crate::unknown_errors::Unknown;
 use crate::{
     clock, crashed_tables, kernel_log, kernel_tasks, log_replication, log_troubles, lost_connections,
@@ -326,7 +325,7 @@ fn without_what_follows(log: &mut ErrorLog) {
     }
     if says(log, log_troubles::STOPPED_LATE) {
         log.says.retain(|said| !said.starts_with(log_troubles::STOP_ENDED));
-        log.troubles.retain(|trouble| systemd_log::unit(&trouble.line) != Some(Unit::StopEnded));
+        log.troubles.retain(|trouble| systemd_log::unit(&trouble.line) != Some(systemd_log::Unit::StopEnded));
     }
     if says(log, log_troubles::ENDED_LATE) {
         let follows = [log_troubles::ENDED_BY_KILL, log_troubles::STOPPED_LATE];
