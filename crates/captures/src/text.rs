@@ -18,7 +18,10 @@ const BINARY: [(&[u8], &str); 10] = [
     (b"\xfebin", "it is a binary log: mysqlbinlog prints it"),
     (b"\xd4\xc3\xb2\xa1", "it is a capture of network packets"),
     (b"PERFILE2", "it is a recording of perf: perf script prints it"),
-    (b"SQLite format 3\x00", "it is a database of SQLite"),
+    (
+        b"SQLite format 3\x00",
+        "it is a database of SQLite: `spindoctor report` and `spindoctor top --replay` read one that spindoctor recorded",
+    ),
 ];
 /// Bytes at the beginning by which it is judged whether a file is text, and how many of a hundred may be no text's.
 const JUDGED_BY: usize = 8 << 10;
@@ -162,6 +165,7 @@ mod tests {
     fn what_is_no_text_is_said_to_be_none() {
         for (bytes, says) in [
             (&b"PK\x03\x04\x14\x00log"[..], "zip archive"),
+            (&b"SQLite format 3\x00\x10\x00"[..], "`spindoctor report`"),
             (b"\xfd7zXZ\x00\x00", "xz"),
             (b"\x7fELF\x02\x01", "core dump"),
             (b"\xfebin\x01\x02", "mysqlbinlog"),

@@ -25,6 +25,11 @@ impl Look {
     }
 }
 
+/// The column behind the longest of these names, for [`Page::entry`].
+pub fn column_behind<'a>(names: impl IntoIterator<Item = &'a str>) -> usize {
+    names.into_iter().map(UnicodeWidthStr::width).max().unwrap_or(0) + 2
+}
+
 /// For what supports and is not the message.
 pub const QUIET: Style = Style::new().dimmed();
 /// For the message.
@@ -308,6 +313,27 @@ mod tests {
                 "x".repeat(14)
             )
         );
+    }
+
+    #[test]
+    fn what_there_is_to_say_stands_behind_the_longest_name() {
+        let names = ["spin-burn", "transaction-system-contention"];
+        let column = column_behind(names);
+        let mut page = Page::new(Look { width: 60, colour: false });
+        for name in names {
+            page.entry(name, "words that are many enough for two lines", column);
+        }
+        assert_eq!(
+            page.finish(),
+            format!(
+                "spin-burn{}words that are many enough\n{}for two lines\n\
+                 transaction-system-contention  words that are many enough\n{}for two lines\n",
+                " ".repeat(22),
+                " ".repeat(31),
+                " ".repeat(31)
+            )
+        );
+        assert_eq!(column_behind([]), 2);
     }
 
     #[test]

@@ -19,7 +19,7 @@ use super::kernel_file;
 use crate::mysql::target::{Endpoint, Target, addresses};
 
 /// What lets the user name the process.
-const UNLOCK: &str = "--pid PID";
+const UNLOCK: &str = "name the process with --pid PID";
 
 /// Where no server is found at a socket.
 const WHERE_IT_IS: &str =

@@ -67,7 +67,9 @@ pub fn run(asked: &Asked) -> anyhow::Result<ExitStatus> {
             texts::add_values(&mut pack, &window);
             let version = window.server.version.map(|version| version.to_string());
             let host = window.server.hostname;
-            (format!("{} on {host}", version.as_deref().unwrap_or("a server")), host)
+            let version = version.as_deref().unwrap_or("a server");
+            // A server that never answered has not said its host's name.
+            (if host.is_empty() { version.to_owned() } else { format!("{version} on {host}") }, host)
         }
         None => ("a server".to_owned(), String::new()),
     };

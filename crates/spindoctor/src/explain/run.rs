@@ -9,7 +9,7 @@ use crate::common::exit::ExitStatus;
 use crate::common::names::nearest;
 use crate::common::{output, terminal};
 use spindoctor_page::json;
-use spindoctor_page::text::{Look, PLAIN, Page, QUIET, STRONG, one_line};
+use spindoctor_page::text::{Look, PLAIN, Page, QUIET, STRONG, column_behind, one_line};
 
 /// Prints one cause, or the list of all.
 pub fn run(asked: &Explain) -> anyhow::Result<ExitStatus> {
@@ -37,8 +37,9 @@ fn what_else(name: &str) -> String {
 
 fn list(causes: &[&Cause], look: Look) -> String {
     let mut page = Page::new(look);
+    let column = column_behind(causes.iter().map(|cause| cause.name));
     for cause in causes {
-        page.entry(cause.name, cause.title, 24);
+        page.entry(cause.name, cause.title, column);
     }
     page.blank();
     page.paragraph("", "spindoctor explain CAUSE explains the problem, its evidence and what to do.", QUIET);
@@ -125,6 +126,18 @@ mod tests {
             for line in text.lines() {
                 assert!(line.width() <= 80, "{line}");
             }
+        }
+    }
+
+    #[test]
+    fn the_titles_of_all_causes_stand_in_one_column_within_80_columns() {
+        let causes: Vec<&Cause> = CAUSES.iter().collect();
+        let text = list(&causes, Look { width: 80, colour: false });
+        let column = CAUSES.iter().map(|cause| cause.name.len()).max().unwrap() + 2;
+        let lines = text.lines().take_while(|line| !line.is_empty());
+        for line in lines {
+            assert!(line.width() <= 80, "{line}");
+            assert!(line[..column].ends_with("  ") && !line[column..].starts_with(' '), "{line}");
         }
     }
 }

@@ -118,10 +118,23 @@ fn all_of(recording: &Recording, dated: &Dated) -> anyhow::Result<Vec<Whole>> {
 
 fn summary(Whole { path, table, rows, bytes }: &Whole) -> String {
     format!(
-        "{:<12} {:>16} {:>9}  {}\n",
+        "{:<16} {:>16} {:>9}  {}\n",
         table.name,
         number::counted(*rows, "row", "rows"),
         number::bytes(*bytes as f64),
         safe(&path.display().to_string()),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rows_and_sizes_of_all_tables_stand_in_one_column() {
+        for table in TABLES {
+            let line = summary(&Whole { path: "x".into(), table, rows: 12, bytes: 2_048 });
+            assert_eq!(line.find("12 rows"), Some(26), "{line}");
+        }
+    }
 }
