@@ -1,5 +1,5 @@
 //! README, the book in `docs/` and the other pages of the repository: links lead somewhere, files that they name are there, commands
-//! are ones that the program takes, README stays short, and the book has all of its pages.
+//! are ones that the program takes, README and the entries of the changelog stay short, and the book has all of its pages.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -13,6 +13,8 @@ use crate::commands;
 const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 /// README is one page: what is longer belongs to the book.
 const README_MOST_BYTES: usize = 12 * 1024;
+/// An entry of the changelog is one subject: three lines of a terminal of 80 columns at most. Chosen: longer ones had several.
+const ENTRY_MOST_CHARACTERS: usize = 240;
 /// What an example may have in place of a command.
 const PLACEHOLDERS: [&str; 3] = ["COMMAND", "COMMAND...", "..."];
 /// Any program: it stands for a placeholder.
@@ -223,6 +225,26 @@ fn readme_is_one_page() {
     assert!(
         bytes <= README_MOST_BYTES,
         "{bytes} bytes, at most {README_MOST_BYTES}: the rest belongs to docs/"
+    );
+}
+
+#[test]
+fn an_entry_of_the_changelog_is_one_line() {
+    let pages = pages();
+    let text = &pages[Path::new("CHANGELOG.md")];
+    let entries = text.lines().filter(|line| line.starts_with("- ")).count();
+    assert!(entries > 300, "{entries} entries");
+    let wrong: Vec<&str> = text
+        .lines()
+        .filter(|line| {
+            line.starts_with([' ', '*'])
+                || line.starts_with('-') && line.chars().count() > ENTRY_MOST_CHARACTERS
+        })
+        .collect();
+    assert!(
+        wrong.is_empty(),
+        "more than one line, or than {ENTRY_MOST_CHARACTERS} characters:\n{}",
+        wrong.join("\n")
     );
 }
 
