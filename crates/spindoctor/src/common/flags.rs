@@ -58,7 +58,7 @@ pub struct Login {
     #[arg(short = 'u', long, value_name = "NAME")]
     pub user: Option<String>,
 
-    /// Password; without a value it is asked for. Safer: an option file or a login path
+    /// Password, right behind -p; -p alone asks. Safer: an option file or a login path
     #[arg(short = 'p', long, value_name = "PASSWORD", num_args = 0..=1, require_equals = true)]
     #[expect(clippy::option_option, reason = "clap's form of an option that may stand without its value")]
     pub password: Option<Option<Secret>>,

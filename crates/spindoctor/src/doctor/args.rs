@@ -22,7 +22,7 @@ pub struct Doctor {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "pid", "remote", "duration", "no_stacks"])]
     pub window: Option<PathBuf>,
 
-    /// Diagnose what somebody captured: a file, a folder, a bundle, or `-`; may be given again
+    /// Diagnose what somebody captured: a file, a folder, a bundle, or `-`; may be given more than once
     #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "pid", "remote", "duration", "no_stacks", "window"])]
     pub from: Vec<PathBuf>,
 
