@@ -87,7 +87,7 @@ fn sorted(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
 fn last_row(path: &Path) -> anyhow::Result<Option<(String, RecordedHost)>> {
     let about = fs::metadata(path)?;
     if !about.is_file() || about.len() > MOST_BYTES {
-        bail!("it is no file of a recorder's");
+        bail!("it is not a file of a recorder's");
     }
     let reader = SerializedFileReader::new(File::open(path)?)?;
     let mut last = None;

@@ -97,15 +97,21 @@ impl Page {
         }
     }
 
-    /// A name in a column of its own, and what there is to say of it.
+    /// A name in a column of its own, and what there is to say of it. A name that is wider than the column stands on a line
+    /// above it.
     pub fn entry(&mut self, name: &str, text: &str, column: usize) {
-        let pad = column.saturating_sub(name.width()).max(2);
-        let lead = format!("{}{}", self.paint(STRONG, name), " ".repeat(pad));
+        let is_above = name.width() + 2 > column;
+        let painted = self.paint(STRONG, name);
+        if is_above {
+            self.push(&painted);
+        }
+        let blank = " ".repeat(column);
+        let lead = match is_above {
+            true => blank.clone(),
+            false => format!("{painted}{}", " ".repeat(column - name.width())),
+        };
         for (at, line) in wrapped(text, self.look.width.saturating_sub(column)).iter().enumerate() {
-            match at {
-                0 => self.push(&format!("{lead}{line}")),
-                _ => self.push(&format!("{}{line}", " ".repeat(column))),
-            }
+            self.push(&format!("{}{line}", if at == 0 { &lead } else { &blank }));
         }
     }
 
@@ -316,24 +322,34 @@ mod tests {
     }
 
     #[test]
-    fn what_there_is_to_say_stands_behind_the_longest_name() {
+    fn what_there_is_to_say_stands_in_one_column_whatever_the_names() {
         let names = ["spin-burn", "transaction-system-contention"];
+        let page = |column| {
+            let mut page = Page::new(Look { width: 60, colour: false });
+            for name in names {
+                page.entry(name, "words that are many enough for two lines", column);
+            }
+            page.finish()
+        };
         let column = column_behind(names);
-        let mut page = Page::new(Look { width: 60, colour: false });
-        for name in names {
-            page.entry(name, "words that are many enough for two lines", column);
-        }
+        assert_eq!((column, column_behind([])), (31, 2));
+        let blank = " ".repeat(31);
         assert_eq!(
-            page.finish(),
+            page(column),
             format!(
-                "spin-burn{}words that are many enough\n{}for two lines\n\
-                 transaction-system-contention  words that are many enough\n{}for two lines\n",
-                " ".repeat(22),
-                " ".repeat(31),
-                " ".repeat(31)
+                "spin-burn{}words that are many enough\n{blank}for two lines\n\
+                 transaction-system-contention  words that are many enough\n{blank}for two lines\n",
+                " ".repeat(22)
             )
         );
-        assert_eq!(column_behind([]), 2);
+        let blank = " ".repeat(11);
+        assert_eq!(
+            page(11),
+            format!(
+                "spin-burn  words that are many enough for two lines\ntransaction-system-contention\n\
+                 {blank}words that are many enough for two lines\n"
+            )
+        );
     }
 
     #[test]

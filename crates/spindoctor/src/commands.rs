@@ -137,7 +137,7 @@ fn printed(line: Vec<String>, connection: Connection) -> anyhow::Result<String> 
         Command::Locks(asked) => asked.connection = connection,
         Command::Workload(asked) => asked.connection = connection,
         Command::Report(_) | Command::Explain(_) => {}
-        _ => anyhow::bail!("it is no question"),
+        _ => anyhow::bail!("it is not a question"),
     }
     output::captured(|| run(cli).map(drop))
 }

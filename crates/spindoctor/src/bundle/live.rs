@@ -138,7 +138,7 @@ impl Answers {
             }
             let defined = dives.definition(&schema, &table).await;
             let shown = match unless_broken(dives, defined)? {
-                Ok(text) if !text.starts_with("CREATE TABLE") => Err("it is no table".to_owned()),
+                Ok(text) if !text.starts_with("CREATE TABLE") => Err("it is not a table".to_owned()),
                 Ok(text) if literals => Ok(text),
                 Ok(text) => definition_without_literals(&text)
                     .ok_or_else(|| "its literals cannot be taken out for certain".to_owned()),

@@ -115,7 +115,7 @@ fn expect_free(out: &Path, source: &Path) -> anyhow::Result<()> {
     output::expect_writable(out, ENDINGS)?;
     let is_file = std::fs::metadata(out).is_ok_and(|found| found.is_file() && found.len() > 0);
     if is_file && !bundle::is_one(out) {
-        bail!("{} is there and is no bundle, so it is not replaced; name another file", out.display());
+        bail!("{} is there and is not a bundle, so it is not replaced; name another file", out.display());
     }
     let place = |file: &Path| std::fs::canonicalize(file).ok();
     if is_file && place(out) == place(source) {

@@ -155,7 +155,7 @@ pub fn chosen_format<R>(
     file: Option<&Path>,
 ) -> anyhow::Result<&'static Format<R>> {
     match (name, file) {
-        (Some(name), _) => formats::by_name(formats, name).with_context(|| format!("{name} is no format")),
+        (Some(name), _) => formats::by_name(formats, name).with_context(|| format!("{name} is not a format")),
         (None, file) => {
             let by_file = file.and_then(|file| formats::by_extension(formats, &file.to_string_lossy()));
             Ok(by_file.unwrap_or(&formats[0]))

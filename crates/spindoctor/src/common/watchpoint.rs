@@ -79,7 +79,7 @@ fn function_and_bound<'a>(text: &'a str, form: &str) -> Result<(&'a str, &'a str
         .filter(|(function, _)| !function.is_empty() && !function.ends_with(':'))
         .ok_or_else(|| format!("write {form}"))?;
     if function.len() > LONGEST_NAME || function.chars().any(char::is_control) {
-        return Err(format!("the function's name has more than {LONGEST_NAME} bytes, or is no name"));
+        return Err(format!("the function's name has more than {LONGEST_NAME} bytes, or is not a name"));
     }
     Ok((function, bound))
 }
@@ -100,7 +100,7 @@ mod tests {
             ("f::g", "write FUNCTION:TIME"),
             ("f:5", "use us, ms or s"),
             ("f:0ms", "between"),
-            ("f\u{1b}[1m:5ms", "is no name"),
+            ("f\u{1b}[1m:5ms", "is not a name"),
             (long.as_str(), "more than 500 bytes"),
         ] {
             assert!(slower(wrong).unwrap_err().contains(reason), "{wrong}");

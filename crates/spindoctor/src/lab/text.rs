@@ -12,26 +12,24 @@ use crate::doctor::text as doctor_text;
 use crate::tune::text;
 use spindoctor_page::number;
 use spindoctor_page::safe::safe;
-use spindoctor_page::text::{Look, Page, QUIET, STRONG, column_behind, one_line};
+use spindoctor_page::text::{Look, Page, QUIET, STRONG, one_line};
 
 /// The scenarios, the experiments, and the servers that are up.
 pub fn lists(scenarios: &[&Scenario], experiments: &[&Experiment], servers: &[Listed], look: Look) -> String {
     let mut page = Page::new(look);
     let first = |story: &'static str| one_line(story.split_once(". ").map_or(story, |(first, _)| first));
-    let scenario_names = scenarios.iter().map(|scenario| scenario.name);
-    let column = column_behind(scenario_names.chain(experiments.iter().map(|experiment| experiment.name)));
     for scenario in scenarios {
-        page.entry(scenario.name, &first(scenario.story), column);
+        page.entry(scenario.name, &first(scenario.story), 23);
     }
     if !experiments.is_empty() {
         page.blank();
         page.paragraph("", "Experiments, each a trial with its interval:", QUIET);
     }
     for experiment in experiments {
-        page.entry(experiment.name, &first(experiment.story), column);
+        page.entry(experiment.name, &first(experiment.story), 23);
     }
     if !experiments.is_empty() {
-        page.entry(storm::NAME, &first(storm::STORY), column);
+        page.entry(storm::NAME, &first(storm::STORY), 23);
     }
     if !scenarios.is_empty() {
         page.blank();

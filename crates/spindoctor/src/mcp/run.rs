@@ -38,8 +38,9 @@ pub type Answer = fn(Vec<String>, Connection) -> anyhow::Result<String>;
 /// Answers until standard input ends.
 pub fn run(asked: &Mcp, answer: Answer) -> anyhow::Result<ExitStatus> {
     // No name begins with a hyphen then.
-    let absolute =
-        |file: &PathBuf| std::path::absolute(file).with_context(|| format!("{} is no path", file.display()));
+    let absolute = |file: &PathBuf| {
+        std::path::absolute(file).with_context(|| format!("{} is not a path", file.display()))
+    };
     let recordings: Vec<PathBuf> = asked.recording.iter().map(absolute).collect::<anyhow::Result<_>>()?;
     let server = Answering {
         connection: asked.connection.clone(),

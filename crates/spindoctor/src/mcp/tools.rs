@@ -329,7 +329,7 @@ impl Tool {
             let Some(argument) = self.arguments.iter().find(|argument| argument.name == name.as_str()) else {
                 let known: Vec<&str> = self.arguments.iter().map(|argument| argument.name).collect();
                 return Err(format!(
-                    "{name:?} is no argument of {}; there are {}",
+                    "{name:?} is not an argument of {}; there are {}",
                     self.name,
                     known.join(", ")
                 ));
@@ -417,8 +417,8 @@ mod tests {
             ("doctor", json!({"seconds": 2}), "3 to 60"),
             ("doctor", json!({"seconds": 86_400}), "1 to 60"),
             ("doctor", json!({"seconds": "10s; rm"}), "1 to 60"),
-            ("doctor", json!({"html": "/root/.ssh/authorized_keys"}), "is no argument"),
-            ("locks", json!({"socket": "/tmp/other.sock"}), "is no argument"),
+            ("doctor", json!({"html": "/root/.ssh/authorized_keys"}), "is not an argument"),
+            ("locks", json!({"socket": "/tmp/other.sock"}), "is not an argument"),
             ("workload", json!({"grep": "x".repeat(LONGEST + 1)}), "at most"),
         ] {
             let refused = asked(name, arguments.clone()).unwrap_err();

@@ -140,7 +140,7 @@ fn what_cannot_be_asked_gets_one_clear_line_and_the_session_goes_on() {
     for (name, arguments, why) in [
         ("events", json!({"recording": "/etc/passwd"}), "there is no recording"),
         ("events", json!({}), "recording is missing"),
-        ("report", json!({"recording": "db17.rec", "html": "/tmp/x.html"}), "is no argument"),
+        ("report", json!({"recording": "db17.rec", "html": "/tmp/x.html"}), "is not an argument"),
         ("report", json!({"recording": "db17.rec"}), "has no sample yet"),
         ("report", json!({"recording": "db17.rec", "from": "--html=/tmp/x.html"}), "is not a unit of time"),
         ("top_statements", json!({"recording": "db17.rec", "rows": 1_000_000}), "1 to 100"),
