@@ -96,7 +96,7 @@ impl Recording {
         // Both are the first to read the file.
         let unreadable = |error: rusqlite::Error| match error.sqlite_error_code() {
             Some(ErrorCode::NotADatabase) => {
-                let because = "it is no SQLite database".to_owned();
+                let because = "it is not a SQLite database".to_owned();
                 Error::NotARecording { path: path.to_owned(), because }
             }
             _ => opened.failed(error),

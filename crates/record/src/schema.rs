@@ -101,7 +101,7 @@ pub(crate) fn version(db: &Connection, path: &Path) -> Result<i64, Error> {
         Ok(application) => application,
         Err(error) => {
             return Err(match error.sqlite_error_code() {
-                Some(rusqlite::ErrorCode::NotADatabase) => not("it is no SQLite database"),
+                Some(rusqlite::ErrorCode::NotADatabase) => not("it is not a SQLite database"),
                 Some(rusqlite::ErrorCode::DatabaseCorrupt) => not("its first page is damaged"),
                 _ => Doing { path, doing: "read" }.failed(error),
             });

@@ -31,7 +31,7 @@ pub enum Error {
     ProfileFile {
         /// Which.
         path: PathBuf,
-        /// What it is instead: `is no profile; ...`.
+        /// What it is instead: `is not a profile; ...`.
         because: String,
     },
     /// The source cannot be used here.

@@ -59,7 +59,7 @@ fn to_bytes(profile: &Profile) -> std::io::Result<Vec<u8>> {
 /// Why the bytes are no profile, in words that follow the file's name.
 pub fn from_bytes(bytes: &[u8]) -> std::result::Result<Profile, String> {
     let Some(rest) = bytes.strip_prefix(MAGIC) else {
-        return Err("is no profile; `spindoctor stacks --save FILE.spinprof` writes one".to_owned());
+        return Err("is not a profile; `spindoctor stacks --save FILE.spinprof` writes one".to_owned());
     };
     let line_end = rest.iter().take(LONGEST_LINE).position(|byte| *byte == b'\n');
     let version = line_end.and_then(|end| std::str::from_utf8(&rest[..end]).ok()?.parse::<u32>().ok());
@@ -131,8 +131,8 @@ mod tests {
 
     #[test]
     fn what_is_no_profile_is_refused_with_a_reason() {
-        assert!(refused(b"").contains("is no profile; `spindoctor stacks --save"));
-        assert!(refused(b"{}").contains("is no profile"));
+        assert!(refused(b"").contains("is not a profile; `spindoctor stacks --save"));
+        assert!(refused(b"{}").contains("is not a profile"));
         assert!(refused(b"spindoctor profile one\n").contains("first line is damaged"));
         assert!(refused(b"spindoctor profile 1").contains("first line is damaged"));
         assert!(refused(b"spindoctor profile 2\nxyz").contains("is a profile of version 2"));
@@ -144,7 +144,7 @@ mod tests {
         let whole = to_bytes(&profile()).unwrap();
         for cut in 0..whole.len() {
             let message = refused(&whole[..cut]);
-            let is_explained = message.contains("is no profile") || message.contains("damaged");
+            let is_explained = message.contains("is not a profile") || message.contains("damaged");
             assert!(is_explained, "cut at {cut}: {message}");
         }
     }

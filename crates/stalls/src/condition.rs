@@ -131,7 +131,7 @@ impl FromStr for Condition {
             _ => (bound, 1.0),
         };
         let number = digits.trim_end().parse::<f64>().ok().filter(|number| number.is_finite());
-        let bound = number.ok_or_else(|| wrong(&format!("{bound:?} is no number")))? * factor;
+        let bound = number.ok_or_else(|| wrong(&format!("{bound:?} is not a number")))? * factor;
         Ok(Self { name: name.to_owned(), is_rate, comparison, bound })
     }
 }
@@ -220,9 +220,9 @@ mod tests {
             ("> 5", "is no name of a status variable"),
             ("a b > 5", "is no name of a status variable"),
             ("x' > 5", "is no name of a status variable"),
-            ("Threads_running > many", "\"many\" is no number"),
-            ("Threads_running > inf", "is no number"),
-            ("Threads_running > ", "is no number"),
+            ("Threads_running > many", "\"many\" is not a number"),
+            ("Threads_running > inf", "is not a number"),
+            ("Threads_running > ", "is not a number"),
             ("host.lod > 5", "there are host.load, host.runnable"),
         ] {
             let refused = text.parse::<Condition>().unwrap_err();

@@ -157,7 +157,7 @@ mod tests {
             ("statement ~ /a/ for 5", "is no time"),
             ("statement ~ /a/ for 2000000 s", "is no time"),
             ("statement ~ /a/5 s", "is no time"),
-            ("statements > 5 kg", "is no number"),
+            ("statements > 5 kg", "is not a number"),
         ] {
             let refused = text.parse::<When>().unwrap_err();
             assert!(refused.contains(reason) && refused.lines().count() == 1, "{text}: {refused}");

@@ -188,13 +188,13 @@ impl Journal {
             }
             // The old value may lie outside of what may be tried: it was there before.
             if !variable.has_form(&held.original) {
-                return Err(format!("{:?} is no value of {}", held.original, held.name));
+                return Err(format!("{:?} is not a value of {}", held.original, held.name));
             }
             let is_known = |value: &&String| {
                 variable.is_in_widest_range(value) || (variable.has_form(value) && is_original(value))
             };
             if let Some(value) = held.set.iter().find(|value| !is_known(value)) {
-                return Err(format!("{value:?} is no value of {}", held.name));
+                return Err(format!("{value:?} is not a value of {}", held.name));
             }
         }
         Ok(())
@@ -340,11 +340,11 @@ mod tests {
         assert!(add("innodb_spin_wait_delay", "1", &["2"]).contains("twice"));
         for value in ["", "ON", "-1", "2e3", "200, GLOBAL general_log = 1", "18446744073709551616"] {
             let error = add("innodb_io_capacity", value, &[]);
-            assert!(error.contains("is no value of innodb_io_capacity"), "{error}");
+            assert!(error.contains("is not a value of innodb_io_capacity"), "{error}");
         }
         let long: &'static str = "9".repeat(1_000).leak();
-        assert!(add("innodb_io_capacity", long, &[]).contains("is no value of"));
-        assert!(add("innodb_io_capacity", "200", &["99999999999"]).contains("is no value of"));
+        assert!(add("innodb_io_capacity", long, &[]).contains("is not a value of"));
+        assert!(add("innodb_io_capacity", "200", &["99999999999"]).contains("is not a value of"));
         assert!(
             forged(|journal| journal.event_schema = Some("mysql.x; DROP DATABASE y; --".into()))
                 .contains("no EVENT")

@@ -60,7 +60,7 @@ pub enum Refused {
         version: ServerVersion,
     },
     /// Outside the documented range.
-    #[error("{value:?} is no value for {name}: {wanted}")]
+    #[error("{value:?} is not a value for {name}: {wanted}")]
     BadValue {
         /// The variable.
         name: &'static str,

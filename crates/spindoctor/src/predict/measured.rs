@@ -51,7 +51,7 @@ pub fn read(path: &Path, was: &[(String, String)]) -> anyhow::Result<Source> {
     }
     let length = fs::metadata(path).with_context(|| format!("could not read {name}"))?.len();
     if length > LARGEST_BYTES {
-        bail!("{name} has {length} bytes: this is no table of measurements");
+        bail!("{name} has {length} bytes: this is not a table of measurements");
     }
     let text = fs::read_to_string(path).with_context(|| format!("could not read {name}"))?;
     let source = match text.trim_start().starts_with('{') {

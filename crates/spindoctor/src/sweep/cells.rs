@@ -114,7 +114,7 @@ fn read(text: &str, conditions: &Conditions) -> anyhow::Result<Vec<Measured>> {
     lines
         .enumerate()
         .map(|(at, line)| {
-            serde_json::from_str(line).with_context(|| format!("line {} is no run of a sweep", at + 2))
+            serde_json::from_str(line).with_context(|| format!("line {} is not a run of a sweep", at + 2))
         })
         .collect()
 }

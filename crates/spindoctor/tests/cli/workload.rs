@@ -366,7 +366,7 @@ fn what_cannot_be_read_is_shown_with_exit_2() {
         ("workload --grep (", "unclosed"),
         ("workload --diff /nonexistent/a /dev/null", "could not read /nonexistent/a"),
         ("workload --diff /dev/null /dev/null", "has no process list"),
-        ("workload --diff /etc/hostname@09:00..09:10 /dev/null", "is no recording"),
+        ("workload --diff /etc/hostname@09:00..09:10 /dev/null", "is not a recording"),
         ("workload --diff a@soon..later b", "09:30"),
         ("workload --diff a --recording b", "cannot be used with"),
         ("workload --save /nonexistent/a.json --file /dev/null", "/nonexistent/a.json cannot be written"),

@@ -49,7 +49,7 @@ impl FromStr for Template {
                 Some((name, after)) if is_name(name) => {
                     if !Message::FIELDS.contains(&name) {
                         return Err(format!(
-                            "{{{name}}} is no field; there are {}",
+                            "{{{name}}} is not a field; there are {}",
                             Message::FIELDS.join(", ")
                         ));
                     }

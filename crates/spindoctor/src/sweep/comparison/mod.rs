@@ -60,7 +60,8 @@ fn read(path: &Path) -> anyhow::Result<Sweep> {
     let file = File::open(path).with_context(|| format!("could not open {shown}"))?;
     let read = file.take(LARGEST_BYTES).read_to_string(&mut text);
     read.with_context(|| format!("could not read {shown}"))?;
-    let sweep = parse(&text).with_context(|| format!("{shown} is no sweep; write one with sweep --json"))?;
+    let sweep =
+        parse(&text).with_context(|| format!("{shown} is not a sweep; write one with sweep --json"))?;
     Ok(sweep)
 }
 

@@ -48,7 +48,7 @@ fn side(asked: &Asked, operand: &Operand) -> anyhow::Result<Span> {
         return Ok(span(&stored::recording(asked, &operand.file, (operand.from, operand.to))?));
     }
     if operand.is_part() {
-        bail!("{name} is no recording, so it has no part from one time to another");
+        bail!("{name} is not a recording, so it has no part from one time to another");
     }
     if saved::is_one(&head) {
         let mut bytes = Vec::new();

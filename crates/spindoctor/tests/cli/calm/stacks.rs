@@ -240,7 +240,7 @@ fn what_cannot_be_done_is_one_line_and_exit_2() {
     for (line, text) in [
         (format!("stacks --load {hostile}"), "is cut short or damaged"),
         (format!("stacks --diff {hostile} /dev/null"), "is cut short or damaged"),
-        ("stacks --load /dev/null".to_owned(), "is no profile; `spindoctor stacks --save"),
+        ("stacks --load /dev/null".to_owned(), "is not a profile; `spindoctor stacks --save"),
         ("stacks --load /nonexistent/x".to_owned(), "cannot read /nonexistent/x"),
         ("stacks --pid 4194999 -S /nonexistent --no-defaults".to_owned(), "there is no process 4194999"),
         ("stacks -S /nonexistent --no-defaults".to_owned(), "the server's process was not found"),
