@@ -192,7 +192,14 @@ fn families<'a>(heading: &str, left: impl Iterator<Item = &'a Left>) -> Markup {
 mod tests {
     use super::*;
 
+    use crate::common::browser;
     use crate::tune::plan::examples;
+
+    #[test]
+    fn no_width_cuts_the_page_or_breaks_its_words() {
+        let pages = [("quota", render(&examples::quota())), ("undo", render(&examples::undo()))];
+        assert_eq!(browser::faults(&pages), "");
+    }
 
     #[test]
     fn every_part_of_a_plan_is_on_the_page_and_it_fetches_nothing() {
