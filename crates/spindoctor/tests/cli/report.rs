@@ -120,6 +120,27 @@ fn the_recordings_of_each_version_are_reported_in_every_form() {
 }
 
 #[test]
+fn the_time_of_this_machines_clock_stands_beside_utc_for_people_and_not_for_programs() {
+    let folder = folder();
+    let file = recording(folder.path());
+    let page = folder.path().join("page.html");
+    let in_zone = |form: &str| {
+        let output = spindoctor(&format!("report {} {form}", file.display()))
+            .env("TZ", "CET-1CEST,M3.5.0,M10.5.0/3")
+            .output()
+            .expect("the program runs");
+        assert_eq!(output.status.code(), Some(0));
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    let text = in_zone(&format!("--html {}", page.display()));
+    assert!(text.contains("times are UTC; it began at 09:30:00 UTC (11:30:00 CEST)"), "{text}");
+    let page = std::fs::read_to_string(page).expect("the page");
+    assert!(page.contains("(11:30:00 CEST)"), "{page}");
+    let json = in_zone("--json");
+    assert!(json.contains("2026-07-01T09:30:00Z") && !json.contains("CEST"), "{json}");
+}
+
+#[test]
 fn without_a_name_the_page_is_written_here_under_a_plain_one() {
     let folder = folder();
     let file = recording(folder.path());
