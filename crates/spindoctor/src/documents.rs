@@ -1,11 +1,13 @@
 //! README, the book in `docs/` and the other pages of the repository: links lead somewhere, files that they name are there, commands
-//! are ones that the program takes, README and the entries of the changelog stay short, and the book has all of its pages.
+//! are ones that the program takes, README and the entries of the changelog stay short, and the book has all of its pages and one for each
+//! command.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
+use clap::CommandFactory as _;
 use clap::error::ErrorKind;
 
 use crate::commands;
@@ -217,6 +219,27 @@ fn the_book_has_every_page_of_its_folder_and_no_other() {
         links(&pages[contents]).iter().map(|link| resolved(contents, link)).collect();
     let there = pages.keys().filter(|page| is_of_book(page) && *page != contents).cloned().collect();
     assert_eq!(listed, there);
+}
+
+#[test]
+fn every_command_has_its_page_and_its_line_in_readme() {
+    let pages = pages();
+    let readme = links(&pages[Path::new("README.md")]);
+    let program = commands::Cli::command();
+    let names =
+        program.get_subcommands().filter(|command| !command.is_hide_set()).map(clap::Command::get_name);
+    let mut wrong = Vec::new();
+    for name in names {
+        let page = format!("docs/src/commands/{name}.md");
+        let heading = format!("# spindoctor {name}\n");
+        if !pages.get(Path::new(&page)).is_some_and(|text| text.starts_with(&heading)) {
+            wrong.push(format!("{page} is missing, or has another heading"));
+        }
+        if !readme.contains(&page) {
+            wrong.push(format!("README.md does not lead to {page}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]
