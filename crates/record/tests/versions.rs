@@ -123,7 +123,7 @@ fn what_is_no_recording_is_reported_in_one_line() {
     std::fs::write(path("empty"), "").unwrap();
     assert!(refused(&path("empty")).contains("it is empty"));
     std::fs::write(path("text"), "SELECT 1;\n".repeat(1000)).unwrap();
-    assert!(refused(&path("text")).contains("no SQLite database"), "{}", refused(&path("text")));
+    assert!(refused(&path("text")).contains("not a SQLite database"), "{}", refused(&path("text")));
     assert!(refused(folder.path()).contains("it is a folder"));
     let other = rusqlite::Connection::open(path("other")).unwrap();
     other.execute_batch("CREATE TABLE t (a)").unwrap();

@@ -22,7 +22,10 @@ pub struct Watchpoint {
 impl fmt::Display for Watchpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.when {
-            When::Inside(threads) => write!(f, "more than {threads} threads in {}", self.function),
+            When::Inside(threads) => {
+                let threads = number::counted(u64::from(threads), "thread", "threads");
+                write!(f, "more than {threads} in {}", self.function)
+            }
             When::Slower(time) => write!(f, "a thread in {} for {}", self.function, milliseconds(time)),
         }
     }
@@ -113,6 +116,7 @@ mod tests {
     #[test]
     fn a_watchpoint_says_what_it_waits_for() {
         assert_eq!(inside("THD::wait_for:20").unwrap().to_string(), "more than 20 threads in THD::wait_for");
+        assert_eq!(inside("THD::wait_for:1").unwrap().to_string(), "more than 1 thread in THD::wait_for");
         assert_eq!(slower("f:1.5s").unwrap().to_string(), "a thread in f for 1.5 s");
     }
 }

@@ -153,7 +153,7 @@ fn events(page: &mut Page, incident: &Incident) {
         if let Some(cause) = &head.cause {
             text = format!("{text} ({cause})");
         }
-        page.entry(&lead, &safe(&text), lead.width().max(COLUMN - 4));
+        page.entry(&lead, &safe(&text), (lead.width() + 2).max(COLUMN - 4));
     }
 }
 
@@ -217,6 +217,14 @@ mod tests {
         let text = text(&examples::stretch());
         assert!(text.lines().all(|line| line.width() <= 80), "{text}");
         insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn an_event_with_a_long_number_stands_on_the_line_of_its_words() {
+        let mut incident = examples::stretch();
+        incident.events[0].id = 12_345_678;
+        let text = text(&incident);
+        assert!(text.lines().any(|line| line.starts_with("event 12345678  ") && line.len() > 20), "{text}");
     }
 
     #[test]

@@ -68,7 +68,12 @@ pub fn render(report: &IndexesReport, look: Look) -> String {
         }
         if report.not_examined.len() > REASONS {
             let more = report.not_examined.len() - REASONS;
-            page.hanging("    ", "  ", &format!("and for {more} reasons more; --json lists all"), QUIET);
+            page.hanging(
+                "    ",
+                "  ",
+                &format!("and for {} more; --json lists all", counted(more as u64, "reason", "reasons")),
+                QUIET,
+            );
         }
     }
     page.blank();
@@ -135,12 +140,15 @@ fn all_stacks_text(report: &IndexesReport) -> String {
     let of_cpu = match stacks.cpu_in_dives {
         Some(share) if stacks.cpu_samples >= LEAST_SAMPLES => {
             format!(
-                "Of {} samples of its CPU time, {} lie in dives",
-                plain(stacks.cpu_samples as f64),
+                "Of {} of its CPU time, {} lie in dives",
+                counted(stacks.cpu_samples, "sample", "samples"),
                 number::percent(share)
             )
         }
-        _ => format!("Its CPU time is not split: there were {} samples", stacks.cpu_samples),
+        _ => format!(
+            "Its CPU time is not split: {} taken",
+            counted(stacks.cpu_samples, "sample was", "samples were")
+        ),
     };
     match stacks.all.seen >= LEAST_SEEN {
         true => format!("{of_cpu}; of all threads inside statements, {}.", stacks_text(&stacks.all)),

@@ -34,7 +34,7 @@ use crate::common::{output, terminal, window_file};
 use crate::doctor::html;
 use crate::locks;
 use crate::tune::{ProgressLine, html as tune_html, view as tune_view};
-use spindoctor_page::json;
+use spindoctor_page::{json, number};
 
 /// Runs one of the lab's commands.
 pub fn run(asked: &Lab) -> anyhow::Result<ExitStatus> {
@@ -343,7 +343,8 @@ fn make_captures(home: &Home, asked: &LabCapture) -> anyhow::Result<ExitStatus> 
             }
         }
     })?;
-    output::print(&format!("{} captures in {}\n", made.files.len(), asked.into.display()))?;
+    let captures = number::counted(made.files.len() as u64, "capture", "captures");
+    output::print(&format!("{captures} in {}\n", asked.into.display()))?;
     for failed in &made.failed {
         output::print(&format!("not made: {failed}\n"))?;
     }

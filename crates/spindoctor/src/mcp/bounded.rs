@@ -1,6 +1,7 @@
 //! JSON that is short enough to be read by an assistant: long lists and texts are cut, and it is said.
 
 use serde_json::Value;
+use spindoctor_page::number;
 
 /// Bytes of an answer at most: some 20,000 tokens.
 pub const MOST_BYTES: usize = 64 << 10;
@@ -22,8 +23,12 @@ pub fn bounded(text: &str, most_bytes: usize) -> String {
         let mut left_out = 0;
         cut(&mut value, entries, characters, &mut left_out);
         if let Value::Object(fields) = &mut value {
-            let note =
-                format!("{left_out} entries and ends of texts are left out: ask for less time or fewer rows");
+            let parts = number::counted(
+                left_out as u64,
+                "entry or end of a text is",
+                "entries and ends of texts are",
+            );
+            let note = format!("{parts} left out: ask for less time or fewer rows");
             fields.insert("left_out".to_owned(), Value::String(note));
         }
         let short = value.to_string();

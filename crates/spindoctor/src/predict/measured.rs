@@ -14,6 +14,7 @@ use spindoctor_tune::sweep::{Line, Point, SWEEP_SCHEMA, Setting, Sweep};
 
 use super::recorded;
 use crate::common::flags;
+use spindoctor_page::number;
 
 /// A file of measurements.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -204,12 +205,14 @@ fn checked(mut points: Vec<Measured>) -> anyhow::Result<Vec<Measured>> {
         bail!("it has no measurement");
     }
     if let Some(twice) = points.windows(2).find(|two| two[0].threads == two[1].threads) {
-        bail!("{} connections stand in it twice", twice[0].threads);
+        let threads = u64::from(twice[0].threads);
+        bail!("{} in it twice", number::counted(threads, "connection stands", "connections stand"));
     }
     if let Some(wrong) =
         points.iter().find(|it| !it.throughput_per_s.is_finite() || it.throughput_per_s <= 0.0)
     {
-        bail!("at {} connections there is no throughput above 0", wrong.threads);
+        let connections = number::counted(u64::from(wrong.threads), "connection", "connections");
+        bail!("at {connections} there is no throughput above 0");
     }
     Ok(points)
 }

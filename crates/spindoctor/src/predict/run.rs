@@ -1,7 +1,7 @@
 //! `spindoctor predict`: reads what was measured, fits the model, asks it.
 
 use anyhow::{Context as _, anyhow, bail};
-use spindoctor_page::json;
+use spindoctor_page::{json, number};
 use spindoctor_predict::{
     Effort, Fitted, Ground, Hardware, Measured, Question, Settings, compare, fit, predict, simulate,
 };
@@ -38,7 +38,8 @@ pub fn run(asked: &Predict) -> anyhow::Result<ExitStatus> {
         assumptions: asked.assume.clone(),
     };
     let candidates = candidates(&ground.settings, &asked.set)?;
-    output::note(&format!("predict: fitting the model to {} measurements", ground.measured.len()));
+    let measured = number::counted(ground.measured.len() as u64, "measurement", "measurements");
+    output::note(&format!("predict: fitting the model to {measured}"));
     let fit = fit(&ground, asked.seed);
     let compared = compare(&ground, &fit, &question, &candidates, asked.seed).map_err(|why| anyhow!(why))?;
     if let Some(best) = compared.first() {
@@ -71,7 +72,8 @@ pub fn run(asked: &Predict) -> anyhow::Result<ExitStatus> {
 fn hold_out(points: &mut Vec<Measured>, threads: &[u32]) -> anyhow::Result<Vec<Measured>> {
     for wanted in threads {
         if !points.iter().any(|point| point.threads == *wanted) {
-            return Err(anyhow!("--hold-out {wanted}: there is no measurement at {wanted} connections"));
+            let connections = number::counted(u64::from(*wanted), "connection", "connections");
+            return Err(anyhow!("--hold-out {wanted}: there is no measurement at {connections}"));
         }
     }
     let (held, left): (Vec<Measured>, Vec<Measured>) =

@@ -24,13 +24,14 @@ use super::history::{History, Shipped};
 use super::looker::{Looked, Looker};
 use super::metrics::Metrics;
 use super::notify::Notify;
-use super::recorder::{Done, Recorder};
+use super::recorder::{Done, Recorder, Totals};
 use super::watch::Watch;
 use crate::common::event_window;
 use crate::common::exit::ExitStatus;
 use crate::common::runtime::wait_for;
 use crate::common::session;
 use crate::common::session::note;
+use spindoctor_page::number;
 
 /// The recording's name where the user gives none.
 const NAME: &str = "spindoctor.rec";
@@ -265,13 +266,18 @@ async fn record(
     follower.finish().await;
     let totals = recorder.totals();
     note(&format!(
-        "{} samples and {} events in {}{}",
-        totals.samples,
-        totals.events,
+        "{} in {}{}",
+        recorded_text(totals),
         recorder.path().display(),
         if is_answered { "" } else { "; the server has not answered in all this time" }
     ));
     Ok(ended)
+}
+
+/// `1 sample and 2 events`
+fn recorded_text(totals: Totals) -> String {
+    let samples = number::counted(totals.samples, "sample", "samples");
+    format!("{samples} and {}", number::counted(totals.events, "event", "events"))
 }
 
 /// Hands over the events that ended or were diagnosed. Monitoring systems get each once, when it is over.
@@ -353,4 +359,16 @@ fn finish(recorder: &mut Recorder, what: Done, order: &UnboundedSender<Done>) ->
 fn diagnosis(recording: &Path, event: &Event) -> anyhow::Result<Option<Diagnosis>> {
     let window = event_window::of_event(&Recording::open(recording)?, event)?;
     Ok(window.as_ref().map(spindoctor_rules::diagnose))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_sample_and_one_event_are_not_several() {
+        let text = |samples, events| recorded_text(Totals { samples, events });
+        assert_eq!(text(1, 0), "1 sample and 0 events");
+        assert_eq!(text(86_400, 1), "86,400 samples and 1 event");
+    }
 }

@@ -19,6 +19,7 @@ use super::limits;
 use crate::common::flags::Connection;
 use crate::common::session;
 use crate::lab::{announce, data, which};
+use spindoctor_page::number;
 
 /// The server, and how it is reached.
 #[derive(Debug)]
@@ -105,7 +106,7 @@ impl Swept {
         let version = session.version().context("the server does not say which version it is")?;
         let server = session.server();
         if prepare {
-            announce(&format!("filling {} tables of {} rows", tables.count, tables.rows));
+            announce(&format!("filling {}", tables_text(tables)));
             load::fill(&target, tables).await?;
         }
         expect_tables(&mut session, &target, tables).await?;
@@ -165,6 +166,12 @@ impl Swept {
     pub fn end(self) -> anyhow::Result<()> {
         Ok(self.lab.map_or(Ok(()), Server::stop)?)
     }
+}
+
+/// `4 tables of 10,000 rows`
+fn tables_text(tables: Tables) -> String {
+    let count = number::counted(u64::from(tables.count), "table", "tables");
+    format!("{count} of {}", number::counted(u64::from(tables.rows), "row", "rows"))
 }
 
 /// Variables that say who a server is, and to whom it speaks.
@@ -242,6 +249,12 @@ async fn expect_tables(session: &mut Session, target: &Target, tables: Tables) -
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_table_of_one_row_is_not_several() {
+        assert_eq!(tables_text(Tables { count: 1, rows: 1 }), "1 table of 1 row");
+        assert_eq!(tables_text(Tables { count: 4, rows: 10_000 }), "4 tables of 10,000 rows");
+    }
 
     #[test]
     fn settings_say_neither_where_a_server_is_nor_what_changes_by_itself() {

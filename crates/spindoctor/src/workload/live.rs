@@ -34,9 +34,9 @@ use super::split::Split;
 use super::statement::Statement;
 use super::tally::{Sighting, Tally};
 use super::view::{Cost, Workload};
+use super::words::amount;
 use crate::common::progress::Progress;
 use crate::common::session::{note, process, target};
-use spindoctor_page::number;
 
 /// Snapshots of the stacks a second, at most: in ten seconds enough for shares within some points, and half of the cost of
 /// ten a second.
@@ -123,8 +123,8 @@ pub fn look(asked: &Asked) -> anyhow::Result<Workload> {
     });
     if run.pace.is_slowed() && run.tally.looks() > 1 {
         notes.push(format!(
-            "sampling {} times a second would load the server too much: slowed to {:.1}",
-            number::plain(asked.hz),
+            "sampling {} a second would load the server too much: slowed to {:.1}",
+            amount(asked.hz, "time", "times"),
             run.tally.looks() as f64 / took_s.max(0.001)
         ));
     }

@@ -7,6 +7,7 @@ use spindoctor_collect::host::block_device::BlockDevice;
 use spindoctor_collect::host::network_links::NetworkLink;
 use spindoctor_model::Window;
 
+use super::words::amount;
 use spindoctor_page::number;
 
 /// A link that is used for more than this of its speed is near its end: at 120 of the 125 MB/s of a gigabit packets wait.
@@ -137,7 +138,7 @@ fn connections(window: &Window) -> Line {
     if let (Some(connections), Some(questions)) = (per_s, window.status_per_s("Questions")) {
         let each = questions / connections.max(f64::MIN_POSITIVE);
         if connections > 0.0 {
-            beside = format!("one for every {} statements", number::plain(rounded(each)));
+            beside = format!("one for every {}", amount(rounded(each), "statement", "statements"));
         }
         if connections >= CONNECTIONS_PER_S && each < STATEMENTS_PER_CONNECTION {
             odd.push("clients connect for a statement or two: a pool would save most of it".to_owned());
@@ -191,7 +192,7 @@ fn rows_per_row_sent(window: &Window, rows_per_s: Option<f64>, ground: &Ground) 
     let sent = window.status_per_s("Rows_sent").or(counted);
     let (ratio, beside) = match (rows_per_s, sent) {
         (Some(read), Some(sent)) if read >= 1.0 => {
-            (Some(read / sent.max(1.0)), format!("{} rows sent a second", number::plain(rounded(sent))))
+            (Some(read / sent.max(1.0)), format!("{} sent a second", amount(rounded(sent), "row", "rows")))
         }
         (Some(_), Some(_)) => (None, "hardly a row is read".to_owned()),
         _ => (None, "the number of rows sent is not known".to_owned()),
@@ -213,7 +214,7 @@ fn page_reads(window: &Window, rows_per_s: Option<f64>) -> Line {
         && reads > 0.0
     {
         let each = rows / reads;
-        beside = format!("one for every {} rows", number::plain(rounded(each)));
+        beside = format!("one for every {}", amount(rounded(each), "row", "rows"));
         if reads >= PAGES_PER_S && each < ROWS_PER_PAGE_READ {
             odd = "rows come from storage: better locality, smaller rows, or more memory".to_owned();
         }
@@ -258,8 +259,9 @@ fn pending_reads(window: &Window, ground: &Ground) -> Line {
             Ok(device) => {
                 let kind = if device.rotational { "a disk that turns" } else { "flash" };
                 beside = format!(
-                    "{beside}; {} is {kind} and queues {} requests",
-                    device.name, device.queued_requests
+                    "{beside}; {} is {kind} and queues {}",
+                    device.name,
+                    number::counted(device.queued_requests, "request", "requests")
                 );
                 let bound = if device.rotational { PENDING_ROTATING } else { PENDING_FLASH };
                 if pending >= device.queued_requests as f64 {
@@ -273,7 +275,8 @@ fn pending_reads(window: &Window, ground: &Ground) -> Line {
         if let Some(tickets) =
             window.variable_number("innodb_thread_concurrency").filter(|tickets| *tickets > 0.0)
         {
-            odd.push(format!("innodb_thread_concurrency lets no more than {tickets:.0} threads in"));
+            let threads = amount(tickets, "thread", "threads");
+            odd.push(format!("innodb_thread_concurrency lets no more than {threads} in"));
         }
     }
     line("pending reads", "", SOURCE, mean, beside, odd.join("; "))
@@ -316,7 +319,7 @@ fn requests_per_row(window: &Window, rows_per_s: Option<f64>) -> Line {
 }
 
 fn per_second(requests: f64) -> String {
-    format!("{} requests a second", number::plain(rounded(requests)))
+    format!("{} a second", amount(rounded(requests), "request", "requests"))
 }
 
 fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {

@@ -25,9 +25,15 @@ pub fn at_once(workload: &Workload) -> String {
     let mean = counted.seen as f64 / counted.looks.max(1) as f64;
     let mean = (mean * 10.0).round() / 10.0;
     match workload.of_replica {
-        true => format!("{} appliers at work", number::plain(mean)),
-        false => format!("{} statements at once", number::plain(mean)),
+        true => format!("{} at work", amount(mean, "applier", "appliers")),
+        false => format!("{} at once", amount(mean, "statement", "statements")),
     }
+}
+
+/// `1 statement`, `2.6 statements`: what is counted on average.
+pub fn amount(number: f64, one: &str, many: &str) -> String {
+    let shown = number::plain(number);
+    format!("{shown} {}", if shown == "1" { one } else { many })
 }
 
 /// What looking cost, in one clause.
@@ -94,4 +100,26 @@ pub fn caught_up_text(seen: &KeepingUp) -> Option<String> {
         Some(seconds) => format!("in about {} at this rate", number::duration(seconds.round())),
         None => "never at this rate".to_owned(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use crate::workload::examples;
+
+    #[test]
+    fn one_statement_at_once_is_not_several() {
+        let mut workload = examples::busy();
+        workload.of_replica = false;
+        workload.counted.looks = 10;
+        for (seen, text) in
+            [(10, "1 statement at once"), (26, "2.6 statements at once"), (0, "0 statements at once")]
+        {
+            workload.counted.seen = seen;
+            assert_eq!(at_once(&workload), text);
+        }
+        (workload.of_replica, workload.counted.seen) = (true, 10);
+        assert_eq!(at_once(&workload), "1 applier at work");
+    }
 }

@@ -219,8 +219,8 @@ mod calm {
         let output = recorder.args(["--duration", "3s"]).output().expect("the program runs");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success(), "{said}");
-        let end =
-            said.lines().find(|line| line.contains(" samples and ")).unwrap_or_else(|| panic!("{said}"));
+        let end = said.lines().rfind(|line| line.contains(" and ") && line.contains(" sample"));
+        let end = end.unwrap_or_else(|| panic!("{said}"));
         end.ends_with("has not answered in all this time")
     }
 

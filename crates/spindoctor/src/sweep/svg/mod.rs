@@ -15,6 +15,7 @@ use spindoctor_tune::sweep::Spread;
 use super::chart::{Chart, Drawn};
 use super::view::{CHARTED, METRICS, Metric};
 use axes::{Across, Frame, Up, is_drawn};
+use spindoctor_page::number;
 use spindoctor_page::safe::safe;
 use spindoctor_page::svg;
 use spindoctor_page::text::{shortened, wrapped};
@@ -289,8 +290,9 @@ fn points(out: &mut String, at: usize, line: &Drawn<'_>, metric: &Metric, across
             );
         }
         let words = format!(
-            "{}{threads} clients: {} ({} to {})",
+            "{}{}: {} ({} to {})",
             named(line),
+            number::counted(u64::from(*threads), "client", "clients"),
             metric.shown(spread.median),
             metric.shown(spread.low),
             metric.shown(spread.high)

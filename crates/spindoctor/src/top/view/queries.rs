@@ -136,10 +136,10 @@ pub fn listing(state: &State, window: &Window, over_s: f64) -> Listing {
                 count => format!(", i shows {count} about the server"),
             };
             let title = format!(
-                "queries  over {}: {} kinds, {} threads busy; rows per run{left_out}",
+                "queries  over {}: {}, {} busy; rows per run{left_out}",
                 top_view::seconds(queries.seconds),
-                shown.len(),
-                number::plain((load * 100.0).round() / 100.0),
+                number::counted(shown.len() as u64, "kind", "kinds"),
+                threads_text((load * 100.0).round() / 100.0),
             );
             let empty = if all == 0 { NONE_ENDED } else { NONE_OF_CLIENTS };
             (title, shown, empty.to_owned())
@@ -155,6 +155,12 @@ pub fn listing(state: &State, window: &Window, over_s: f64) -> Listing {
         target: |query| Some(Target::Query(query.digest.schema.clone(), query.digest.digest.clone())),
     }
     .shown(&columns(), state.list())
+}
+
+/// `1 thread`, `4.14 threads`
+fn threads_text(threads: f64) -> String {
+    let shown = number::plain(threads);
+    format!("{shown} {}", if shown == "1" { "thread" } else { "threads" })
 }
 
 /// The statement on one line.
@@ -209,6 +215,12 @@ mod tests {
             }
         }
         window
+    }
+
+    #[test]
+    fn one_busy_thread_is_not_several() {
+        assert_eq!(threads_text(1.0), "1 thread");
+        assert_eq!(threads_text(4.14), "4.14 threads");
     }
 
     #[test]

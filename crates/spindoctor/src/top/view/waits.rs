@@ -117,9 +117,9 @@ pub fn listing(state: &State, window: &Window, over_s: f64) -> Listing {
     let (title, items, empty) = match waits(window, over_s) {
         Ok((waits, seconds)) => {
             let title = format!(
-                "waits  over {}: {} kinds; those of idle connections are left out",
+                "waits  over {}: {}; those of idle connections are left out",
                 top_view::seconds(seconds),
-                waits.len()
+                number::counted(waits.len() as u64, "kind", "kinds")
             );
             (title, waits, "nothing was waited for in these seconds".to_owned())
         }
