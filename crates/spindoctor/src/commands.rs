@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::error::ErrorKind;
 use clap::{ArgAction, ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
-use spindoctor_collect::mysql::environment;
+use spindoctor_collect::mysql::{Secret, environment};
 use spindoctor_page::safe::safe;
 
 use crate::common::exit::ExitStatus;
@@ -154,6 +154,9 @@ pub fn parse_configured(arguments: impl IntoIterator<Item = OsString>) -> Result
     let line = with_long_password(line);
     let program = help::program(Cli::command(), page);
     let typed = program.clone().try_get_matches_from(&line);
+    if behind_password(&line).is_some_and(|word| is_used(&typed, word)) {
+        return Err(Refused::Usage(clap::Error::raw(ErrorKind::InvalidValue, PASSWORD_BEHIND_SPACE)));
+    }
     // Help needs no file, and nothing that a file says makes an unknown flag one that is known.
     let is_final = typed.as_ref().is_err_and(|error| {
         !matches!(error.kind(), ErrorKind::MissingRequiredArgument | ErrorKind::TooManyValues)
@@ -213,11 +216,37 @@ fn with_long_password(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsSt
         .collect()
 }
 
+/// A password that was typed behind a space would be looked up as a host, and shown in the error about it.
+const PASSWORD_BEHIND_SPACE: &str = "a password stands right behind -p, without a space, and -p alone asks for it: what stands \
+    behind the space would be taken for the server and is not used; name a server with -h\n";
+
+/// The word behind a `-p` without a value, where it is not a flag, a URL or a DSN.
+fn behind_password(line: &[OsString]) -> Option<&str> {
+    let line = line.iter().take_while(|argument| *argument != "--");
+    let mut pairs = line.clone().zip(line.skip(1));
+    let (_, word) = pairs.find(|(flag, _)| *flag == "--password")?;
+    word.to_str().filter(|word| !word.starts_with('-') && !word.contains("://") && !word.contains('='))
+}
+
+/// True where the word is the server's address, or a part of the complaint about the line.
+fn is_used(typed: &Result<ArgMatches, clap::Error>, word: &str) -> bool {
+    match typed {
+        Ok(matches) => target(matches).is_some_and(|target| target.expose() == word),
+        Err(error) => error.use_stderr() && error.to_string().contains(word),
+    }
+}
+
+/// The server's address of the command that was typed.
+fn target(matches: &ArgMatches) -> Option<&Secret> {
+    match matches.subcommand() {
+        Some((_, inner)) => target(inner),
+        None => matches.try_get_one::<Secret>("target").ok().flatten(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
-
-    use spindoctor_collect::mysql::Secret;
 
     use super::*;
 
@@ -255,6 +284,71 @@ mod tests {
         assert_eq!(password("--password x"), Some(None));
         assert_eq!(password("--password="), Some(Some(Secret::from(""))));
         assert_eq!(password(""), None);
+    }
+
+    #[test]
+    fn a_word_behind_a_password_and_a_space_is_refused_without_the_word() {
+        let refused = |line: &str| {
+            let arguments = format!("spindoctor {line}");
+            match parse_configured(arguments.split_whitespace().map(OsString::from)) {
+                Err(Refused::Usage(usage)) => usage.to_string(),
+                other => panic!("{line}: {other:?}"),
+            }
+        };
+        for line in [
+            "doctor -p topsecret",
+            "doctor -u app --password topsecret --no-defaults",
+            "doctor db17 -p topsecret",
+        ] {
+            let why = refused(line);
+            assert!(!why.contains("topsecret") && why.trim_end().lines().count() == 1, "{line}: {why}");
+            assert!(why.contains("right behind -p") && why.contains("with -h"), "{line}: {why}");
+        }
+        for line in
+            ["doctor -p mysql://app@db17/", "doctor -p h=db17", "doctor db17 -p", "doctor -h db17 -p -u app"]
+        {
+            let arguments: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
+            assert_eq!(behind_password(&with_long_password(arguments)), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_number_that_is_none_is_answered_with_its_flag_and_its_range() {
+        let why = |line: &str| {
+            let arguments = format!("spindoctor {line}");
+            parse(arguments.split_whitespace().map(OsString::from)).unwrap_err().to_string()
+        };
+        for (line, flag, range) in [
+            ("doctor -P abc", "--port <PORT>", "from 0 to 65535"),
+            ("doctor -P 70000", "--port <PORT>", "from 0 to 65535"),
+            ("doctor --pid ''", "--pid <PID>", "from 0 to 4294967295"),
+            ("sweep --threads 1,0", "--threads <LIST>", "from 1 to 10000"),
+            ("workload --top many", "--top <COUNT>", "from 1 to 1000"),
+        ] {
+            let why = why(line);
+            assert!(why.contains(flag) && why.contains(&format!("write a whole number {range}")), "{why}");
+        }
+    }
+
+    #[test]
+    fn no_flag_answers_in_the_words_of_the_library_that_reads_numbers() {
+        fn lines(command: &clap::Command, above: &str, found: &mut Vec<String>) {
+            for inner in command.get_subcommands() {
+                let name = format!("{above} {}", inner.get_name());
+                lines(inner, &name, found);
+                let flags = inner.get_arguments().filter(|arg| arg.get_action().takes_values());
+                found
+                    .extend(flags.filter_map(clap::Arg::get_long).map(|flag| format!("{name} --{flag}=abc")));
+            }
+        }
+        let mut found = Vec::new();
+        lines(&Cli::command(), "spindoctor", &mut found);
+        assert!(found.len() > 200, "{found:?}");
+        for line in found {
+            let Err(error) = parse(line.split(' ').map(OsString::from)) else { continue };
+            let why = error.to_string();
+            assert!(!why.contains("invalid digit") && !why.contains("invalid float"), "{line}: {why}");
+        }
     }
 
     #[test]

@@ -74,6 +74,14 @@ pub fn read(path: &Path) -> Result<Option<Zeroizing<Vec<u8>>>, String> {
     decode(&bytes).map(|text| Some(Zeroizing::new(text))).map_err(passed_over)
 }
 
+/// True where the text of a login path file has this group, in any case.
+pub(crate) fn has_group(text: &[u8], name: &str) -> bool {
+    text.split(|byte| *byte == b'\n').any(|line| {
+        let group = line.trim_ascii().strip_prefix(b"[").and_then(|rest| rest.strip_suffix(b"]"));
+        group.is_some_and(|group| group.eq_ignore_ascii_case(name.as_bytes()))
+    })
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;

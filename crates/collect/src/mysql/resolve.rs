@@ -32,6 +32,9 @@ const DEFAULT_SOCKETS: [&str; 4] = [
 /// Groups that every MySQL client reads, those that MariaDB's read besides, and the tool's own.
 const GROUPS: [&str; 4] = ["client", "client-server", "client-mariadb", OWN_GROUP];
 
+/// What makes a login path.
+const MAKES_ONE: &str = "mysql_config_editor set --login-path=NAME makes one";
+
 /// The tool's own group: an option there that is not known is worth a note.
 const OWN_GROUP: &str = "spindoctor";
 
@@ -200,6 +203,7 @@ pub fn resolve(flags: &ConnectFlags, environment: &Environment) -> Result<Target
     let Layers { flags: given, target, settings, configured, environment: of_environment, named, mut notes } =
         Layers::read(flags, environment)?;
     let given = given.over(target);
+    expect_files(&given)?;
     let explicit_port = given.port.is_some();
     // What is given with a port or host on the command line does not mean the option file's socket.
     let explicit_socket = given.socket.is_some();
@@ -256,6 +260,28 @@ pub fn resolve(flags: &ConnectFlags, environment: &Environment) -> Result<Target
         limits,
         notes,
     })
+}
+
+/// Files that the command line names are there: a socket needs none of them, and TLS would speak of a missing one only once the
+/// server answers. What an option file names is left to those who need it: it is for all of the host's programs.
+fn expect_files(given: &Layer) -> Result<(), ConnectError> {
+    let named = [
+        ("--ssl-ca", &given.ssl_ca),
+        ("--ssl-cert", &given.ssl_cert),
+        ("--ssl-key", &given.ssl_key),
+        ("--server-public-key-path", &given.server_public_key),
+    ];
+    for (option, path) in named {
+        let Some(path) = path else { continue };
+        let Err(error) = std::fs::metadata(path) else { continue };
+        let path = path.display();
+        let reason = match error.kind() {
+            std::io::ErrorKind::NotFound => format!("there is no file {path}"),
+            _ => format!("{path} cannot be read: {error}"),
+        };
+        return Err(ConnectError::BadOption { option: option.to_owned(), reason });
+    }
+    Ok(())
 }
 
 /// `--query-timeout`, which no option file has.
@@ -380,20 +406,41 @@ fn read_option_files(
     }
     let mut found = reader.finish();
 
+    // MySQL's clients go on in silence where the login path is missing, as another account then. Who names one means it.
+    let without = |reason: String| ConnectError::BadOption { option: "--login-path".to_owned(), reason };
     let default = environment.home.as_ref().map(|home| home.join(".mylogin.cnf"));
-    if let Some(path) = environment.login_file.clone().or(default) {
+    let file = environment.login_file.clone().or(default);
+    if let (None, Some(name)) = (&file, login_path) {
+        return Err(without(format!("{name} is not known: HOME is not set, so there is no login path file")));
+    }
+    if let Some(path) = file {
         let mut names = GROUPS.to_vec();
         names.extend(login_path.map(String::as_str));
         let groups = with_suffix(&names);
         match login_path::read(&path) {
             Ok(Some(text)) => {
+                if let Some(name) = login_path {
+                    let wanted = with_suffix(&[name.as_str()]);
+                    if !wanted.iter().any(|group| login_path::has_group(&text, group)) {
+                        return Err(without(format!(
+                            "{} has no login path {name}; {MAKES_ONE}",
+                            path.display()
+                        )));
+                    }
+                }
                 let mut reader = Reader::new(&groups, &environment.root);
                 reader.take(&path, &text);
                 let login = reader.finish();
                 found.settings.extend(login.settings);
                 found.notes.extend(login.notes);
             }
-            Ok(None) => {}
+            Ok(None) => {
+                if let Some(name) = login_path {
+                    let reason = format!("{name} is not known: there is no {}; {MAKES_ONE}", path.display());
+                    return Err(without(reason));
+                }
+            }
+            Err(note) if login_path.is_some() => return Err(without(note)),
             Err(note) => found.notes.push(note),
         }
     }

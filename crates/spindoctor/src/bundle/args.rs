@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args};
 
-use crate::common::flags::Connection;
+use crate::common::flags::{Connection, whole};
 use crate::common::moment::Moment;
 
 /// `spindoctor bundle`.
@@ -20,7 +20,7 @@ pub struct Bundle {
     pub out: PathBuf,
 
     /// Pack this event, by its number: from five minutes before it to two after it
-    #[arg(long, value_name = "EVENT", conflicts_with_all = ["last", "from", "to"])]
+    #[arg(long, value_name = "EVENT", value_parser = whole::<u64>(0, u64::MAX), conflicts_with_all = ["last", "from", "to"])]
     pub around: Option<u64>,
 
     /// Pack so much of the end: 10m, 2h

@@ -1,6 +1,8 @@
 //! The flags and forms of value that several commands have.
 
+use std::fmt::Display;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
@@ -23,7 +25,7 @@ pub struct Connection {
     pub host: Option<String>,
 
     /// TCP port
-    #[arg(short = 'P', long, value_name = "PORT")]
+    #[arg(short = 'P', long, value_name = "PORT", value_parser = whole::<u16>(0, u16::MAX))]
     pub port: Option<u16>,
 
     /// Unix socket
@@ -42,7 +44,7 @@ pub struct Connection {
     pub query_timeout: Option<Duration>,
 
     /// The server's process on this host, where it is not found from the connection
-    #[arg(long, value_name = "PID", conflicts_with = "remote")]
+    #[arg(long, value_name = "PID", value_parser = whole::<u32>(0, u32::MAX), conflicts_with = "remote")]
     pub pid: Option<u32>,
 
     /// Read nothing of this host: the server runs elsewhere
@@ -131,6 +133,17 @@ pub fn one_of<T: Copy + Send + Sync + 'static>(
         let found = choices.iter().find(|(name, ..)| *name == given);
         found.map(|(.., value)| *value).ok_or_else(|| format!("{given} is none of them"))
     })
+}
+
+/// A whole number in a range; what is not one is answered with the range.
+pub fn whole<T>(least: T, most: T) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static
+where
+    T: Copy + Display + FromStr + PartialOrd + Send + Sync + 'static,
+{
+    move |text: &str| {
+        let number = text.parse::<T>().ok().filter(|number| (least..=most).contains(number));
+        number.ok_or_else(|| format!("write a whole number from {least} to {most}"))
+    }
 }
 
 /// A number and one of these units, in seconds; no unit where `""` is one. `units_text` lists them for people.

@@ -8,7 +8,7 @@ use spindoctor_collect::mysql::Secret;
 use spindoctor_fleet::select::Condition;
 use spindoctor_fleet::waves::Plan;
 
-use crate::common::flags::{Login, duration};
+use crate::common::flags::{Login, duration, whole};
 
 /// `spindoctor fleet`.
 #[derive(Debug, Subcommand)]
@@ -50,7 +50,7 @@ pub struct Which {
 #[derive(Debug, Args)]
 pub struct FleetLogin {
     /// TCP port of servers whose line has none
-    #[arg(short = 'P', long, value_name = "PORT", help_heading = "Connection")]
+    #[arg(short = 'P', long, value_name = "PORT", value_parser = whole::<u16>(0, u16::MAX), help_heading = "Connection")]
     pub port: Option<u16>,
 
     #[command(flatten)]
@@ -65,11 +65,11 @@ pub struct FleetLogin {
     pub query_timeout: Duration,
 
     /// Connections at once
-    #[arg(long, hide_short_help = true, value_name = "COUNT", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=100_000), help_heading = "Limits")]
+    #[arg(long, hide_short_help = true, value_name = "COUNT", default_value_t = 1000, value_parser = whole::<u32>(1, 100_000), help_heading = "Limits")]
     pub connections: u32,
 
     /// Connections at once to one host
-    #[arg(long, hide_short_help = true, value_name = "COUNT", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Limits")]
+    #[arg(long, hide_short_help = true, value_name = "COUNT", default_value_t = 16, value_parser = whole::<u32>(1, u32::MAX), help_heading = "Limits")]
     pub per_host: u32,
 
     /// New connections a second [default: no limit]
@@ -77,7 +77,7 @@ pub struct FleetLogin {
     pub per_second: Option<f64>,
 
     /// How often to try again where no connection came about; a statement is never sent twice
-    #[arg(long, hide_short_help = true, value_name = "COUNT", default_value_t = 1, help_heading = "Limits")]
+    #[arg(long, hide_short_help = true, value_name = "COUNT", default_value_t = 1, value_parser = whole::<u32>(0, u32::MAX), help_heading = "Limits")]
     pub retries: u32,
 }
 
@@ -129,7 +129,7 @@ pub struct FleetQuery {
     pub repeat: Option<Duration>,
 
     /// End when it was asked so many times
-    #[arg(long, hide_short_help = true, value_name = "COUNT", requires = "repeat", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Answers")]
+    #[arg(long, hide_short_help = true, value_name = "COUNT", requires = "repeat", value_parser = whole::<u32>(1, u32::MAX), help_heading = "Answers")]
     pub times: Option<u32>,
 
     /// Let the statement change something; asks first, goes in waves, logs what was done where
@@ -157,6 +157,7 @@ pub struct FleetQuery {
         long,
         value_name = "COUNT",
         default_value_t = 0,
+        value_parser = whole::<usize>(0, usize::MAX),
         requires = "write",
         help_heading = "Writing"
     )]

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::common::flags::whole;
 use crate::common::moment::Moment;
 
 /// `spindoctor report`.
@@ -13,7 +14,7 @@ pub struct Report {
     pub file: PathBuf,
 
     /// Report this event, by its number [default: the worst]
-    #[arg(long, value_name = "NUMBER", conflicts_with_all = ["from", "to"])]
+    #[arg(long, value_name = "NUMBER", value_parser = whole::<u64>(0, u64::MAX), conflicts_with_all = ["from", "to"])]
     pub event: Option<u64>,
 
     /// Report what happened from this time on: 2026-07-01T09:30:00Z, '2026-07-01 09:30' (UTC), 09:30, -10m

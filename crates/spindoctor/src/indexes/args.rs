@@ -6,7 +6,7 @@ use clap::Args;
 use regex::Regex;
 use spindoctor_collect::mysql::Secret;
 
-use crate::common::flags::{Connection, duration, pattern};
+use crate::common::flags::{Connection, duration, pattern, whole};
 
 /// `spindoctor indexes`: without `--try` no statement is run.
 #[derive(Debug, Args)]
@@ -33,7 +33,7 @@ pub struct Indexes {
     pub grep: Option<Regex>,
 
     /// Statements that are examined, those first that are seen most
-    #[arg(long, hide_short_help = true, value_name = "COUNT", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=100))]
+    #[arg(long, hide_short_help = true, value_name = "COUNT", default_value_t = 10, value_parser = whole::<u16>(1, 100))]
     pub top: u16,
 
     /// Take no stacks: how much of the time goes into estimates is not known then

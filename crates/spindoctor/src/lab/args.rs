@@ -7,7 +7,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand, ValueEnum};
 use spindoctor_lab::Which;
 
-use crate::common::flags::{cpus, duration};
+use crate::common::flags::{cpus, duration, whole};
 
 /// `spindoctor lab`.
 #[derive(Debug, Subcommand)]
@@ -74,11 +74,11 @@ pub struct LabUp {
     pub cpuset: Option<String>,
 
     /// Tables of sysbench's, filled
-    #[arg(long, value_name = "COUNT", default_value_t = 0)]
+    #[arg(long, value_name = "COUNT", default_value_t = 0, value_parser = whole::<u32>(0, u32::MAX))]
     pub tables: u32,
 
     /// Rows of each table
-    #[arg(long, value_name = "COUNT", default_value_t = 10_000, requires = "tables")]
+    #[arg(long, value_name = "COUNT", default_value_t = 10_000, value_parser = whole::<u32>(0, u32::MAX), requires = "tables")]
     pub rows: u32,
 
     /// Print JSON (schema spindoctor.lab/1)
@@ -155,7 +155,7 @@ pub struct LabScore {
     pub server: Option<Which>,
 
     /// Rounds: each has every scenario on every server that can suffer so, in an order of chance
-    #[arg(long, value_name = "COUNT", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "COUNT", default_value_t = 10, value_parser = whole::<u32>(1, u32::MAX))]
     pub runs: u32,
 
     /// Begin no run later than this; the next call goes on where this one stopped
@@ -163,7 +163,7 @@ pub struct LabScore {
     pub within: Option<Duration>,
 
     /// The seed of what is drawn: the same seed has the same runs
-    #[arg(long, hide_short_help = true, value_name = "NUMBER", default_value_t = 1)]
+    #[arg(long, hide_short_help = true, value_name = "NUMBER", default_value_t = 1, value_parser = whole::<u64>(0, u64::MAX))]
     pub seed: u64,
 
     /// How long to watch in each run

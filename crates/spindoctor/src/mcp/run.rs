@@ -42,6 +42,8 @@ pub fn run(asked: &Mcp, answer: Answer) -> anyhow::Result<ExitStatus> {
         std::path::absolute(file).with_context(|| format!("{} is not a path", file.display()))
     };
     let recordings: Vec<PathBuf> = asked.recording.iter().map(absolute).collect::<anyhow::Result<_>>()?;
+    // An assistant is not the one who can mend a name that was mistyped here.
+    recordings.iter().try_for_each(|file| recorded::open(file).map(drop))?;
     let server = Answering {
         connection: asked.connection.clone(),
         has_server: !asked.no_server,

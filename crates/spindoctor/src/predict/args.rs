@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use spindoctor_predict::{Assumption, Flavor, Hardware, Workload};
 
-use crate::common::flags::{one_of, seconds};
+use crate::common::flags::{one_of, seconds, whole};
 
 /// `spindoctor predict`.
 #[derive(Debug, Args)]
@@ -48,15 +48,15 @@ pub struct Predict {
     pub assume: Vec<Assumption>,
 
     /// Numbers of connections whose measurements the fit does not get; they stand beside what the model says of them
-    #[arg(long, hide_short_help = true, value_name = "LIST", value_delimiter = ',')]
+    #[arg(long, hide_short_help = true, value_name = "LIST", value_delimiter = ',', value_parser = whole::<u32>(0, u32::MAX))]
     pub hold_out: Vec<u32>,
 
     /// Numbers of connections [default: those that were measured]
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = whole::<u32>(1, 10_000))]
     pub threads: Vec<u32>,
 
     /// The same seed gives the same answer
-    #[arg(long, hide_short_help = true, value_name = "NUMBER", default_value_t = 1)]
+    #[arg(long, hide_short_help = true, value_name = "NUMBER", default_value_t = 1, value_parser = whole::<u64>(0, u64::MAX))]
     pub seed: u64,
 
     /// Print JSON (schema spindoctor.predict/1)

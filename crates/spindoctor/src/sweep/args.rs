@@ -10,7 +10,7 @@ use spindoctor_lab::load::{OLTP, Workload};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 
-use crate::common::flags::{Connection, cpus, duration};
+use crate::common::flags::{Connection, cpus, duration, whole};
 use crate::lab::LabServer;
 
 /// `spindoctor sweep`.
@@ -21,7 +21,7 @@ pub struct Sweep {
     pub set: Vec<(String, Vec<String>)>,
 
     /// Numbers of clients
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,4,16,64", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,4,16,64", value_parser = whole::<u32>(1, 10_000))]
     pub threads: Vec<u32>,
 
     /// What the clients do: sysbench's OLTP workloads, each of several with each setting
@@ -37,15 +37,15 @@ pub struct Sweep {
     pub warmup: Duration,
 
     /// Runs of each setting at each number of clients, in random order
-    #[arg(long, hide_short_help = true, value_name = "COUNT", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    #[arg(long, hide_short_help = true, value_name = "COUNT", default_value_t = 3, value_parser = whole::<u32>(1, 1_000))]
     pub runs: u32,
 
     /// Tables of sysbench's
-    #[arg(long, hide_short_help = true, value_name = "COUNT", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    #[arg(long, hide_short_help = true, value_name = "COUNT", default_value_t = 4, value_parser = whole::<u32>(1, 1_000))]
     pub tables: u32,
 
     /// Rows of each table
-    #[arg(long, hide_short_help = true, value_name = "COUNT", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, hide_short_help = true, value_name = "COUNT", default_value_t = 10_000, value_parser = whole::<u32>(1, u32::MAX))]
     pub rows: u32,
 
     /// Keep finished runs in this file; the ones that it has are not made again

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::screen::Screen;
-use crate::common::flags::{Connection, duration};
+use crate::common::flags::{Connection, duration, whole};
 
 /// `spindoctor top`.
 #[derive(Debug, Args)]
@@ -22,7 +22,7 @@ pub struct Top {
     pub at: Option<String>,
 
     /// Begin at this event of the recording
-    #[arg(long, value_name = "NUMBER", requires = "replay", conflicts_with = "at")]
+    #[arg(long, value_name = "NUMBER", value_parser = whole::<u64>(0, u64::MAX), requires = "replay", conflicts_with = "at")]
     pub event: Option<u64>,
 
     /// Begin with this screen

@@ -8,7 +8,7 @@ use regex::Regex;
 
 use super::diff::operand::Operand;
 use super::tally::By;
-use crate::common::flags::{Connection, duration, hz, pattern};
+use crate::common::flags::{Connection, duration, hz, pattern, whole};
 use crate::common::moment::Moment;
 
 /// What has no meaning without a live server.
@@ -42,7 +42,7 @@ pub struct Workload {
     pub grep: Option<Regex>,
 
     /// Rows of a table
-    #[arg(long, hide_short_help = true, value_name = "COUNT", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1000), help_heading = "What is shown")]
+    #[arg(long, hide_short_help = true, value_name = "COUNT", default_value_t = 10, value_parser = whole::<u16>(1, 1000), help_heading = "What is shown")]
     pub top: u16,
 
     /// Show the slowest statements as they were sent, with their literals

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use spindoctor_record::{Writer, WriterOptions};
 
 use crate::lab::{on_both, with_server};
-use crate::program::printed;
+use crate::program::{complained, printed};
 use crate::running::process;
 
 /// A session with an assistant's program.
@@ -124,6 +124,21 @@ fn an_assistant_asks_a_live_server_and_gets_what_the_commands_print() {
 fn recording(file: &Path) {
     let writer = Writer::open(file, WriterOptions::default()).expect("a recording");
     drop(writer);
+}
+
+#[test]
+fn a_recording_that_is_not_there_is_refused_at_the_start() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = folder.path().join("text.rec");
+    std::fs::write(&text, "SELECT 1;\n".repeat(1000)).expect("a file");
+    for (file, reason) in [
+        ("/nonexistent/db17.rec".to_owned(), "there is no recording at /nonexistent/db17.rec"),
+        (text.display().to_string(), "it is not a SQLite database"),
+    ] {
+        let (message, code) = complained(&format!("mcp --no-server --recording {file}"));
+        assert_eq!((code, message.lines().count()), (2, 1), "{message}");
+        assert!(message.contains(reason), "{message}");
+    }
 }
 
 #[test]

@@ -88,6 +88,53 @@ fn later_files_win_and_the_login_path_wins_over_them() {
 }
 
 #[test]
+fn a_login_path_that_is_named_must_be_there() {
+    let host = Host::new();
+    let refused = |name: &str| {
+        let flags = ConnectFlags { login_path: Some(name.to_owned()), ..ConnectFlags::default() };
+        resolve(&flags, &host.environment()).map(|target| target.user).map_err(|error| error.to_string())
+    };
+    let why = refused("db17").unwrap_err();
+    assert!(why.starts_with("--login-path: db17 is not known") && why.contains(".mylogin.cnf"), "{why}");
+    let text = "[client]\nuser = \"5\"\n[DB17]\nuser = \"6\"\n[empty]\n";
+    let login = login_path::tests::encode(text, *b"abcdefghijklmnopqrst");
+    host.write("home/.mylogin.cnf", &login, 0o600);
+    assert_eq!((refused("db17"), refused("empty")), (Ok("6".to_owned()), Ok("5".to_owned())));
+    let why = refused("db18").unwrap_err();
+    assert!(why.contains("has no login path db18; mysql_config_editor"), "{why}");
+    host.write("home/.mylogin.cnf", &login, 0o644);
+    assert!(refused("db17").unwrap_err().contains("chmod 600"));
+}
+
+#[test]
+fn a_file_of_tls_that_the_command_line_names_must_be_there() {
+    let host = Host::new();
+    let there = host.write("ca.pem", "", 0o600);
+    let absent = host.root.path().join("absent.pem");
+    let missing = Some(absent.clone());
+    for (option, flags) in [
+        ("--ssl-ca", ConnectFlags { ssl_ca: missing.clone(), ..ConnectFlags::default() }),
+        (
+            "--ssl-key",
+            ConnectFlags {
+                ssl_cert: Some(there.clone()),
+                ssl_key: missing.clone(),
+                ..ConnectFlags::default()
+            },
+        ),
+        (
+            "--server-public-key-path",
+            ConnectFlags { server_public_key_path: missing, ..ConnectFlags::default() },
+        ),
+    ] {
+        let why = resolve(&flags, &host.environment()).unwrap_err().to_string();
+        assert_eq!(why, format!("{option}: there is no file {}", absent.display()));
+    }
+    let flags = ConnectFlags { ssl_ca: Some(there), ..ConnectFlags::default() };
+    assert_eq!(host.resolve(&flags).tls.mode, SslMode::VerifyCa);
+}
+
+#[test]
 fn a_defaults_file_is_read_alone_and_must_be_there() {
     let host = Host::new();
     host.write("etc/my.cnf", "[client]\nuser=1\nport=1\n", 0o644);
