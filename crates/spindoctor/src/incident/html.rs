@@ -3,8 +3,9 @@
 
 use maud::{Markup, PreEscaped, html};
 
+use super::changes::earlier;
 use super::view::Incident;
-use super::words::{change_text, changes_title, compared_text, load_text, nothing_changed};
+use super::words::{change_text, changes_words, compared_text, load_text, nothing_changed};
 use super::{loads_html, picture, statements};
 use crate::common::local_time::beside;
 use crate::common::session_time;
@@ -266,7 +267,13 @@ fn changes(incident: &Incident) -> Markup {
     html! {
         @for compared in &incident.changes {
             section.card {
-                h2 { (first_letter_large(&changes_title(compared))) }
+                h2 {
+                    (first_letter_large(&changes_words(compared)))
+                    @if let Some(earlier) = earlier(compared) {
+                        " (from " time datetime=(earlier.from) { (day_and_time(earlier.from)) }
+                        ", " (number::duration(earlier.seconds())) ")"
+                    }
+                }
                 @let changed: Vec<_> = compared.changed().take(CHANGES_SHOWN).collect();
                 @if changed.is_empty() {
                     p.quiet { (nothing_changed(compared)) }
@@ -409,12 +416,30 @@ mod tests {
     use super::*;
 
     use crate::common::browser;
+    use crate::incident::changes::{Against, Compared};
     use crate::incident::examples;
+    use spindoctor_statements::Span as Statements;
 
     #[test]
     fn no_width_cuts_the_page_or_breaks_its_words() {
         let pages = [("pile-up", render(&examples::pileup())), ("stretch", render(&examples::stretch()))];
         assert_eq!(browser::faults(&pages), "");
+    }
+
+    #[test]
+    fn the_date_in_a_heading_is_one_word() {
+        let mut incident = examples::pileup();
+        let before =
+            Statements { start: Some(examples::at(-3_600.0)), seconds: 3_600.0, ..Statements::default() };
+        let after = Statements { start: Some(examples::at(0.0)), seconds: 3_600.0, ..Statements::default() };
+        let changes = spindoctor_statements::changes(&before, &after);
+        incident.changes = vec![Compared { against: Against::WeekAgo, before, after, changes }];
+        let page = render(&incident);
+        let heading = "<h2>Statements that changed, against the same time a week ago (from <time \
+                       datetime=\"2026-07-01T08:30:00Z\">2026-07-01 08:30:00 UTC</time>, ";
+        assert!(page.contains(heading), "{page}");
+        assert!(OWN_STYLE.contains(".incident h2 time, .incident .facts time { white-space: nowrap; }"));
+        assert_eq!(browser::faults(&[("changes", page)]), "");
     }
 
     #[test]

@@ -25,7 +25,12 @@ pub fn changes_title(compared: &Changed) -> String {
     let when = changes::earlier(compared).map_or_else(String::new, |earlier| {
         format!(" (from {}, {})", day_and_time(earlier.from), number::duration(earlier.seconds()))
     });
-    format!("statements that changed, {}{when}", compared.against.words())
+    format!("{}{when}", changes_words(compared))
+}
+
+/// The same without the earlier time.
+pub fn changes_words(compared: &Changed) -> String {
+    format!("statements that changed, {}", compared.against.words())
 }
 
 /// `5,812 /s`, with `at most` where it is the greatest of a stall; an en dash where nobody read it.

@@ -41,6 +41,9 @@ pub const USUAL: &str = "usual";
 const REMEMBER_EVERY: Duration = Duration::from_mins(10);
 /// While the login is refused, how often option files are read: somebody may have put the new password there.
 const REREAD_EVERY: Duration = Duration::from_mins(1);
+/// A server that is well answers within this time, and one that is not there is named by then with the reason: else it is said what
+/// is waited for. Chosen.
+const SAID_AFTER: Duration = Duration::from_secs(1);
 /// The last event's stacks and diagnosis may take so long when the recorder ends.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
@@ -192,19 +195,24 @@ async fn record(
     let host = session::host(&asked.connection);
     let mut looker = Looker::start(target.clone(), host.clone());
     let mut follower = Follower::start(target.clone(), FollowOptions { host, ..FollowOptions::default() });
-    note(&format!("recording into {}", recorder.path().display()));
+    note(&format!("recording into {} from {}", recorder.path().display(), target.address()));
 
     let mut remember = interval_at(Instant::now() + REMEMBER_EVERY, REMEMBER_EVERY);
     remember.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut reread = interval_at(Instant::now() + REREAD_EVERY, REREAD_EVERY);
     reread.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut is_answered = false;
+    let mut waiting = Some(Instant::now() + SAID_AFTER);
     let ended = loop {
         hand_over(&mut recorder, metrics, notify);
         tokio::select! {
             biased;
             ended = signals.next() => break ended,
             () = at(*until) => break Ended::Asked,
+            () = at(waiting) => {
+                waiting = None;
+                note(&format!("waiting for {} to answer", target.address()));
+            }
             seen = watch.next() => if let Some(reason) = recorder.watched(seen?, &follower)? {
                 looker.look(reason);
             },
@@ -222,6 +230,9 @@ async fn record(
                     is_answered |= segment.server.version.is_some();
                     notify.of_server(&segment.server);
                     watch.follow(&segment.server)?;
+                }
+                if is_answered || matches!(followed, Followed::Note(_)) {
+                    waiting = None;
                 }
                 if matches!(followed, Followed::Sample(_))
                     && let Some((hits, took_ms)) = watch.cost()

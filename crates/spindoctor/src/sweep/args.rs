@@ -104,7 +104,8 @@ pub struct Sweep {
     )]
     pub quotas: Vec<Quota>,
 
-    /// Load the server that the connection flags lead to, and change its settings meanwhile
+    /// Load the server that the connection flags lead to, and change its settings meanwhile, instead of a throw-away server; that
+    /// is one of the lab's, installed when it is first used, and gone with the sweep
     #[arg(long, conflicts_with_all = ["server", "basedir", "data", "quota", "cpusets", "quotas", "options"], help_heading = "Another server")]
     pub yes_this_server: bool,
 

@@ -1,14 +1,14 @@
 //! The server of the sweep: a throw-away one, or one that the user named and confirmed.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use spindoctor_collect::gauges::read_host;
 use spindoctor_collect::mysql::{Endpoint, Session, Target};
 use spindoctor_collect::{ground, host};
 use spindoctor_lab::load::{self, Login, Tables};
-use spindoctor_lab::{Home, Server, ServerSpec};
+use spindoctor_lab::{Home, KNOWN, Known, Server, ServerSpec, Which, place};
 use spindoctor_model::ServerVersion;
 use spindoctor_model::mysql::NamedValues;
 use spindoctor_record::moves_by_itself;
@@ -17,9 +17,10 @@ use spindoctor_tune::sweep::{Conditions, Setting};
 use super::args::Sweep;
 use super::limits;
 use crate::common::flags::Connection;
-use crate::common::session;
+use crate::common::{output, session};
 use crate::lab::{announce, data, which};
 use spindoctor_page::number;
+use spindoctor_page::safe::safe;
 
 /// The server, and how it is reached.
 #[derive(Debug)]
@@ -73,7 +74,11 @@ impl Swept {
             options: room_for(&asked.threads).into_iter().chain(asked.options.iter().cloned()).collect(),
             ..ServerSpec::default()
         };
-        let server = Server::start(&Home::open()?, &spec, &announce).await?;
+        let home = Home::open()?;
+        let known = KNOWN.iter().find(|known| Which::by_name(known.name).as_ref() == Some(&spec.which));
+        let known = known.map(|known| (known, place(&home, known)));
+        output::note(&format!("sweep: {}", safe(&started_text(known, home.root()))));
+        let server = Server::start(&home, &spec, &announce).await?;
         let target = Target::new(Endpoint::Socket(server.socket().to_owned()), "root");
         let process = host::Target::live(server.pid());
         let mut session = Session::connect(&target, &target.limits).await?;
@@ -168,6 +173,21 @@ impl Swept {
     }
 }
 
+/// What is about to be started, and where it comes from: a download is announced before it begins.
+fn started_text(known: Option<(&Known, Option<PathBuf>)>, root: &Path) -> String {
+    let what = "a throw-away server is started, and removed at the end (--yes-this-server measures another)";
+    match known {
+        None => what.to_owned(),
+        Some((known, Some(folder))) => format!("{what}: {}, in {}", known.name, folder.display()),
+        Some((known, None)) => format!(
+            "{what}: {}, which is installed first, below {}: up to 350 MB, from {}",
+            known.name,
+            root.display(),
+            known.origin()
+        ),
+    }
+}
+
 /// `4 tables of 10,000 rows`
 fn tables_text(tables: Tables) -> String {
     let count = number::counted(u64::from(tables.count), "table", "tables");
@@ -249,6 +269,17 @@ async fn expect_tables(session: &mut Session, target: &Target, tables: Tables) -
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_started_is_announced_with_where_it_comes_from() {
+        let known = KNOWN.iter().find(|known| known.also == Some("mysql")).unwrap();
+        let text =
+            |folder: Option<&str>| started_text(Some((known, folder.map(PathBuf::from))), Path::new("/lab"));
+        assert!(text(Some("/lab/mysql")).ends_with("another): mysql-9.7, in /lab/mysql"));
+        let first = text(None);
+        assert!(first.contains("installed first, below /lab: up to 350 MB, from Debian unstable"), "{first}");
+        assert!(started_text(None, Path::new("/lab")).contains("--yes-this-server"));
+    }
 
     #[test]
     fn one_table_of_one_row_is_not_several() {

@@ -214,6 +214,28 @@ mod calm {
         assert!(says_silent(&mut process(&line)));
     }
 
+    #[test]
+    fn what_is_waited_for_is_said_before_the_end() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let silent = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+        let port = silent.local_addr().expect("its address").port();
+        let said = |server: &str, name: &str| {
+            let file = folder.path().join(name);
+            let line = format!("record --no-defaults -u root {server} --duration 3s -o {}", file.display());
+            let output = process(&line).output().expect("the program runs");
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(output.status.success(), "{said}");
+            said
+        };
+        let text = said(&format!("-h 127.0.0.1 -P {port}"), "silent.rec");
+        assert!(text.contains(&format!("silent.rec from 127.0.0.1:{port}\n")), "{text}");
+        assert!(text.contains(&format!("waiting for 127.0.0.1:{port} to answer\n")), "{text}");
+        let socket = folder.path().join("none.sock").display().to_string();
+        let text = said(&format!("-S {socket}"), "none.rec");
+        assert!(text.contains(&format!("there is no server socket {socket}; ")), "{text}");
+        assert!(!text.contains("waiting for"), "{text}");
+    }
+
     /// True where a short recording ends with the words that the server never answered.
     fn says_silent(recorder: &mut Command) -> bool {
         let output = recorder.args(["--duration", "3s"]).output().expect("the program runs");
