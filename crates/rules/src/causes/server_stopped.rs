@@ -39,7 +39,8 @@ pub const CAUSE: Cause = Cause {
                not answer, while nothing of its process can be read, is reported too, and the finding says that \
                it may hang for another reason. Profilers that stop the process for a sample (gdb, pt-pmp, \
                eu-stack) show as a part of the samples, or of the snapshots of its threads, from a twentieth of these on; one stop \
-               of less than 2 s that is over, of a server that nothing traces, is a note. \
+                of less than 2 s that is over, of a server that nothing traces, is a note. Other findings are its symptoms where it was held for \
+                half of the samples, or at the end and does not answer or was held in the two last ones.\n\n\
                Of a captured error log: a crash (critical with damaged pages, or where it does not start again), a server that does not \
                start, with the reason, one that a signal or Kubernetes ended, and a CPU that the kernel found stuck in one task; of captured \
                stacks, a server that still starts, with what its main thread is at.",
@@ -79,6 +80,21 @@ const OVER_SCORE: f64 = 0.04;
 
 /// A tracer that does not stop the process costs system calls, not throughput one could estimate.
 const TRACED_SCORE: f64 = 0.04;
+
+/// From this share of the samples on it was held for most of the time: what else was seen is what comes of that. In less of them the
+/// server ran while the rest was seen, as where somebody looks with a debugger at a server in trouble. By judgement.
+const MOSTLY: f64 = 0.5;
+
+/// Samples at the end in which it is held that are more than a look: a sampler takes about a second for the stacks of some hundred
+/// threads, and samples are a second apart. By judgement.
+const GOES_ON: usize = 2;
+
+/// True for a server that was held in a part of the samples, or of the snapshots, alone: what it did in the others has causes of its own.
+pub(crate) fn is_held_at_times(finding: &Finding) -> bool {
+    // A share of the time is evidence of a server that is held, not of one that crashed.
+    let has_share = || finding.evidence.iter().any(|one| one.unit == "ratio");
+    finding.cause == CAUSE.name && finding.score < MOSTLY && has_share()
+}
 
 fn evaluate(window: &Window) -> Outcome {
     examine(window).into()
@@ -186,6 +202,8 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             (None, traced) => moments::found(window, traced).or_else(|| traced.map(traced_finding)),
         });
     };
+    let goes_on = silent.is_some() || series.iter().rev().take(GOES_ON).all(|&(_, held)| held > 0.0);
+    let explained = if held_ratio >= MOSTLY || goes_on { everything_else() } else { Vec::new() };
     let pid = window.server.pid.map_or_else(|| "PID".to_owned(), |pid| pid.to_string());
     let by = latest.tracer_pid.map_or_else(String::new, |tracer| format!(" (process {tracer})"));
     let headline = if held_ratio >= 1.0 {
@@ -234,7 +252,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             .evidence_if(silent.map(|because| Evidence::new("session", because, "", "connect").expected("an answer")))
             .evidence_if(tcp_queues::unread(window))
             .remedy(remedy)
-            .explains(&everything_else())
+            .explains(&explained)
             .finding(),
     ))
 }
@@ -519,6 +537,41 @@ pub(crate) mod examples {
         let finding = found(&window);
         assert!((finding.score - 3.0 / 11.0).abs() < 1e-9, "{}", finding.score);
         assert!(finding.headline.contains("27 % of the samples"), "{}", finding.headline);
+    }
+
+    #[test]
+    fn a_look_with_a_debugger_hides_nothing_of_what_it_looks_at() {
+        let looked_at = |mut window: Window, held: std::ops::Range<usize>| {
+            for sample in &mut window.samples[held] {
+                let traced =
+                    ProcessStat { state: "t".into(), tracer_pid: Some(77), ..ProcessStat::default() };
+                sample.host.process = answer(sample.at_s, traced);
+            }
+            diagnose(&window).findings
+        };
+        let pileup = || (super::super::row_lock_pileup::CAUSE.examples.fires)();
+        // In the middle, and at the very end.
+        for held in [4..5, 10..11] {
+            let findings = looked_at(pileup(), held);
+            assert_eq!(findings[0].cause, "row-lock-pileup", "{findings:#?}");
+            assert_eq!(findings[0].severity, Severity::Critical);
+            let stopped = findings.iter().find(|finding| finding.cause == CAUSE.name).unwrap();
+            assert!((stopped.score - 1.0 / 11.0).abs() < 1e-9, "{stopped:#?}");
+        }
+        for held in [0..11, 9..11] {
+            assert_eq!(looked_at(pileup(), held)[0].cause, CAUSE.name);
+        }
+        let waits = &["pthread_cond_wait", "wait_for_it", "dispatch_command", "do_command"][..];
+        let unnamed = || {
+            let waiting = (12, spindoctor_model::stack::ThreadState::Condition, waits);
+            Build::busy("8.0.36").only_snapshots(&[waiting]).window()
+        };
+        let names = |findings: Vec<Finding>| -> Vec<String> {
+            findings.into_iter().map(|finding| finding.cause).collect()
+        };
+        assert_eq!(names(looked_at(unnamed(), 4..5))[0], "unnamed-wait");
+        let held = names(looked_at(unnamed(), 0..11));
+        assert!(held[0] == CAUSE.name && !held.contains(&"unnamed-wait".to_owned()), "{held:?}");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use spindoctor_model::{Finding, KnownBy, SessionTime, Severity, TimeClass, TimeShare};
 
-use crate::causes::{purge_lag, table_cache_contention, temporary_table_spill};
+use crate::causes::{purge_lag, server_stopped, table_cache_contention, temporary_table_spill};
 use crate::rank::{NOTE, WARNING_FROM};
 use crate::{Costs, costs_of};
 
@@ -61,12 +61,14 @@ fn takes_cpus(finding: &Finding) -> bool {
 }
 
 /// True of a finding that explains waits of this class up to what it is worth, and no more. Latches of pages are kept while old
-/// versions are built, and for many other reasons; so are mutexes while rows go into temporary tables, or tables are opened.
+/// versions are built, and for many other reasons; so are mutexes while rows go into temporary tables, or tables are opened. A server that
+/// was held at times ran in the others.
 fn is_bounded(finding: &Finding, class: TimeClass) -> bool {
     let beside_mutexes = [temporary_table_spill::CAUSE.name, table_cache_contention::CAUSE.name];
     takes_cpus(finding)
         || finding.cause == purge_lag::CAUSE.name && class == TimeClass::Latch
         || beside_mutexes.contains(&finding.cause.as_str()) && class == TimeClass::Mutex
+        || class != TimeClass::Stopped && server_stopped::is_held_at_times(finding)
 }
 
 /// The classes that findings explain. A note says that its cause costs little, so it explains nothing, but for waits of its own class,
