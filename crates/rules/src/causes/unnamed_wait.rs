@@ -18,6 +18,7 @@ use self::captured::{commonest, explain, nobody_has_lasted, of_one};
 use self::group::GroupWait;
 use self::login::LoginWait;
 use self::queues::Queues;
+use crate::causes::{accept_bottleneck, connections_exhausted, thread_pool_starved};
 use crate::commits::commits_per_s;
 use crate::draft::Draft;
 use crate::own_answers::OwnAnswers;
@@ -39,10 +40,13 @@ pub const CAUSE: Cause = Cause {
     evidence: "The time model: snapshots of all threads' stacks ten times a second, or the process list once a second where \
                stacks cannot be taken. It is a finding where classes of waits that no other finding explains take 5 % of the \
                session time or more, and half a session or more on average; where few are at work and nothing is said of it, one class is a note \
-               from a fifth of their time on. Beside other findings sessions that wait for their clients are a note, from a fifth of the \
-               time and four sessions on. And what spindoctor's own questions took: where nothing \
+               from a fifth of their time on. And what spindoctor's own questions took: where nothing \
                else is found and one of them took a second or more it is a note, where two or more did, for a twentieth of the time, \
                a warning. In a list that was captured one session that is at work alone, for a minute or more, is a note.\n\n\
+               Beside other findings, where none of these explains the class: four sessions and more whose login waits for a name server or \
+               for a plugin, each for a second or more, are what they are alone, and explain that the connections are used up; a queue, as of \
+               commits of which none ends, is a warning at most; another ordinary wait of half of the session time is a note, and sessions \
+               that wait for their clients are one from a fifth of it and four sessions on.\n\n\
                The queues of the clients' TCP connections at both ends of the window, on the server's host: a note where three or more \
                sessions that are not at work have an answer that their client did not take meanwhile, with tries of the kernel's (one, \
                where others wait for a row of the only session of that host, which is idle), or a request that waits both times where no \
@@ -109,12 +113,15 @@ fn of_time(window: &Window, time: &SessionTime, findings: &[Finding]) -> Outcome
     let is_noted = |one: &&TimeShare| one.share < COMMON_UP_TO && is_named(findings, one.class);
     let waits: Vec<&TimeShare> = waits(time, findings).into_iter().filter(|one| !is_noted(one)).collect();
     let unnamed: f64 = waits.iter().map(|one| one.share).sum();
+    if let Some(logins) = hung_logins(window, time, findings).filter(|logins| logins.share >= unnamed) {
+        let parts = [&[logins][..], &waits[..]].concat();
+        return Outcome::Fired(finding(window, time, logins.share, logins, &parts));
+    }
     if let (Some(largest), true) = (waits.first(), is_worth_a_finding(time, unnamed)) {
         return Outcome::Fired(finding(window, time, unnamed, largest, &waits));
     }
     if findings.iter().any(|finding| finding.severity > Severity::Note) {
-        return slow_clients(time)
-            .map_or(Outcome::Clear, |slow| Outcome::Fired(finding(window, time, NOTE, slow, &[slow])));
+        return beside(window, time, findings).map_or(Outcome::Clear, Outcome::Fired);
     }
     if let Some(queue) = queue(window, time) {
         return Outcome::Fired(finding(window, time, queue.share, queue, &[queue]));
@@ -148,9 +155,9 @@ fn of_time(window: &Window, time: &SessionTime, findings: &[Finding]) -> Outcome
 
 /// Ordinary classes in which enough sessions stand for most of the time, the largest first, and of which no finding says anything.
 fn ordinary<'t>(window: &Window, time: &'t SessionTime, findings: &[Finding]) -> Option<Vec<&'t TimeShare>> {
-    let explained = explained(time, findings);
     let least = if window.is_given() { GIVEN_SESSIONS } else { ORDINARY_SESSIONS };
-    let is_open = |one: &&TimeShare| !explained.contains(&one.class) && !is_named(findings, one.class);
+    let is_open = is_open(time, findings);
+    let is_open = |one: &&TimeShare| is_open(one.class);
     let ordinary = || time.classes.iter().filter(|one| ORDINARY.contains(&one.class)).filter(is_open);
     // Which program has the CPUs changes nothing: who is ready and has none waits for one and the same thing.
     let ready: Vec<&TimeShare> = ordinary().filter(|one| READY.contains(&one.class)).collect();
@@ -181,6 +188,53 @@ const READY: &[TimeClass] = &[TimeClass::CpuQueue, TimeClass::CpuQuota, TimeClas
 /// True where a finding, a note included, is of such waits.
 fn is_named(findings: &[Finding], class: TimeClass) -> bool {
     findings.iter().any(|finding| costs_of(finding).is_some_and(|(_, explains)| explains.contains(&class)))
+}
+
+/// True of a class that no finding explains, and that none, not even a note, is of.
+fn is_open(time: &SessionTime, findings: &[Finding]) -> impl Fn(TimeClass) -> bool {
+    let explained = explained(time, findings);
+    move |class| !explained.contains(&class) && !is_named(findings, class)
+}
+
+/// Ordinary classes that are no wait: they say what the sessions do, and beside a finding nothing more.
+const AT_WORK: &[TimeClass] = &[TimeClass::Running, TimeClass::Spin];
+
+/// What is said beside findings that are worth more than a note, where none of these explains it. It stands behind what is critical
+/// among them.
+fn beside(window: &Window, time: &SessionTime, findings: &[Finding]) -> Option<Finding> {
+    let is_open = is_open(time, findings);
+    // The time of sessions that wait for their clients is the clients'.
+    let stuck = queue(window, time).filter(|one| one.class != TimeClass::Network && is_open(one.class));
+    if let Some(stuck) = stuck {
+        let found = finding(window, time, stuck.share, stuck, &[stuck]);
+        return Some(Finding { severity: found.severity.min(Severity::Warning), ..found });
+    }
+    let are_many = time.session_seconds_per_second >= ORDINARY_SESSIONS;
+    let waits =
+        ordinary(window, time, findings).filter(|parts| are_many && !AT_WORK.contains(&parts[0].class));
+    let parts = waits.or_else(|| Some(vec![slow_clients(time)?]))?;
+    Some(finding(window, time, NOTE, parts[0], &parts))
+}
+
+/// A login that takes so long waits for who does not answer, seconds: a name server that is there answers in milliseconds, and the
+/// resolver gives it five seconds (resolv.conf(5)). Chosen.
+const LOGIN_S: f64 = 1.0;
+
+/// What logins that do not end keep clients from: their connections are taken all the while.
+const KEPT_OUT: [&str; 3] =
+    [accept_bottleneck::CAUSE.name, connections_exhausted::CAUSE.name, thread_pool_starved::CAUSE.name];
+
+/// Logins that the server keeps waiting on its own account, whatever else it does: as many as have begun in the time that each may take,
+/// or more, or most of the session time.
+fn hung_logins<'t>(window: &Window, time: &'t SessionTime, findings: &[Finding]) -> Option<&'t TimeShare> {
+    let logins = time.classes.iter().find(|one| one.class == TimeClass::Login)?;
+    let sessions = logins.share * time.session_seconds_per_second;
+    let begun_per_s = window.status_per_s("Connections");
+    // A live server of which it is not known lets nobody in; of a capture of one moment it never is.
+    let hang = begun_per_s.map_or(!window.is_given(), |begun_per_s| begun_per_s * LOGIN_S <= sessions);
+    let are_most = || logins.share >= ORDINARY_FROM && is_open(time, findings)(TimeClass::Login);
+    let is_such = LoginWait::from_share(logins).is_below() && sessions >= ORDINARY_SESSIONS;
+    (is_such && (hang || are_most())).then_some(logins)
 }
 
 /// Sessions that wait for their clients, of which nothing is said beside a finding that is worth more: no lock explains them, and each
@@ -243,6 +297,7 @@ fn finding(
     let blocker = blocker(window, largest.class, sessions);
     let is_common = score < COMMON_UP_TO && waits.iter().all(|one| COMMON.contains(&one.class));
     let login = (largest.class == TimeClass::Login).then(|| LoginWait::from_share(largest));
+    let kept_out: &[&str] = if login.is_some_and(LoginWait::is_below) { &KEPT_OUT } else { &[] };
     let group = GroupWait::from_share(window, largest);
     let doing = group.map_or_else(|| doing(largest), |group| group.headline().to_owned());
     let headline =
@@ -280,6 +335,7 @@ fn finding(
         .remedy_if(explain(window).filter(|_| largest.class == TimeClass::Running))
         .remedy(group.map_or_else(|| look(window, largest), GroupWait::remedy))
         .root(blocker.map(|blocker| blocker.described()))
+        .explains(kept_out)
         .severity(if is_common || is_killed(largest) {
             Severity::Note
         } else {

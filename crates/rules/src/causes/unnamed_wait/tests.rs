@@ -273,6 +273,80 @@ fn beside_another_finding_clients_that_take_their_rows_slowly_are_a_note() {
 }
 
 #[test]
+fn beside_another_finding_commits_are_a_note_and_commits_of_which_none_ends_a_warning() {
+    let noted = |changes_per_s: f64, class| {
+        let quiet = ["Com_commit", "Com_insert", "Com_delete", "Com_replace"];
+        let build = quiet.iter().fold(Build::busy("8.0.36"), |build, name| build.counter(name, 0.0));
+        let window = build.counter("Com_update", changes_per_s).window();
+        let time = time_of(20.0, &[(class, 0.8), (TimeClass::Cpu, 0.2)]);
+        let full = Draft::new(&connections_exhausted::CAUSE, WARNING_FROM, "138 of 151 are taken").finding();
+        match evaluate(&window, &time, &[full]) {
+            Outcome::Fired(finding) => Some((finding.severity, finding.headline)),
+            Outcome::Clear | Outcome::NotEnoughEvidence(_) => None,
+        }
+    };
+    let (severity, headline) = noted(400.0, TimeClass::Commit).unwrap();
+    assert!(severity == Severity::Note && headline.contains("`commit`"), "{headline}");
+    assert_eq!(noted(0.0, TimeClass::Commit).unwrap().0, Severity::Warning);
+    assert_eq!(noted(400.0, TimeClass::Read).unwrap().0, Severity::Note);
+    // What the list calls running says nothing beside a finding.
+    assert_eq!(noted(400.0, TimeClass::Running), None);
+}
+
+#[test]
+fn logins_that_wait_for_a_name_server_are_why_the_connections_are_used_up() {
+    use spindoctor_model::stack::ThreadState;
+    let asks: &[&str] = &[
+        "poll",
+        "send_dg",
+        "__res_nsend",
+        "getnameinfo",
+        "ip_to_hostname",
+        "check_connection",
+        "login_connection",
+        "handle_connection",
+    ];
+    let reads: &[&str] = &["row_search_mvcc", "dispatch_command", "do_command"];
+    let full = || {
+        Build::busy("8.0.36")
+            .gauge("Threads_connected", 152.0)
+            .counter("Connections", 5.0)
+            .counter("Connection_errors_max_connections", 20.0)
+    };
+    // Alone, and where most of the sessions that are logged in work.
+    for (waiting, working) in [(40, 0), (12, 30)] {
+        let logins = (waiting, ThreadState::NetworkIdle, asks);
+        let window = full().only_snapshots(&[logins, (working, ThreadState::Running, reads)]).window();
+        let findings = crate::diagnose(&window).findings;
+        let first = &findings[0];
+        assert_eq!(first.cause, CAUSE.name, "{findings:#?}");
+        assert!(first.headline.contains("name server"), "{}", first.headline);
+        assert!(first.explains.contains(&connections_exhausted::CAUSE.name.to_owned()), "{first:#?}");
+        assert!(findings.iter().any(|finding| finding.cause == connections_exhausted::CAUSE.name));
+    }
+}
+
+#[test]
+fn logins_are_hung_where_each_takes_a_second_and_not_where_many_take_little() {
+    use crate::causes::row_lock_pileup;
+    let found = |logins_per_s: f64, seen: &str| {
+        let window = Build::busy("8.0.36").counter("Connections", logins_per_s).window();
+        let mut time = time_of(100.0, &[(TimeClass::RowLock, 0.6), (TimeClass::Login, 0.3)]);
+        time.classes[1].seen = vec![(seen.to_owned(), 0.3)];
+        let locked = Draft::new(&row_lock_pileup::CAUSE, 0.6, "60 sessions wait").finding();
+        match evaluate(&window, &time, &[locked]) {
+            Outcome::Fired(finding) => Some((finding.severity, finding.headline)),
+            Outcome::Clear | Outcome::NotEnoughEvidence(_) => None,
+        }
+    };
+    let asks = "poll < ldap_result < ldap_simple_bind_s";
+    let (severity, headline) = found(2.0, asks).unwrap();
+    assert!(severity == Severity::Critical && headline.contains("a plugin"), "{headline}");
+    assert_eq!(found(400.0, asks), None);
+    assert_eq!(found(2.0, "vio_io_wait < vio_read"), None);
+}
+
+#[test]
 fn what_the_sessions_stand_in_is_said_where_the_server_answers_late_too() {
     let time = time_of(9.0, &[(TimeClass::Commit, 0.9), (TimeClass::Cpu, 0.1)]);
     let window = Build::busy("10.5.23-MariaDB").late(6, 1_800.0).window();
