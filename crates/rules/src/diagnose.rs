@@ -40,10 +40,10 @@ pub(crate) fn examine(window: &Window) -> Diagnosis {
                 findings.push(finding);
             }
             // A stopped server shows no other trouble, so no other cause can be called clear.
-            Outcome::Clear if held && cause.name != server_stopped::CAUSE.name => {
-                not_examined.push(entry(cause.name, Unavailable::because("the server is stopped")));
-            }
-            Outcome::Clear => clear.push(cause.name.to_owned()),
+            Outcome::Clear => match held.filter(|_| cause.name != server_stopped::CAUSE.name) {
+                Some(because) => not_examined.push(entry(cause.name, Unavailable::because(because))),
+                None => clear.push(cause.name.to_owned()),
+            },
             Outcome::NotEnoughEvidence(missing) => not_examined.push(entry(cause.name, missing)),
         }
     }
@@ -61,7 +61,7 @@ pub(crate) fn examine(window: &Window) -> Diagnosis {
     };
     match left_over {
         Outcome::Fired(finding) => findings.push(finding),
-        Outcome::Clear if held => {}
+        Outcome::Clear if held.is_some() => {}
         Outcome::Clear => clear.push(unnamed_wait::CAUSE.name.to_owned()),
         Outcome::NotEnoughEvidence(missing) => not_examined.push(entry(unnamed_wait::CAUSE.name, missing)),
     }

@@ -27,6 +27,7 @@ mod killing;
 pub mod latch_spin;
 mod latch_time;
 mod logged;
+mod login_wait;
 mod managed;
 mod open_files;
 mod own_answers;

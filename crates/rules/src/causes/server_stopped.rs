@@ -2,6 +2,7 @@
 
 mod by_signal;
 mod crash;
+mod logins;
 mod moments;
 mod start;
 mod starting;
@@ -10,7 +11,8 @@ mod versions;
 
 use spindoctor_model::host::ProcessStat;
 use spindoctor_model::{
-    Evidence, Finding, NoSessionKind, Remedy, TimeClass, TroubleKind, Unavailable, Window, number,
+    Evidence, Finding, NoSessionKind, Remedy, SessionTime, TimeClass, TroubleKind, Unavailable, Window,
+    number,
 };
 
 use super::statements_refused;
@@ -22,6 +24,8 @@ use crate::{CAUSES, Cause, Costs, Outcome, Rule, Stacks};
 use crate::{open_files, tcp_queues};
 
 pub(super) use start::first_error;
+
+use logins::Logins;
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -37,7 +41,8 @@ pub const CAUSE: Cause = Cause {
                sample; and whether the server answered within the deadline. None of this needs a session. The \
                score is the share of samples in which it was held. A server that accepts a connection and does \
                not answer, while nothing of its process can be read, is reported too, and the finding says that \
-               it may hang for another reason. Profilers that stop the process for a sample (gdb, pt-pmp, \
+               it may hang for another reason; where the stacks show that its logins wait for a name server or a plugin, these are named. \
+               Profilers that stop the process for a sample (gdb, pt-pmp, \
                eu-stack) show as a part of the samples, or of the snapshots of its threads, from a twentieth of these on; one stop \
                 of less than 2 s that is over, of a server that nothing traces, is a note. Other findings are its symptoms where it was held for \
                 half of the samples, or at the end and does not answer or was held in the two last ones.\n\n\
@@ -88,6 +93,11 @@ const MOSTLY: f64 = 0.5;
 /// Samples at the end in which it is held that are more than a look: a sampler takes about a second for the stacks of some hundred
 /// threads, and samples are a second apart. By judgement.
 const GOES_ON: usize = 2;
+
+/// True for a server that lets nobody in, and of which nothing else is known to be wrong.
+pub(crate) fn is_of_logins(finding: &Finding) -> bool {
+    finding.cause == CAUSE.name && finding.is_elsewhere
+}
 
 /// True for a server that was held in a part of the samples, or of the snapshots, alone: what it did in the others has causes of its own.
 pub(crate) fn is_held_at_times(finding: &Finding) -> bool {
@@ -147,12 +157,16 @@ fn did_not_run(window: &Window) -> Option<Finding> {
     )
 }
 
-/// True where the server was held at the end of the window: what its counters did not do then says
-/// nothing, and no other cause may be called clear.
-pub(crate) fn held_at_the_end(window: &Window) -> bool {
-    let silent =
-        window.server.no_session.as_ref().is_some_and(|refusal| refusal.kind == NoSessionKind::Silent);
-    silent || window.latest(|s| &s.host.process).is_some_and(|process| held(process).is_some())
+/// Why no other cause may be called clear where the server was held at the end of the window, or gave no answer: what its counters did
+/// not do then says nothing.
+pub(crate) fn held_at_the_end(window: &Window) -> Option<&'static str> {
+    let is_held = window.latest(|s| &s.host.process).is_some_and(|process| held(process).is_some());
+    let is_silent =
+        || window.server.no_session.as_ref().is_some_and(|refusal| refusal.kind == NoSessionKind::Silent);
+    match is_held {
+        true => Some("the server is stopped"),
+        false => is_silent().then_some("the server does not answer"),
+    }
 }
 
 /// How the kernel holds the process, if it does.
@@ -268,9 +282,12 @@ fn everything_else() -> Vec<&'static str> {
 }
 
 fn silent_finding(window: &Window, because: &str, process: Option<&ProcessStat>) -> Finding {
-    let threads_state = process.map(|process| process.state.clone());
     // The kernel shows where its threads stand, whether or not it answers.
     let io = OneIo::longest_of_all(window);
+    let time = session_time(window);
+    if let Some(logins) = time.as_ref().filter(|_| !io.hangs()).and_then(Logins::from_time) {
+        return logins.finding(because, process, seen(time));
+    }
     let headline = match process {
         None => "The server accepts connections and does not answer: stopped, frozen or hanging".to_owned(),
         Some(_) if io.hangs() => format!(
@@ -280,7 +297,11 @@ fn silent_finding(window: &Window, because: &str, process: Option<&ProcessStat>)
         Some(_) => "The server does not answer, though nothing holds its process: it hangs inside".to_owned(),
     };
     let why = match process {
-        None => "Its process cannot be read from here, so what holds it is not known.",
+        None => {
+            "Its process cannot be read from here, so what holds it is not known. Before it greets a client it looks up the name of that \
+             client's host, unless skip_name_resolve is set, and a login may wait for PAM, LDAP or an audit plugin: where that hangs, \
+             its unix socket answers, and so do sessions that are logged in."
+        }
         Some(_) if io.hangs() => {
             "What holds a thread in the kernel for so long is below the server: a disk, a network file system, a file system that \
              is frozen or full. What the thread has locked meanwhile is free when its I/O ends."
@@ -290,26 +311,12 @@ fn silent_finding(window: &Window, because: &str, process: Option<&ProcessStat>)
                     can do this."
         }
     };
-    let seen = session_time(window).into_iter().flat_map(|time| time.classes);
-    let seen = seen.filter(|one| one.share >= SHOWN_FROM).flat_map(|one| {
-        let share = Evidence::new(
-            &format!("session time in {}", one.class.label()),
-            one.share,
-            "ratio",
-            one.known_by.name(),
-        );
-        let stands = one.seen.into_iter().filter(|(seen, _)| !seen.is_empty()).take(1);
-        let stands = stands.map(|(seen, _)| Evidence::new("seen there", seen, "", one.known_by.name()));
-        std::iter::once(share).chain(stands).collect::<Vec<_>>()
-    });
     let draft = Draft::new(&CAUSE, SILENT_SCORE, headline)
         .why(why)
         .evidence(Evidence::new("session", because, "", "connect").expected("an answer"))
-        .evidence_if(threads_state.map(|state| {
-            Evidence::new("state of the process", state, "", "/proc/PID/stat").expected("S or R")
-        }))
+        .evidence_if(process.map(state_of))
         .evidence_all(if io.hangs() { io.evidence() } else { Vec::new() }.into_iter())
-        .evidence_all(seen);
+        .evidence_all(seen(time).into_iter());
     let draft = if io.hangs() { draft.remedy(look_at_the_device()) } else { draft };
     draft
         .remedy(Remedy {
@@ -323,8 +330,29 @@ fn silent_finding(window: &Window, because: &str, process: Option<&ProcessStat>)
         .finding()
 }
 
+fn state_of(process: &ProcessStat) -> Evidence {
+    Evidence::new("state of the process", process.state.clone(), "", "/proc/PID/stat").expected("S or R")
+}
+
 /// Classes of session time that are shown of a server that does not answer.
 const SHOWN_FROM: f64 = 0.05;
+
+/// Where the sessions of a server that does not answer stand.
+fn seen(time: Option<SessionTime>) -> Vec<Evidence> {
+    let classes = time.into_iter().flat_map(|time| time.classes);
+    let parts = classes.filter(|one| one.share >= SHOWN_FROM).flat_map(|one| {
+        let share = Evidence::new(
+            &format!("session time in {}", one.class.label()),
+            one.share,
+            "ratio",
+            one.known_by.name(),
+        );
+        let stands = one.seen.into_iter().filter(|(seen, _)| !seen.is_empty()).take(1);
+        let stands = stands.map(|(seen, _)| Evidence::new("seen there", seen, "", one.known_by.name()));
+        std::iter::once(share).chain(stands).collect::<Vec<_>>()
+    });
+    parts.collect()
+}
 
 fn traced_finding(tracer: u32) -> Finding {
     Draft::new(&CAUSE, TRACED_SCORE, format!("Process {tracer} traces the server"))
@@ -508,6 +536,36 @@ pub(crate) mod examples {
         assert!(in_io.headline.contains("stood in one I/O"), "{}", in_io.headline);
         let stands = in_io.evidence.iter().find(|one| one.reading == "it stands in");
         assert!(format!("{stands:?}").contains("my_write < write_slow"), "{stands:?}");
+    }
+
+    #[test]
+    fn a_server_whose_logins_wait_for_a_name_server_does_not_hang_inside() {
+        use spindoctor_model::stack::ThreadState::{Condition, NetworkIdle, Running};
+        let asks: &[&str] =
+            &["poll", "send_dg", "getnameinfo", "ip_to_hostname", "check_connection", "handle_connection"];
+        let runs: &[&str] = &["row_search_mvcc", "dispatch_command", "do_command"];
+        let waits: &[&str] = &["pthread_cond_wait", "wait_for_it", "dispatch_command", "do_command"];
+        let silent = |logins, running, waiting| {
+            let build = state(Build::busy("8.0.36").no_session(NoSessionKind::Silent), "S", None, false);
+            let threads =
+                [(logins, NetworkIdle, asks), (running, Running, runs), (waiting, Condition, waits)];
+            build.only_snapshots(&threads).window()
+        };
+        let alone = found(&silent(40, 0, 0));
+        assert!(alone.headline.contains("asks a name server"), "{}", alone.headline);
+        assert!(!alone.headline.contains("go on"), "{}", alone.headline);
+        let beside = found(&silent(40, 5, 0));
+        assert!(beside.headline.ends_with("; sessions that are logged in go on"), "{}", beside.headline);
+        assert!(beside.remedies[0].statement.contains("skip_name_resolve"), "{:?}", beside.remedies);
+        assert_eq!(beside.severity, Severity::Critical);
+        let said = serde_json::to_string(&diagnose(&silent(40, 5, 0)).findings).unwrap();
+        assert!(!said.contains("hangs inside") && !said.contains("unnamed-wait"), "{said}");
+        // What else waits is no part of it.
+        let causes: Vec<String> =
+            diagnose(&silent(40, 5, 30)).findings.into_iter().map(|finding| finding.cause).collect();
+        assert_eq!(causes[0], CAUSE.name);
+        assert!(causes.contains(&"unnamed-wait".to_owned()), "{causes:?}");
+        assert!(found(&silent(10, 5, 30)).headline.contains("hangs inside"));
     }
 
     #[test]

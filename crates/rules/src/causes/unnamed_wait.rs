@@ -5,7 +5,6 @@
 
 mod captured;
 mod group;
-mod login;
 mod queues;
 #[cfg(test)]
 mod tests;
@@ -16,11 +15,11 @@ use spindoctor_model::{
 
 use self::captured::{commonest, explain, nobody_has_lasted, of_one};
 use self::group::GroupWait;
-use self::login::LoginWait;
 use self::queues::Queues;
-use crate::causes::{accept_bottleneck, connections_exhausted, thread_pool_starved};
+use crate::causes::server_stopped;
 use crate::commits::commits_per_s;
 use crate::draft::Draft;
+use crate::login_wait::{KEPT_OUT, LoginWait};
 use crate::own_answers::OwnAnswers;
 use crate::rank::{CRITICAL_FROM, NOTE, WARNING_FROM};
 use crate::run_queue::host_busy;
@@ -187,7 +186,10 @@ const READY: &[TimeClass] = &[TimeClass::CpuQueue, TimeClass::CpuQuota, TimeClas
 
 /// True where a finding, a note included, is of such waits.
 fn is_named(findings: &[Finding], class: TimeClass) -> bool {
-    findings.iter().any(|finding| costs_of(finding).is_some_and(|(_, explains)| explains.contains(&class)))
+    findings.iter().any(|finding| {
+        costs_of(finding).is_some_and(|(_, explains)| explains.contains(&class))
+            || class == TimeClass::Login && server_stopped::is_of_logins(finding)
+    })
 }
 
 /// True of a class that no finding explains, and that none, not even a note, is of.
@@ -220,10 +222,6 @@ fn beside(window: &Window, time: &SessionTime, findings: &[Finding]) -> Option<F
 /// resolver gives it five seconds (resolv.conf(5)). Chosen.
 const LOGIN_S: f64 = 1.0;
 
-/// What logins that do not end keep clients from: their connections are taken all the while.
-const KEPT_OUT: [&str; 3] =
-    [accept_bottleneck::CAUSE.name, connections_exhausted::CAUSE.name, thread_pool_starved::CAUSE.name];
-
 /// Logins that the server keeps waiting on its own account, whatever else it does: as many as have begun in the time that each may take,
 /// or more, or most of the session time.
 fn hung_logins<'t>(window: &Window, time: &'t SessionTime, findings: &[Finding]) -> Option<&'t TimeShare> {
@@ -234,7 +232,8 @@ fn hung_logins<'t>(window: &Window, time: &'t SessionTime, findings: &[Finding])
     let hang = begun_per_s.map_or(!window.is_given(), |begun_per_s| begun_per_s * LOGIN_S <= sessions);
     let are_most = || logins.share >= ORDINARY_FROM && is_open(time, findings)(TimeClass::Login);
     let is_such = LoginWait::from_share(logins).is_below() && sessions >= ORDINARY_SESSIONS;
-    (is_such && (hang || are_most())).then_some(logins)
+    let is_said = findings.iter().any(server_stopped::is_of_logins);
+    (is_such && !is_said && (hang || are_most())).then_some(logins)
 }
 
 /// Sessions that wait for their clients, of which nothing is said beside a finding that is worth more: no lock explains them, and each

@@ -3,6 +3,7 @@
 use spindoctor_model::Reading;
 
 use super::*;
+use crate::causes::connections_exhausted;
 use crate::testing::{Build, session};
 
 fn listed(count: u64, state: &'static str) -> Build {

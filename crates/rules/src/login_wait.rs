@@ -2,9 +2,11 @@
 
 use spindoctor_model::{Remedy, Severity, TimeShare};
 
+use crate::causes::{accept_bottleneck, connections_exhausted, thread_pool_starved};
+
 /// What a login waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum LoginWait {
+pub(crate) enum LoginWait {
     /// A name server: the server looks up the name of the client's host.
     NameServer,
     /// A plugin that is asked about each connection, or about its password.
@@ -38,16 +40,20 @@ const STANDS_IN: &[(&str, LoginWait)] = &[
     ("net_read", LoginWait::Client),
 ];
 
+/// Causes whose findings logins that the server keeps waiting explain: their connections are taken all the while.
+pub(crate) const KEPT_OUT: [&str; 3] =
+    [accept_bottleneck::CAUSE.name, connections_exhausted::CAUSE.name, thread_pool_starved::CAUSE.name];
+
 impl LoginWait {
     /// What most of them stand in.
-    pub(super) fn from_share(logins: &TimeShare) -> Self {
+    pub(crate) fn from_share(logins: &TimeShare) -> Self {
         let largest = logins.seen.iter().max_by(|(_, one), (_, other)| one.total_cmp(other));
         let frames = largest.map_or("", |(frames, _)| frames.as_str());
         STANDS_IN.iter().find(|(name, _)| frames.contains(name)).map_or(Self::Unknown, |&(_, wait)| wait)
     }
 
     /// What follows the number of the sessions in the headline; empty where it is not known.
-    pub(super) fn headline(self) -> &'static str {
+    pub(crate) fn headline(self) -> &'static str {
         match self {
             Self::NameServer => {
                 ": the server asks a name server for the names of their hosts, and gets no answer"
@@ -59,12 +65,12 @@ impl LoginWait {
     }
 
     /// True for what the server waits for on its own account: no client is at fault, and each new one waits as long.
-    pub(super) fn is_below(self) -> bool {
+    pub(crate) fn is_below(self) -> bool {
         matches!(self, Self::NameServer | Self::Plugin)
     }
 
     /// What that means; none where it is not known.
-    pub(super) fn why(self) -> Option<&'static str> {
+    pub(crate) fn why(self) -> Option<&'static str> {
         match self {
             Self::NameServer => Some(
                 "Each new connection waits until the name server answers, or the resolver gives up after some seconds; only then its login \
@@ -78,12 +84,12 @@ impl LoginWait {
     }
 
     /// Clients that say nothing harm nobody before they have used up the connections, which is another cause.
-    pub(super) fn most(self) -> Severity {
+    pub(crate) fn most(self) -> Severity {
         if self == Self::Client { Severity::Warning } else { Severity::Critical }
     }
 
     /// What to do.
-    pub(super) fn remedy(self) -> Remedy {
+    pub(crate) fn remedy(self) -> Remedy {
         let (statement, why, risk) = match self {
             Self::NameServer => (
                 "Mend the name server that /etc/resolv.conf of the server's host names, or list the clients' addresses in its /etc/hosts; \
