@@ -233,6 +233,28 @@ fn stolen_of_host(window: &Window) -> Option<f64> {
     Some(host.last.steal_us.saturating_sub(host.first.steal_us) as f64 / 1e6 / host.seconds)
 }
 
+/// CPUs that the hypervisor gave to others while threads of the server, which used so many itself, were to run on them: its part of
+/// what was stolen, as large as its part of what this machine's programs got. Where the kernel knows of steal it counts such time as
+/// that of no thread, and as no wait (update_rq_clock_task in kernel/sched/core.c, CONFIG_PARAVIRT_TIME_ACCOUNTING): the thread is on
+/// a CPU that does not run.
+pub(crate) fn stolen_from_server(window: &Window, own: f64) -> Option<f64> {
+    let (stolen, others) = match Confined::from_window(window, own) {
+        Some(confined) => (confined.stolen, confined.others - confined.stolen),
+        None => {
+            let stolen = stolen_of_host(window)?;
+            (stolen, (others_of_host(window, own)? - stolen).max(0.0))
+        }
+    };
+    let in_use = own + others;
+    (in_use > 0.0).then(|| stolen * own / in_use)
+}
+
+/// CPUs that the hypervisor gave to others, of those that the server may use.
+pub(crate) fn stolen(window: &Window, own: f64) -> f64 {
+    let of_its_cpus = Confined::from_window(window, own).map(|confined| confined.stolen);
+    of_its_cpus.or_else(|| stolen_of_host(window)).unwrap_or(0.0)
+}
+
 /// Share of the CPUs that the server may use that were busy, 0 to 1, steal counted in.
 pub(crate) fn allowed_busy(window: &Window) -> Option<f64> {
     let own = RunQueue::from_window(window).ok().map(|queue| queue.running);

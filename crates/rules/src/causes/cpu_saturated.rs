@@ -12,7 +12,7 @@ use crate::draft::Draft;
 use crate::killing;
 use crate::logged;
 use crate::rank::WARNING_FROM;
-use crate::run_queue::{Confined, Neighbours, QueuedFor, RunQueue};
+use crate::run_queue::{self, Confined, Neighbours, QueuedFor, RunQueue};
 use crate::seen_most::SeenMost;
 use crate::sessions;
 use crate::throttled::throttled;
@@ -152,7 +152,13 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     }
     let queued_ratio = queue.queued / runnable.max(f64::MIN_POSITIVE);
     let behind_others = QueuedFor::from_window(window).others;
-    let others = others_too(behind_others, busy_cpus - used - clients_cpus, neighbours.as_ref());
+    let others_cpus = busy_cpus - used - clients_cpus;
+    let stolen = run_queue::stolen(window, used);
+    let is_steal = stolen > (others_cpus - stolen).max(0.0);
+    let others = match is_steal {
+        true => stolen_too(behind_others, stolen),
+        false => others_too(behind_others, others_cpus, neighbours.as_ref()),
+    };
     // What they wait for others is the neighbours', where it is known who that is.
     let own = neighbours.as_ref().map_or(1.0, |_| 1.0 - behind_others);
     let most = SeenMost::from_window(window, AT_WORK_RATIO);
@@ -229,10 +235,11 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
                 dynamic: true,
                 ..Remedy::default()
             })
-            .remedy_if(others.map(|_| {
-                noisy_neighbour::bound(
+            .remedy_if(others.map(|_| match is_steal {
+                true => noisy_neighbour::move_away(),
+                false => noisy_neighbour::bound(
                     &neighbours.as_ref().map(|found| found.programs.clone()).unwrap_or_default(),
-                )
+                ),
             }))
             .remedy_if(concurrency_limit(window, runnable, cpus))
             .finding(),
@@ -308,6 +315,13 @@ fn others_too(behind_others: f64, others_cpus: f64, neighbours: Option<&Neighbou
     let link = if neighbours.is_some() { "," } else { ":" };
     (behind_others >= OTHERS_MATTER)
         .then(|| format!(" Other programs have {others_cpus:.1} CPUs{link} {whose}."))
+}
+
+/// The same of other virtual machines, where these have most of what others have.
+fn stolen_too(behind_others: f64, stolen: f64) -> Option<String> {
+    (behind_others >= OTHERS_MATTER).then(|| {
+        format!(" Other virtual machines have {stolen:.1} CPUs (steal): the hypervisor gives them away.")
+    })
 }
 
 /// The statement that is at work in the most lists, and how long one of its executions has gone on.

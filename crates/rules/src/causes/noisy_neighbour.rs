@@ -5,12 +5,14 @@ use std::collections::BTreeSet;
 use spindoctor_model::host::{CpuTimes, OtherProgram};
 use spindoctor_model::stack::ThreadState;
 use spindoctor_model::window::Change;
-use spindoctor_model::{Evidence, Finding, Remedy, Severity, TimeClass, TroubleKind, Unavailable, Window};
+use spindoctor_model::{
+    Evidence, Finding, Remedy, SessionTime, Severity, TimeClass, TroubleKind, Unavailable, Window,
+};
 
 use crate::draft::Draft;
 use crate::logged;
 use crate::rank::{self, NOTE, WARNING_FROM};
-use crate::run_queue::{Confined, Neighbours, QueuedFor, RunQueue};
+use crate::run_queue::{Confined, Neighbours, QueuedFor, RunQueue, stolen_from_server};
 use crate::throttled::throttled;
 use crate::time_model::{FEW, SESSIONS, share_of};
 use crate::{Cause, Costs, Outcome, Rule, Stacks, session_time};
@@ -31,6 +33,9 @@ pub const CAUSE: Cause = Cause {
                wait for storage and are not counted. Of it the score counts what they wait for others: these have that part of the busy \
                CPUs that the server may use, be it all of the host's or the few of a cpuset. It is a warning at most where fewer than \
                two threads wait, and a note where less than half a session is at work: a server with nothing to do loses nothing.\n\n\
+               A thread whose CPU the hypervisor gives to another machine is in no queue, and the CPUs need not be full: it fires, too, where \
+               steal takes a fifth of a CPU and of the time that the server's threads are to run. Of the steal the server has the part that \
+               it has of what the machine's programs got.\n\n\
                Of a server on a part of the CPUs, by a cpuset or its affinity, the times of these CPUs count (the lines cpuN). Where \
                they were not the same CPUs all the time, or not as many as it may use, or an older version recorded it, others had at \
                least what the host's other CPUs cannot hold. Clients are known only where most of what others have of the host is on \
@@ -80,6 +85,13 @@ const NAMED: usize = 3;
 
 /// Threads that wait for a CPU on average, below which it is one now and then.
 const QUEUED: f64 = 1.0;
+
+/// Part of the time that its threads are to run, from which on steal is what holds them up: a fifth of it makes each statement take a
+/// quarter longer on the CPU. Chosen.
+const STOLEN_RATIO: f64 = 0.2;
+
+/// CPUs below which steal is too little to be felt. Chosen.
+const STOLEN_CPUS: f64 = 0.2;
 
 /// What the sessions lose by a neighbour, for each second that they themselves wait for a CPU that it has: a thread that is put off
 /// its CPU with a latch or a mutex lets others wait for it. Chosen, and checked on recorded servers: where latches are all that
@@ -138,12 +150,12 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let clients_cpus = neighbours.as_ref().map_or(0.0, |found| found.clients_cpus);
     let servers = (queue.running + clients_cpus) / busy_cpus.max(f64::MIN_POSITIVE);
     let servers_share = neighbours.as_ref().map_or(SERVERS_SHARE, |_| SERVERS_SHARE_WITH_CLIENTS);
-    if busy < CPUS_BUSY
-        || servers > servers_share
-        || queued < QUEUED
-        || queued < QUEUED_PER_RUN * queue.running
-    {
-        return Ok(None);
+    let waits_behind_others = busy >= CPUS_BUSY
+        && servers <= servers_share
+        && queued >= QUEUED
+        && queued >= QUEUED_PER_RUN * queue.running;
+    if !waits_behind_others {
+        return Ok(by_steal(window, &queue));
     }
     // Of the time in which no quota stopped them; what it costs is of all their time.
     let ratio = queued / (queued + queue.running).max(f64::MIN_POSITIVE);
@@ -159,8 +171,6 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         None => "Other programs have".into(),
     };
     let time = session_time(window);
-    // The server's own threads wait for a CPU where no session does.
-    let is_at_rest = time.as_ref().is_some_and(|time| time.session_seconds_per_second < SESSIONS);
     // What the threads wait is not what the sessions lose: most of these may stand in something else. Where no clock of the kernel
     // says what those that ran did, it may be all of theirs.
     let most_of_sessions = time.as_ref().map_or(1.0, |time| {
@@ -169,7 +179,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let score = match () {
         // It then costs no more than the wait for a CPU that the account counts.
         () if writes_are_slow(window) => 0.0,
-        () if is_at_rest => cost.min(NOTE),
+        () if is_at_rest(time.as_ref()) => cost.min(NOTE),
         () => cost.min(most_of_sessions),
     };
     let most = if queued < FEW { Severity::Warning } else { Severity::Critical };
@@ -214,20 +224,65 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         .evidence_all(programs.iter().take(NAMED).map(|program| {
             Evidence::new(&format!("CPUs of {}", description(program)), program.cpus, "CPUs", "/proc/*/stat")
         }))
-        .remedy(if is_steal {
-            Remedy {
-                statement: "Move the virtual machine to a host with CPUs to spare, or get CPUs of its own".into(),
-                why: "The hypervisor gives the CPUs to other machines; nothing on this one changes that.".into(),
-                dynamic: true,
-                risk: "A move interrupts the server for a moment.".into(),
-                undo: String::new(),
-            }
-        } else {
-            bound(&programs)
-        })
+        .remedy(if is_steal { move_away() } else { bound(&programs) })
         .remedy_if(confined.map(|_| more_cpus()))
         .finding(),
     ))
+}
+
+/// The server's own threads wait for a CPU where no session does.
+fn is_at_rest(time: Option<&SessionTime>) -> bool {
+    time.is_some_and(|time| time.session_seconds_per_second < SESSIONS)
+}
+
+/// CPUs that the hypervisor gave to others while the server's threads were on them; None where that is little.
+fn by_steal(window: &Window, queue: &RunQueue) -> Option<Finding> {
+    let stolen = stolen_from_server(window, queue.running)?;
+    let ratio = stolen / (stolen + queue.running).max(f64::MIN_POSITIVE);
+    if ratio < STOLEN_RATIO || stolen < STOLEN_CPUS {
+        return None;
+    }
+    // What that is of the sessions' time the account says.
+    let score = if is_at_rest(session_time(window).as_ref()) { ratio.min(NOTE) } else { ratio };
+    let most = if stolen < FEW { Severity::Warning } else { Severity::Critical };
+    Some(
+        Draft::new(
+            &CAUSE,
+            score,
+            format!(
+                "Other virtual machines have {stolen:.1} CPUs: steal takes {:.0} % of the time that the server's threads are to run",
+                ratio * 100.0
+            ),
+        )
+        .severity(rank::severity(score).min(most))
+        .why(format!(
+            "The server got {:.1} CPUs. While the hypervisor gives a CPU to another machine, the thread on it is still called running: \
+             no queue shows that it waits, and each statement takes longer.",
+            queue.running
+        ))
+        .evidence(
+            Evidence::new("CPUs of other virtual machines", stolen, "CPUs", "/proc/stat steal")
+                .expected(format!("< {STOLEN_CPUS}")),
+        )
+        .evidence(
+            Evidence::new("of the time that its threads are to run", ratio, "ratio", "/proc/stat steal")
+                .expected(format!("< {STOLEN_RATIO}")),
+        )
+        .evidence(Evidence::new("CPUs used by the server", queue.running, "CPUs", queue.source))
+        .remedy(move_away())
+        .finding(),
+    )
+}
+
+/// Other virtual machines have the CPUs.
+pub(super) fn move_away() -> Remedy {
+    Remedy {
+        statement: "Move the virtual machine to a host with CPUs to spare, or get CPUs of its own".into(),
+        why: "The hypervisor gives the CPUs to other machines; nothing on this one changes that.".into(),
+        dynamic: true,
+        risk: "A move interrupts the server for a moment.".into(),
+        undo: String::new(),
+    }
 }
 
 /// Let the server use the CPUs that are free.
@@ -273,9 +328,10 @@ fn grown(change: &Change<'_, CpuTimes>, count: fn(&CpuTimes) -> u64) -> f64 {
 #[cfg(test)]
 pub(crate) mod examples {
     use spindoctor_model::Reading;
+    use spindoctor_model::host::ThreadStat;
 
     use super::*;
-    use crate::testing::{Build, session};
+    use crate::testing::{Build, answer, session};
 
     pub(crate) fn fires() -> Window {
         Build::busy("9.7.4").runs(1.0, 6.0).host_cpu(3.95, 0.05).window()
@@ -289,6 +345,59 @@ pub(crate) mod examples {
     /// A remote server.
     pub(crate) fn missing() -> Window {
         Build::busy("9.7.4").remote().window()
+    }
+
+    /// Two sessions on a machine of four CPUs, each of which runs for two fifths of the time; of the rest so many CPUs are stolen.
+    fn with_steal(stolen: f64) -> Build {
+        let list = |_| (400..402).map(|id| session(id, "Query", "executing", "SELECT 1")).collect::<Vec<_>>();
+        let build = Build::busy("8.0.36").sessions(list).host_cpu(0.8, 3.2 - stolen);
+        build.each(move |at_s, _, host| {
+            let ran_ns = (0.4 * at_s * 1e9) as u64;
+            let thread = |tid| ThreadStat { tid, name: "connection".into(), ran_ns, ..ThreadStat::default() };
+            host.threads = answer(at_s, [4400, 4401].map(thread).into());
+            if let Reading::Available { value, .. } = &mut host.cpu_times {
+                value.steal_us = (stolen * at_s * 1e6) as u64;
+            }
+        })
+    }
+
+    #[test]
+    fn steal_is_found_where_no_queue_shows_it() {
+        let runs: &[(u32, ThreadState, &[&str])] =
+            &[(2, ThreadState::Running, &["row_search_mvcc", "dispatch_command", "do_command"])];
+        for window in
+            [with_steal(1.2).only_snapshots(runs).window(), with_steal(1.2).without_profile().window()]
+        {
+            let diagnosis = crate::diagnose(&window);
+            let finding = &diagnosis.findings[0];
+            assert_eq!((finding.cause.as_str(), finding.severity), (CAUSE.name, Severity::Warning));
+            assert!(
+                finding.headline.starts_with("Other virtual machines have 1.2 CPUs: steal takes 60 %"),
+                "{}",
+                finding.headline
+            );
+            assert!(finding.remedies[0].statement.starts_with("Move the virtual machine"));
+            // It is no time on a CPU, and no wait without a name.
+            let time = diagnosis.time.as_ref().unwrap();
+            let taken = share_of(time, TimeClass::CpuTaken);
+            assert!((taken - 0.6).abs() < 0.01, "{time:?}");
+            assert!(diagnosis.findings.iter().all(|found| found.cause != "unnamed-wait"));
+        }
+        assert_eq!(evaluate(&with_steal(0.02).only_snapshots(runs).window()), Outcome::Clear);
+        assert_eq!(evaluate(&with_steal(0.1).without_profile().window()), Outcome::Clear);
+    }
+
+    #[test]
+    fn of_the_steal_the_server_has_its_part_alone() {
+        // Others on this machine run on three CPUs, and lose most of what is stolen.
+        let beside = with_steal(1.2).each(|at_s, _, host| {
+            if let Reading::Available { value, .. } = &mut host.cpu_times {
+                value.user_us = (3.8 * at_s * 1e6) as u64;
+                value.idle_us = 0;
+            }
+        });
+        let stolen = stolen_from_server(&beside.window(), 0.8).unwrap();
+        assert!((stolen - 1.2 * 0.8 / 3.8).abs() < 1e-6, "{stolen}");
     }
 
     /// One of four CPUs is the server's, and a program with a real-time priority has two thirds of it.

@@ -23,7 +23,7 @@ use spindoctor_model::{KnownBy, SessionTime, TimeClass, Window};
 
 use crate::replication_group;
 use crate::row_lock_time;
-use crate::run_queue::{QueuedFor, RunQueue, ran_and_queued_of};
+use crate::run_queue::{QueuedFor, RunQueue, ran_and_queued_of, stolen_from_server};
 use account::Account;
 pub(crate) use by_list::InnodbLocks;
 pub(crate) use explained::{ORDINARY, explained, share_of, unnamed, waits};
@@ -47,11 +47,14 @@ pub fn session_time(window: &Window) -> Option<SessionTime> {
             let seen = account.sessions(&[TimeClass::Running]);
             if let Some((cpu, queue)) = clocks(window, &clients).or_else(|| by_snapshots(window, seen)) {
                 // Threads that came and went within the window are in no clock, but in the snapshots: the larger is true.
-                let scale = if cpu + queue > 0.0 { (seen / (cpu + queue)).max(1.0) } else { 0.0 };
+                // So are those whose CPU the hypervisor gave to others, which are no time on a CPU.
+                let stolen = stolen_of(window, seen - (cpu + queue));
+                let scale = if cpu + queue > 0.0 { ((seen - stolen) / (cpu + queue)).max(1.0) } else { 0.0 };
                 account.take(&[TimeClass::Running], 1.0);
                 // What was seen to wait is what there is beside those that the clocks have on a CPU or in its queue.
                 let waits: Vec<TimeClass> = account.classes();
                 add_clocks(window, &mut account, &clients, cpu * scale, queue * scale);
+                account.add(TimeClass::CpuTaken, stolen, KnownBy::Counter);
                 account.bound(&waits);
             }
             match few_of_the_listed(window, &account) {
@@ -133,8 +136,20 @@ fn by_clocks(window: &Window, account: &mut Account, clients: &BTreeSet<u32>, cp
             left -= taken;
         }
     }
+    let unclear = account.sessions(&[TimeClass::Running]);
+    let stolen = stolen_of(window, unclear);
+    if stolen > 0.0 {
+        account.take(&[TimeClass::Running], stolen / unclear);
+        account.add(TimeClass::CpuTaken, stolen, KnownBy::Counter);
+    }
     account.rename(TimeClass::Running, TimeClass::Other, KnownBy::Inferred);
     add_clocks(window, account, clients, cpu, queue);
+}
+
+/// Of sessions that are said to run and are in no clock, those whose CPU the hypervisor gave to others.
+fn stolen_of(window: &Window, unclocked: f64) -> f64 {
+    let own = RunQueue::from_window(window).map_or(0.0, |queue| queue.running);
+    stolen_from_server(window, own).unwrap_or(0.0).min(unclocked).max(0.0)
 }
 
 /// Adds time on a CPU, split by CPU samples, and time in its queue, split by what kept the threads there.

@@ -98,6 +98,21 @@ fn others_that_have_a_good_part_of_the_cpus_are_mentioned() {
 }
 
 #[test]
+fn other_virtual_machines_are_no_programs() {
+    let build = Build::busy("9.7.4").runs(1.75, 24.0).host_cpu(1.75, 0.05).each(|at_s, _, host| {
+        if let Reading::Available { value, .. } = &mut host.cpu_times {
+            value.steal_us = (2.2 * at_s * 1e6) as u64;
+        }
+    });
+    let Outcome::Fired(finding) = evaluate(&build.window()) else { panic!() };
+    assert!(finding.why.contains("Other virtual machines have 2.2 CPUs (steal)"), "{}", finding.why);
+    assert!(!finding.why.contains("Other programs"), "{}", finding.why);
+    let statements = finding.remedies.iter().map(|remedy| &remedy.statement);
+    assert!(statements.clone().any(|statement| statement.starts_with("Move the virtual machine")));
+    assert!(!statements.clone().any(|statement| statement.contains("CPUWeight")));
+}
+
+#[test]
 fn a_recording_has_schedstat_once_and_snapshots_show_the_queue() {
     const READS: &[&str] = &["row_search_mvcc", "dispatch_command"];
     let window = |runnable: &[(u32, ThreadState, &[&str])]| {
