@@ -141,6 +141,8 @@ time_classes! {
     Galera, "Galera";
     /// The agreement of a replication group (Group Replication) on a commit, or its flow control.
     GroupReplication, "group replication";
+    /// A transaction or a position of the source that this replica is to have first: `WAIT_FOR_EXECUTED_GTID_SET` and its like.
+    ReplicaWait, "waiting for replication";
     /// Room in the redo log.
     LogSpace, "redo log space";
     /// A free page in the buffer pool.

@@ -6,11 +6,12 @@ mod scanning;
 mod stopping;
 #[cfg(test)]
 mod tests;
+mod waiting;
 
 use std::collections::BTreeMap;
 
 use spindoctor_model::mysql::ServerThread;
-use spindoctor_model::{Evidence, Finding, Remedy, Unavailable, Window, number};
+use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, Unavailable, Window, number};
 
 use super::{cpu_saturated, rows_read_waste};
 use crate::draft::Draft;
@@ -22,6 +23,7 @@ use crate::{Cause, Costs, Outcome, Rule, Stacks};
 use blocked::Blocked;
 use errors::Said;
 use scanning::Scan;
+use waiting::Waiting;
 
 /// The catalogue entry.
 pub const CAUSE: Cause = Cause {
@@ -36,7 +38,10 @@ pub const CAUSE: Cause = Cause {
     evidence: "Seconds_Behind_Source (Seconds_Behind_Master) in each sample: more than one second in more than half of them. \
                How it grows, bytes of the source's binary log received and applied each second (the positions of SHOW \
                REPLICA status), and what the appliers were seen at: statement, kind of event, wait. The estimate is the part \
-               of the source's work that is not kept up with, and at least a warning's. It fires too where the applier \
+               of the source's work that is not kept up with, and at least a warning's; where two sessions or more wait until a transaction \
+               of the source is here (WAIT_FOR_EXECUTED_GTID_SET, SOURCE_POS_WAIT, MASTER_GTID_WAIT), at least their part of the session \
+               time.\n\n\
+               It fires too where the applier \
                has stopped with an error, or the receiver does not run because of one: with its number, and the table, key or reason \
                that it names; what a worker of the applier failed with is read from replication_applier_status_by_worker. A session behind \
                whose lock the applier waits is named, and so is a table that it reads whole for each row, by its stacks. An applier that somebody stopped while changes arrive is a note. Of a list that somebody captured: \
@@ -58,7 +63,7 @@ pub const CAUSE: Cause = Cause {
         "MariaDB Knowledge Base: Parallel Replication",
     ],
     costs: Costs::Elsewhere,
-    explains_time: &[],
+    explains_time: &[TimeClass::ReplicaWait],
     stacks: Stacks::Standing(&[
         "Rows_log_event::do_apply_event",
         "Query_log_event::do_apply_event",
@@ -96,9 +101,13 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         return Err(Unavailable::because("what was given does not say how far the replica is behind"));
     }
     let worst = channels.iter().filter(bad).max_by(|a, b| score(a).total_cmp(&score(b)));
-    Ok(worst.map(|worst| match is_stopped(worst) {
-        true => stopped_on_purpose(window, worst),
-        false => finding(window, worst, score(worst)),
+    Ok(worst.map(|worst| {
+        let waiting = Waiting::from_window(window);
+        let found = match is_stopped(worst) {
+            true => stopped_on_purpose(window, worst, waiting.most(NOTE)),
+            false => finding(window, worst, waiting.most(score(worst))),
+        };
+        waiting.beside(found)
     }))
 }
 
@@ -140,35 +149,35 @@ fn of_list(window: &Window) -> Option<Finding> {
     } else {
         "Whether it catches up, a second list would say: the applier's time then shrinks."
     };
+    let waiting = Waiting::from_window(window);
     let status = "SHOW REPLICA STATUS\\G twice, ten seconds apart (SHOW SLAVE STATUS before MySQL 8.0.22 and on MariaDB)";
     let list = "thread list";
-    Some(
-        Draft::new(
-            &CAUSE,
-            LAG_SCORE,
-            format!(
-                "The replica is {} behind its source, by the time of the thread that applies",
-                number::roughly(applier.time_s)
-            ),
-        )
-        .why(why)
-        .evidence(
-            Evidence::new("behind the source", applier.time_s, "s", list)
-                .expected(format!("< {LISTED_BEHIND_S:.0}")),
-        )
-        .evidence(Evidence::new("the applier", applier.state.clone(), "", list))
-        .evidence_if(applier.statement.as_deref().map(|statement| {
-            Evidence::new("its statement", sessions::shortened(&spindoctor_sql::digest(statement)), "", list)
-        }))
-        .remedy(Remedy {
-            statement: status.into(),
-            why: "It shows what has come and what is applied, and whether the lag grows.".into(),
-            dynamic: true,
-            risk: "It only reads.".into(),
-            undo: String::new(),
-        })
-        .finding(),
+    let found = Draft::new(
+        &CAUSE,
+        waiting.most(LAG_SCORE),
+        format!(
+            "The replica is {} behind its source, by the time of the thread that applies",
+            number::roughly(applier.time_s)
+        ),
     )
+    .why(why)
+    .evidence(
+        Evidence::new("behind the source", applier.time_s, "s", list)
+            .expected(format!("< {LISTED_BEHIND_S:.0}")),
+    )
+    .evidence(Evidence::new("the applier", applier.state.clone(), "", list))
+    .evidence_if(applier.statement.as_deref().map(|statement| {
+        Evidence::new("its statement", sessions::shortened(&spindoctor_sql::digest(statement)), "", list)
+    }))
+    .remedy(Remedy {
+        statement: status.into(),
+        why: "It shows what has come and what is applied, and whether the lag grows.".into(),
+        dynamic: true,
+        risk: "It only reads.".into(),
+        undo: String::new(),
+    })
+    .finding();
+    Some(waiting.beside(found))
 }
 
 /// Which of a replica's two parts does not run because of an error.
@@ -199,8 +208,8 @@ fn is_stopped_on_purpose(window: &Window, seen: &KeepingUp) -> bool {
         && (grows || waits)
 }
 
-/// A note: a backup, or who upgrades, stops it on purpose, and may forget it.
-fn stopped_on_purpose(window: &Window, seen: &KeepingUp) -> Finding {
+/// A note where nobody waits for it: a backup, or who upgrades, stops it on purpose, and may forget it.
+fn stopped_on_purpose(window: &Window, seen: &KeepingUp, score: f64) -> Finding {
     let status = replica::asked(window.server.version);
     let word = if status.contains("REPLICA") { "REPLICA" } else { "SLAVE" };
     let source = source(seen);
@@ -209,7 +218,7 @@ fn stopped_on_purpose(window: &Window, seen: &KeepingUp) -> Finding {
     };
     let headline =
         format!("The applier was stopped by somebody: changes of {source} are received and not applied");
-    Draft::new(&CAUSE, NOTE, headline)
+    Draft::new(&CAUSE, score, headline)
         .why("It does not run, and no error stopped it. The replica falls behind by a second each second, and its relay log grows.")
         .evidence_if(bytes("binary log received", seen.received_per_s, "bytes/s"))
         .evidence_if(bytes("received and not applied", seen.backlog_bytes, "bytes"))

@@ -22,6 +22,7 @@ use crate::draft::Draft;
 use crate::login_wait::{KEPT_OUT, LoginWait};
 use crate::own_answers::OwnAnswers;
 use crate::rank::{CRITICAL_FROM, NOTE, WARNING_FROM};
+use crate::replica;
 use crate::run_queue::host_busy;
 use crate::time_model::{ORDINARY, blocker, explained, is_worth_a_finding, severity, waits};
 use crate::wait_graph::Verdict;
@@ -417,7 +418,18 @@ fn look(window: &Window, largest: &TimeShare) -> Remedy {
     let port = window.variable("port").unwrap_or("3306");
     let network =
         format!("On the clients' hosts: ss -tmn dport = :{port}; on the server's: ss -tmn sport = :{port}");
+    let executed = match window.server.version.is_some_and(|version| version.is_mariadb()) {
+        true => "@@GLOBAL.gtid_slave_pos",
+        false => "@@GLOBAL.gtid_executed",
+    };
+    let of_replica = format!("{}; SELECT {executed}", replica::asked(window.server.version));
     let (statement, why, risk) = match largest.class {
+        TimeClass::ReplicaWait => (
+            of_replica.as_str(),
+            "The first shows whether this server replicates and from where, the second what it has. The set or position that the \
+             sessions wait for stands in their statements. A timeout as the last argument ends such a wait.",
+            "They only read.",
+        ),
         TimeClass::Other if is_asleep(largest) => (
             "SHOW TRIGGERS; SELECT ROUTINE_SCHEMA, ROUTINE_NAME FROM information_schema.ROUTINES WHERE ROUTINE_DEFINITION LIKE '%sleep%'",
             "One of the triggers of the tables that they change, or a function that these call, has the SLEEP.",
@@ -484,6 +496,9 @@ fn doing(largest: &TimeShare) -> String {
         TimeClass::Other if is_killed(largest) => "were killed and are not gone".to_owned(),
         TimeClass::Other => "wait for something that has no name here".to_owned(),
         TimeClass::Network => "wait for their client to take or to send something".to_owned(),
+        TimeClass::ReplicaWait => {
+            "wait for a transaction of their source that this server has not got".to_owned()
+        }
         class => format!("are in `{}`", class.label()),
     }
 }
@@ -517,6 +532,12 @@ fn why(largest: &TimeShare, unexamined: Option<&Cause>) -> String {
     }
     if READY.contains(&largest.class) {
         return "They are ready to run and have no CPU: other programs, a quota, or the server's own threads have those that it may use."
+            .to_owned();
+    }
+    if largest.class == TimeClass::ReplicaWait {
+        return "Their clients, or a proxy for them, ask with WAIT_FOR_EXECUTED_GTID_SET, SOURCE_POS_WAIT (MASTER_POS_WAIT) or \
+                MASTER_GTID_WAIT that what they wrote at the source is here before they read. No lag explains the wait: this server may \
+                replicate nothing, or from another source, or that transaction was never committed."
             .to_owned();
     }
     if let Some(cause) = unexamined {

@@ -387,6 +387,12 @@ mod tests {
                 &["Repl_semi_sync_master::commit_trx", "MYSQL_BIN_LOG::ordered_commit"],
                 TimeClass::SemiSync,
             ),
+            (
+                Condition,
+                None,
+                &["Gtid_state::wait_for_gtid_set", "Item_wait_for_executed_gtid_set::val_int"],
+                TimeClass::ReplicaWait,
+            ),
             (Condition, None, &["___pthread_cond_wait", "net_real_write"], TimeClass::Commit),
             (DiskRead, None, &["pread64", "row_search_mvcc"], TimeClass::Read),
             (DiskRead, None, &["__libc_pread64", "buf_read_page_low"], TimeClass::Read),

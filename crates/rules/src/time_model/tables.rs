@@ -141,6 +141,16 @@ pub(super) const WAITS: &[(&str, TimeClass)] = &[
     ("Commit_order_manager::wait", CommitOrder),
     ("Commit_order_manager::wait_on_graph", CommitOrder),
     ("wait_for_commit::wait_for_prior_commit2", CommitOrder),
+    // sql/item_gtid_func.cc, sql/item_func.cc, sql/rpl_gtid_state.cc, sql/rpl_rli.cc; MariaDB: sql/item_func.cc, sql/rpl_gtid.cc
+    ("Item_wait_for_executed_gtid_set::val_int", ReplicaWait),
+    ("Item_master_gtid_set_wait::val_int", ReplicaWait),
+    ("Item_master_gtid_wait::val_int", ReplicaWait),
+    ("Item_master_pos_wait::val_int", ReplicaWait),
+    ("Item_source_pos_wait::val_int", ReplicaWait),
+    ("Gtid_state::wait_for_gtid_set", ReplicaWait),
+    ("Relay_log_info::wait_for_gtid_set", ReplicaWait),
+    ("Relay_log_info::wait_for_pos", ReplicaWait),
+    ("gtid_waiting::wait_for_pos", ReplicaWait),
     // sql/auth/sql_auth_cache.cc: it waits in the metadata locks' functions
     ("Acl_cache_lock_guard::lock", PrivilegeCache),
     // sql/mdl.cc
@@ -374,6 +384,11 @@ pub(super) const STATES: &[(&str, TimeClass)] = &[
     ("waiting for preceding transaction to commit", CommitOrder),
     ("waiting for its turn to commit", CommitOrder),
     ("waiting for dependent transaction to commit", CommitOrder),
+    // sql/mysqld.cc: WAIT_FOR_EXECUTED_GTID_SET, MASTER_POS_WAIT and SOURCE_POS_WAIT; MariaDB's MASTER_GTID_WAIT
+    ("waiting for gtid", ReplicaWait),
+    ("waiting for the slave sql thread to advance", ReplicaWait),
+    ("waiting for the replica sql thread to advance", ReplicaWait),
+    ("waiting in master_gtid_wait", ReplicaWait),
     ("waiting for handler commit", Commit),
     ("waiting for other event logging to finish", Commit),
     ("waiting for binlog", Commit),

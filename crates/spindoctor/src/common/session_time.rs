@@ -162,8 +162,8 @@ fn colour(class: TimeClass) -> (Style, &'static str) {
         AutoIncrementLock, Commit, CommitDelay, CommitOrder, ConcurrencyTicket, Cpu, CpuQueue, CpuQuota,
         CpuTaken, DiskFull, FreePage, Galera, GlobalLock, GroupReplication, Kernel, Latch, LogSpace, Login,
         MetadataLock, Mutex, Network, Other, PageFault, PrivilegeCache, PurgeDelay, QueryCache, Read,
-        Rollback, RowLock, Running, SemiSync, Spin, StatementLog, Stopped, TableCache, TableLock, UserLock,
-        Write,
+        ReplicaWait, Rollback, RowLock, Running, SemiSync, Spin, StatementLog, Stopped, TableCache,
+        TableLock, UserLock, Write,
     };
     let (ansi, hex) = match class {
         Cpu | Running => (AnsiColor::Green, "#2e8b57"),
@@ -183,7 +183,7 @@ fn colour(class: TimeClass) -> (Style, &'static str) {
         TableCache | ConcurrencyTicket => (AnsiColor::BrightRed, "#e3a0a0"),
         Commit => (AnsiColor::Blue, "#2b62a8"),
         CommitDelay | CommitOrder => (AnsiColor::BrightBlue, "#6f9fd8"),
-        SemiSync | Galera | GroupReplication => (AnsiColor::Cyan, "#2a8c9c"),
+        SemiSync | Galera | GroupReplication | ReplicaWait => (AnsiColor::Cyan, "#2a8c9c"),
         LogSpace | FreePage | PurgeDelay | PageFault => (AnsiColor::BrightMagenta, "#a45fa8"),
         Read => (AnsiColor::Magenta, "#6a4c9c"),
         Write | Rollback | DiskFull => (AnsiColor::Magenta, "#8e75bd"),

@@ -4,7 +4,7 @@ use spindoctor_model::Reading;
 use spindoctor_model::mysql::{ReplicaChannel, ServerThread};
 
 use super::*;
-use crate::testing::{Build, answer};
+use crate::testing::{Build, answer, session};
 
 fn channel(behind_s: f64) -> ReplicaChannel {
     ReplicaChannel {
@@ -73,6 +73,55 @@ fn a_replica_is_late_only_beyond_its_delay() {
         finding.headline
     );
     assert_eq!(finding.evidence[0].expected, "<= 3601");
+}
+
+/// So many sessions in a state beside an applier that is always as far behind.
+fn with_readers(count: u64, state: &'static str) -> Build {
+    replica(|_| 30.0).without_profile().each(move |_, server, _| {
+        if let Reading::Available { value: threads, .. } = &mut server.threads {
+            threads.extend((30..30 + count).map(|id| session(id, "Query", state, "SELECT 1")));
+        }
+    })
+}
+
+#[test]
+fn reads_that_wait_for_the_replica_are_what_its_lag_costs() {
+    for state in [
+        "Waiting for GTID to be committed",
+        "Waiting for the replica SQL thread to advance position",
+        "Waiting for the slave SQL thread to advance position",
+        "Waiting in MASTER_GTID_WAIT() (primary waiter)",
+    ] {
+        let findings = crate::diagnose(&with_readers(20, state).window()).findings;
+        assert_eq!(findings[0].cause, CAUSE.name, "{findings:#?}");
+        assert!(findings[0].score >= 0.8, "{state}: {}", findings[0].score);
+        assert!(
+            findings[0].headline.ends_with("; 20 sessions wait until it has caught up"),
+            "{}",
+            findings[0].headline
+        );
+        assert!(findings.iter().all(|finding| finding.cause != "unnamed-wait"), "{findings:#?}");
+    }
+    // One client that waits is no outage.
+    let one = found(&with_readers(1, "Waiting for GTID to be committed").window());
+    assert!((one.score - LAG_SCORE).abs() < 1e-9 && !one.headline.contains("until"), "{one:#?}");
+}
+
+#[test]
+fn reads_that_wait_for_an_applier_that_somebody_stopped_are_no_note() {
+    let stopped = with_readers(20, "Waiting for GTID to be committed").each(|at_s, server, _| {
+        let channel = ReplicaChannel {
+            applier_running: "No".into(),
+            behind_s: None,
+            received_file: "binlog.000007".into(),
+            received_position: Some((1e6 + 5e4 * at_s) as u64),
+            ..channel(0.0)
+        };
+        server.replication = answer(at_s, vec![channel]);
+    });
+    let finding = found(&stopped.window());
+    assert!(finding.headline.starts_with("The applier was stopped by somebody"), "{}", finding.headline);
+    assert_eq!(finding.severity, spindoctor_model::Severity::Critical);
 }
 
 pub(super) fn found(window: &Window) -> Finding {
