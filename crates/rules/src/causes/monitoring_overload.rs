@@ -27,8 +27,10 @@ pub const CAUSE: Cause = Cause {
                   a lock inside the server, what blocks it is the cause, and it stands before this.",
     remedies: "Ask less often, with one connection for each tool and a time limit (max_execution_time, MariaDB's \
                max_statement_time), and let an agent skip a round while the last one has not ended. Leave out what is expensive: \
-               sizes of all tables, SHOW ENGINE INNODB STATUS each second, sys views. End a pile with KILL.",
-    safety: "KILL of a statement that only reads loses nothing. A health check that gets no answer may make a load balancer take the \
+               sizes of all tables, SHOW ENGINE INNODB STATUS each second, sys views. End a pile of statements that only \
+               read with KILL QUERY.",
+    safety: "KILL QUERY of a statement that only reads loses nothing; of one that also writes, as INSERT ... SELECT does, what it wrote is \
+             undone: let it end. A health check that gets no answer may make a load balancer take the \
              server out: change its time limit first.",
     references: &[
         "https://dev.mysql.com/doc/refman/8.4/en/information-schema-optimization.html",
@@ -88,6 +90,8 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let what =
         longest.or_else(|| seen().next()).and_then(|thread| thread.statement.as_deref()).unwrap_or_default();
     let stuck = longest.filter(|thread| thread.time_s >= STUCK_S);
+    // One that writes what it read, into a table or a file, is a job of somebody's.
+    let ended = stuck.filter(|thread| thread.statement.as_deref().is_some_and(only_reads));
     let frees = |id: &u64| killing::frees_at_the_end(window, *id);
     let why = match stuck {
         Some(thread) => format!(
@@ -119,11 +123,11 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             risk: "What happens between two rounds is not seen by it.".into(),
             undo: String::new(),
         })
-        .remedy_if(stuck.and_then(|thread| thread.connection_id).filter(frees).map(|id| Remedy {
-            statement: format!("KILL {id}"),
+        .remedy_if(ended.and_then(|thread| thread.connection_id).filter(frees).map(|id| Remedy {
+            statement: format!("KILL QUERY {id}"),
             why: "It only reads. Where it waits for a lock inside the server, what holds that lock must end first.".into(),
             dynamic: true,
-            risk: "The monitor sees a lost connection.".into(),
+            risk: "The monitor gets error 1317 in place of its answer.".into(),
             undo: String::new(),
         }))
         .root(longest.map(|thread| Root {
@@ -148,18 +152,30 @@ fn monitors(thread: &ServerThread) -> bool {
             .is_some_and(|statement| spindoctor_sql::is_about_the_server("", statement))
 }
 
+/// True for a statement that only reads: no INSERT ... SELECT, no INTO a file or a variable, no procedure.
+fn only_reads(statement: &str) -> bool {
+    !spindoctor_sql::locks_rows(statement) && spindoctor_sql::names(statement).all(|name| name != "into")
+}
+
 #[cfg(test)]
 pub(crate) mod examples {
     use super::*;
     use crate::testing::{Build, session};
 
+    const SIZES: &str = "SELECT SUM(data_length) FROM information_schema.TABLES";
+
     /// So many sessions of an exporter beside eight of an application.
     fn exporters(count: u64, time_s: f64) -> Build {
+        running(SIZES, count, time_s)
+    }
+
+    /// The same at a statement.
+    fn running(statement: &'static str, count: u64, time_s: f64) -> Build {
         let sessions = move |_| {
             let exporter = move |id| ServerThread {
                 user: "exporter".into(),
                 time_s,
-                ..session(id, "Query", "executing", "SELECT SUM(data_length) FROM information_schema.TABLES")
+                ..session(id, "Query", "executing", statement)
             };
             let app =
                 (60..68).map(|id| session(id, "Query", "executing", "SELECT c FROM sbtest1 WHERE id = 7"));
@@ -207,5 +223,24 @@ pub(crate) mod examples {
             |finding: &Finding| finding.remedies.iter().any(|remedy| remedy.statement.starts_with("KILL"));
         assert!(!kills(&finding));
         assert!(kills(&examine(&stuck()).unwrap().unwrap()));
+    }
+
+    #[test]
+    fn a_job_that_writes_what_it_read_of_the_server_is_not_ended() {
+        let ends = |statement| {
+            let finding = examine(&running(statement, 24, 190.0).window()).unwrap().unwrap();
+            let ends = finding.remedies.into_iter().map(|remedy| remedy.statement);
+            ends.filter(|statement| statement.starts_with("KILL")).collect::<Vec<_>>()
+        };
+        for job in [
+            "INSERT INTO audit SELECT table_name FROM information_schema.TABLES",
+            "CREATE TABLE audit AS SELECT * FROM performance_schema.threads",
+            "SELECT * FROM information_schema.TABLES INTO OUTFILE '/tmp/tables'",
+        ] {
+            assert!(ends(job).is_empty(), "{job}");
+        }
+        // Its statement ends, and its connection stays.
+        let of_reader = ends(SIZES);
+        assert!(of_reader.len() == 1 && of_reader[0].starts_with("KILL QUERY "), "{of_reader:?}");
     }
 }
