@@ -44,6 +44,10 @@ pub struct WaitingThread {
     pub statement: Option<String>,
     /// True where it has an open transaction and no statement runs.
     pub is_idle_in_transaction: bool,
+    /// True where the list of threads shows it at a statement, in whatever state: an empty one is that of a prepared statement that is
+    /// executed, of a routine's instruction, of a statement that ends.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_in_statement: bool,
     /// The server's word for what it does: `Waiting for table metadata lock`.
     pub server_state: String,
     /// How long it has been doing that, seconds.

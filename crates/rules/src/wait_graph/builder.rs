@@ -227,6 +227,7 @@ impl<'a> Builder<'a> {
                 .or_else(|| self.readings.server.last_statement(thread).filter(|_| rests))
                 .map(digest),
             is_idle_in_transaction: rests && transaction.is_some(),
+            is_in_statement: !rests && !thread.command.is_empty() && thread.statement.is_some(),
             is_killed: thread.command == "Killed",
             server_state: if rests {
                 String::new()

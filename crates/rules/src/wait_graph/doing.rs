@@ -107,6 +107,7 @@ pub(super) fn doing(thread: &WaitingThread, holds: LockKind) -> String {
 /// A connection that the server lists without statement or state, or whose stack waits for its client.
 fn is_idle(thread: &WaitingThread) -> bool {
     thread.connection_id.is_some()
+        && !thread.is_in_statement
         && thread.server_state.is_empty()
         && match thread.state {
             Some(state) => state == ThreadState::NetworkIdle,
@@ -187,5 +188,19 @@ mod tests {
         assert_eq!(doing(&idle, LockKind::User), "idle, holding a user lock");
         let in_transaction = WaitingThread { is_idle_in_transaction: true, ..idle };
         assert_eq!(doing(&in_transaction, LockKind::Row), "idle in transaction");
+    }
+
+    #[test]
+    fn a_statement_without_a_state_is_not_idle() {
+        let executes = WaitingThread {
+            connection_id: Some(7),
+            since_s: Some(3.0),
+            statement: Some("UPDATE stock SET n = 1".into()),
+            is_in_statement: true,
+            ..WaitingThread::default()
+        };
+        assert_eq!(doing(&executes, LockKind::Metadata), "running its statement");
+        let rests = WaitingThread { is_in_statement: false, ..executes };
+        assert_eq!(doing(&rests, LockKind::Metadata), "idle, holding tables");
     }
 }

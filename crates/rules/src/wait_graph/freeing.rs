@@ -73,8 +73,8 @@ pub(super) fn freeing(thread: &WaitingThread, holds: LockKind, doing: &str, is_b
         return nothing(COMMITS);
     }
     let statement = thread.statement.as_deref().unwrap_or_default();
-    // The statement of who is idle is over.
-    let at_work = !thread.is_idle_in_transaction && !is_idle(doing);
+    // The statement of who is idle is over; that of who waits for its client is not.
+    let at_work = thread.is_in_statement || (!thread.is_idle_in_transaction && !is_idle(doing));
     if let Some(why) =
         why_kill_does_nothing(&thread.server_state, statement, &thread.stack).filter(|_| at_work)
     {

@@ -246,6 +246,30 @@ fn an_idle_client_is_the_root_of_the_readers_behind_the_ddl_that_waits_for_it() 
 }
 
 #[test]
+fn a_holder_at_a_statement_in_no_state_is_not_idle_and_its_commit_or_rollback_is_left_alone() {
+    let of = |holder: ServerThread| {
+        let alter = session(20, "Query", WAITS, "ALTER TABLE stock ADD m INT");
+        let locks = vec![table_lock(7, "SHARED_WRITE", true), table_lock(20, "EXCLUSIVE", false)];
+        let server = ServerSample {
+            threads: answer(0.0, vec![holder, alter]),
+            metadata_locks: answer(0.0, locks),
+            ..ServerSample::default()
+        };
+        let root = roots(&graph_of(&server)).remove(0);
+        (root.doing, root.free_with)
+    };
+    let at_work = || "running its statement".to_owned();
+    for ends_by_itself in
+        ["COMMIT", "ROLLBACK", "XA COMMIT 'a'", "OPTIMIZE TABLE stock", "REPAIR TABLE stock"]
+    {
+        assert_eq!(of(session(7, "Query", "", ends_by_itself)), (at_work(), None), "{ends_by_itself}");
+    }
+    assert_eq!(of(session(7, "Execute", "", UPDATE)), (at_work(), Some("KILL QUERY 7".to_owned())));
+    let idle = ("idle, holding tables".to_owned(), Some("KILL 7".to_owned()));
+    assert_eq!(of(session(7, "Sleep", "", "")), idle);
+}
+
+#[test]
 fn a_holder_that_waits_for_a_row_leads_on_to_that_rows_holder() {
     let mut server = five_for_one_row();
     let Reading::Available { value: threads, .. } = &mut server.threads else { panic!() };
