@@ -33,7 +33,8 @@ pub use definition::definition_without_literals;
 pub use mode::{Backslash, DoubleQuotes, Mode};
 pub use purpose::{
     aggregates, begins_with, changes_without_sleep, deletes_a_table, has_text, inserts_values,
-    is_about_the_server, is_of_dump, locks_rows, locks_the_server, names, user_lock, wants_a_table,
+    is_about_the_server, is_of_dump, locks_rows, locks_the_server, may_use_a_table, names, user_lock,
+    wants_a_table,
 };
 pub use reading::{NotReading, check_reads};
 pub use select::Select;

@@ -2,6 +2,7 @@
 
 use crate::mode::Mode;
 use crate::shape::{kind, server_digest};
+use crate::table::first_table;
 use crate::tokens::{Kind, Token, lex};
 
 /// True where the statement's first words are these, in any case, whatever comments stand before or between them.
@@ -110,6 +111,30 @@ pub fn is_about_the_server(schema: &str, statement: &str) -> bool {
         })
 }
 
+/// True for a statement that may have a table of somebody's open: it names one, changes rows, or runs what cannot be seen here. Not one
+/// of functions alone, one that only asks about the server, nor one that administers it.
+///
+/// ```
+/// assert!(spindoctor_sql::may_use_a_table("UPDATE stock SET n = SLEEP(1)"));
+/// assert!(!spindoctor_sql::may_use_a_table("SELECT SLEEP(86400)"));
+/// ```
+pub fn may_use_a_table(statement: &str) -> bool {
+    const USES: [&str; 12] = [
+        "INSERT", "REPLACE", "UPDATE", "DELETE", "LOAD", "CALL", "EXECUTE", "HANDLER", "TRUNCATE", "ALTER",
+        "CREATE", "DROP",
+    ];
+    // Behind their FROM stands an account.
+    const ADMINISTERS: [&str; 2] = ["CLONE", "REVOKE"];
+    let kind = kind(statement);
+    if USES.contains(&kind.as_str()) {
+        return true;
+    }
+    let is_only_asked = || is_about_the_server("", statement) && !locks_rows(statement);
+    !ADMINISTERS.contains(&kind.as_str())
+        && first_table(statement).is_some_and(|table| !table.eq_ignore_ascii_case("dual"))
+        && !is_only_asked()
+}
+
 /// True for a statement whose work is to read many rows and return few: it counts, sums, or groups.
 pub fn aggregates(statement: &str) -> bool {
     let lexed = lex(statement, Mode::UNKNOWN);
@@ -205,6 +230,38 @@ mod tests {
             "KILL 12",
         ] {
             assert!(!locks_rows(statement), "{statement}");
+        }
+    }
+
+    #[test]
+    fn a_statement_that_names_no_table_has_none_open() {
+        for statement in [
+            "SELECT * FROM big",
+            "/* report */ select SLEEP(1) from stock",
+            "WITH a AS (SELECT 1 FROM big) SELECT * FROM a",
+            "CALL nightly()",
+            "truncate big",
+            "OPTIMIZE TABLE big",
+            "INSERT INTO audit SELECT * FROM information_schema.TABLES",
+            "EXECUTE stmt",
+        ] {
+            assert!(may_use_a_table(statement), "{statement}");
+        }
+        for statement in [
+            "SELECT SLEEP(9999)",
+            "DO SLEEP(9999)",
+            "SELECT SLEEP(9) FROM DUAL",
+            "SELECT WAIT_FOR_EXECUTED_GTID_SET('a:1-9')",
+            "SELECT MASTER_POS_WAIT('binlog.000001', 4)",
+            "SHUTDOWN",
+            "START GROUP_REPLICATION",
+            "CHANGE REPLICATION SOURCE TO SOURCE_HOST = 'a'",
+            "CLONE INSTANCE FROM donor@10.0.0.1:3306 IDENTIFIED BY 'a'",
+            "SHOW TABLES FROM shop",
+            "SELECT * FROM information_schema.TABLES",
+            "",
+        ] {
+            assert!(!may_use_a_table(statement), "{statement}");
         }
     }
 

@@ -415,6 +415,33 @@ fn a_flush_of_one_table_waits_for_who_uses_that_table_and_not_for_the_oldest() {
 }
 
 #[test]
+fn a_flush_of_all_tables_does_not_wait_for_who_has_none() {
+    let root_of = |report: Option<&'static str>, older: &'static str, state: &'static str| {
+        let window = Build::busy("5.7.44").sessions(move |_| {
+            let of = |id, time_s, state, statement| ServerThread {
+                time_s,
+                ..session(id, "Query", state, statement)
+            };
+            let flush = of(3, 300.0, "Waiting for table flush", "FLUSH TABLES WITH READ LOCK");
+            let waiting = (4..10).map(|id| of(id, 290.0, "Waiting for table flush", "SELECT n FROM stock"));
+            let report = report.map(|statement| of(2, 400.0, "Sending data", statement));
+            [of(1, 5000.0, state, older), flush].into_iter().chain(waiting).chain(report).collect()
+        });
+        found(&window.window()).root.and_then(|root| root.connection_id)
+    };
+    for (older, state) in [
+        ("SELECT SLEEP(9999)", "User sleep"),
+        ("SELECT WAIT_FOR_EXECUTED_GTID_SET('a:1-9')", "Waiting for GTID to be committed"),
+        ("SELECT * FROM information_schema.PROCESSLIST", "executing"),
+    ] {
+        assert_eq!(root_of(Some("SELECT * FROM big"), older, state), Some(2), "{older}");
+        assert_eq!(root_of(None, older, state), None, "{older}");
+    }
+    // One that sleeps on its rows has their table.
+    assert_eq!(root_of(None, "UPDATE stock SET n = SLEEP(9)", "User sleep"), Some(1));
+}
+
+#[test]
 fn where_nobody_is_named_the_longest_statement_at_work_is_shown_if_it_began_before_the_waits() {
     let of = |state: &'static str, report_s: f64| {
         let window = Build::busy("8.0.36").sessions(move |_| {

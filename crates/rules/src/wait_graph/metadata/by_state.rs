@@ -273,7 +273,7 @@ impl Situation<'_> {
 
     /// Tables whose copies are old: the statement that has run longest of those that name one of them. A FLUSH or ANALYZE names its
     /// tables, another statement waits for those that it opens. Where all tables were flushed, or the statement is not known, the
-    /// one that has run longest of all; who names none of the tables has one by a view at most, and is not named.
+    /// one that has run longest of all that may have one; who names none of the tables has one by a view at most, and is not named.
     fn of_a_flush(&self, builder: &Builder<'_>, waiter: &Waiter<'_>) -> Vec<(Who, Option<String>)> {
         let has_lasted = |thread: &ServerThread| has_lasted(thread.time_s, waiter.thread.time_s);
         let holder = |tables: &HashSet<String>| {
@@ -295,11 +295,12 @@ impl Situation<'_> {
         if found.is_empty() && is_of_all() { self.longest_statement(builder, waiter) } else { found }
     }
 
-    /// The statement that has run longest.
+    /// The statement that has run longest, of those that may have a table.
     fn longest_statement(&self, builder: &Builder<'_>, waiter: &Waiter<'_>) -> Vec<(Who, Option<String>)> {
         let running = builder.listed().iter().enumerate().filter(|(at, thread)| {
             thread.is_at_work()
                 && !self.is_waiting(&Who::Listed(*at))
+                && thread.statement.as_deref().is_none_or(spindoctor_sql::may_use_a_table)
                 && has_lasted(thread.time_s, waiter.thread.time_s)
         });
         let longest = running.max_by(|(_, a), (_, b)| a.time_s.total_cmp(&b.time_s));
