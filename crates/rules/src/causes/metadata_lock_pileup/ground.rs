@@ -19,6 +19,8 @@ pub(super) enum Ground {
     DdlAtWork,
     /// Its statement at work uses the table.
     StatementAtWork,
+    /// It is at work where others wait for a table that is locked by name: on that table, or it dumps the schema.
+    GoesOn,
     /// Its transaction is the only one that is older than the wait of the DDL.
     OlderTransaction,
     /// Of those it is the only one whose last statement names the table.
@@ -40,6 +42,10 @@ impl Ground {
         let statement = at_work.and_then(|thread| thread.statement.as_deref());
         let is_ddl = statement.is_some_and(spindoctor_sql::wants_a_table);
         let has_list = server.metadata_locks.value().is_some_and(|locks| !locks.is_empty());
+        let is_of_other_table = |statement: &str| {
+            spindoctor_sql::is_of_dump(statement)
+                && !session.is_some_and(|thread| names_the_table(server, thread))
+        };
         Some(match statement {
             // Of granted locks alone the waiters' are inferred, too.
             _ if has_list && is_ddl && is_inferred => Self::ListedAsItBegan,
@@ -56,6 +62,7 @@ impl Ground {
             _ if has_list && !is_ddl && !ddl_waits => Self::ListedByName,
             _ if has_list => Self::Listed,
             Some(_) if is_ddl => Self::DdlAtWork,
+            Some(statement) if !ddl_waits || is_of_other_table(statement) => Self::GoesOn,
             Some(_) => Self::StatementAtWork,
             None if sessions::transaction(server, holder).is_some() => {
                 match session.is_some_and(|thread| names_the_table(server, thread)) {
@@ -92,6 +99,10 @@ impl Ground {
             Self::StatementAtWork => {
                 "Its statement uses the table, and a DDL waits until it ends; everyone else who uses the table queues behind the DDL."
             }
+            Self::GoesOn => {
+                "Who holds the table could not be read. It is most likely locked by name, as LOCK TABLES does: this session is at work on \
+                 it, or dumps its schema, and goes on where the others wait."
+            }
             Self::OlderTransaction => {
                 "Who holds the table could not be read: of the open transactions of sessions in the same schema this one alone is older \
                  than the wait of the DDL."
@@ -115,6 +126,9 @@ impl Ground {
                 "It ends the DDL, and the table is free; what it has done so far is lost."
             }
             Self::StatementAtWork => "Its statement uses the table.",
+            Self::GoesOn => {
+                "Look first what it is for: it is most likely the holder, for it goes on where the others wait."
+            }
             Self::OlderTransaction => {
                 "It is most likely the holder: no other open transaction in the same schema is older than the wait."
             }

@@ -3,8 +3,9 @@
 //! MariaDB's METADATA_LOCK_INFO lists what is held: a waiter's statement then names the table. Without any list the transaction that is
 //! older than the wait of a DDL is the likeliest holder of a table, if there is one alone, and where none is old enough a session that
 //! rests; a statement that locks the whole server says so itself; so does the last statement of a session that rests, where the server
-//! keeps it. Where it does not, it is the session that was there before the first of them began to wait, if only one was. All of this is
-//! inferred, and where it may be one of several nobody is named: a session that is named gets killed.
+//! keeps it. Where it does not, it is the session that goes on with the table, or the dump at work, for which LOCK TABLES keeps others out;
+//! else the session that was there before the first of them began to wait, if only one was. All of this is inferred, and where it may be
+//! one of several nobody is named: a session that is named gets killed.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -416,8 +417,62 @@ impl Situation<'_> {
             .or_else(|| self.older_transaction(builder, waiter, names_it))
             // A statement that tries again, as OPTIMIZE does, has lasted for longer than its wait.
             .or_else(|| of_statement(&|_| true))
-            // LOCK TABLES and HANDLER hold a table without a transaction.
-            .or_else(|| self.was_there_before(builder, &[LockKind::Metadata]))
+            // LOCK TABLES and HANDLER hold a table without a transaction, and who has run them may be at work.
+            .or_else(|| self.goes_on(builder, waiter))
+            .or_else(|| {
+                let dumps = self.dumps_with_tables(builder, waiter);
+                match dumps.as_slice() {
+                    [] => self.was_there_before(builder, &[LockKind::Metadata]),
+                    [dump] if builder.readings.server.transactions.value().is_some() => Some(dump.clone()),
+                    _ => None,
+                }
+            })
+    }
+
+    /// The sessions at work that do not wait for a metadata lock or the like, with their places.
+    fn at_work<'b>(&'b self, builder: &'b Builder<'_>) -> impl Iterator<Item = (usize, &'b ServerThread)> {
+        builder.listed().iter().enumerate().filter(move |(at, thread)| {
+            thread.is_connection && thread.is_at_work() && !self.is_waiting(&Who::Listed(*at))
+        })
+    }
+
+    /// Statements that wait for metadata locks.
+    fn wants_tables(&self) -> impl Iterator<Item = &ServerThread> {
+        self.waiting.iter().filter(|other| other.kind == LockKind::Metadata).map(|other| other.thread)
+    }
+
+    /// The only session that goes on with the table of a waiter where no DDL waits: the table is locked by name, and another's statement
+    /// would wait, too. LOCK TABLES ... READ lets others read.
+    fn goes_on(&self, builder: &Builder<'_>, waiter: &Waiter<'_>) -> Option<Who> {
+        // Which of several tables it waits for is not known; and a statement that is not known may be a DDL.
+        let wanted = qualified(waiter.thread).filter(|_| names_one_table(waiter.thread))?;
+        if self.wants_tables().any(|thread| thread.statement.is_none() || is_ddl(thread)) {
+            return None;
+        }
+        let goes_on = self.at_work(builder).filter(|(_, thread)| {
+            // One that has just begun has not come to its tables.
+            thread.time_s >= HELD_S
+                && qualified(thread).as_ref() == Some(&wanted)
+                && (reads(waiter.thread) || !reads(thread))
+        });
+        only(goes_on).map(|(at, _)| Who::Listed(at))
+    }
+
+    /// Dumps at work in the schema of a waiter, that may have their tables by LOCK TABLES ... READ: it keeps out who writes. One that reads
+    /// a snapshot has a transaction that is older than its statement, and no such lock.
+    fn dumps_with_tables(&self, builder: &Builder<'_>, waiter: &Waiter<'_>) -> Vec<Who> {
+        if !is_ddl(waiter.thread) && self.wants_tables().any(reads) {
+            return Vec::new();
+        }
+        let has_snapshot = |thread: &ServerThread| {
+            builder.transaction(thread).is_some_and(|open| open.age_s > thread.time_s + WHOLE_S)
+        };
+        let dumps = self.at_work(builder).filter(|(_, thread)| {
+            spindoctor_sql::is_of_dump(statement(thread))
+                && (waiter.thread.schema.is_empty() || thread.schema == waiter.thread.schema)
+                && !has_snapshot(thread)
+        });
+        dumps.map(|(at, _)| Who::Listed(at)).collect()
     }
 
     /// The transaction that was open before the wait of a DDL began, if it is the only one, or the only one whose statement names the
@@ -484,7 +539,27 @@ fn wanted(thread: &ServerThread) -> HashSet<String> {
         .collect()
 }
 
-/// The same without the commonest words: two statements that share one of these share a name.
+/// The first table that a statement names with its schema, in lower case.
+fn qualified(thread: &ServerThread) -> Option<(String, String)> {
+    let (schema, table) = spindoctor_sql::qualified_table(statement(thread))?;
+    let schema = schema.unwrap_or_else(|| thread.schema.clone());
+    Some((schema.to_ascii_lowercase(), table.to_ascii_lowercase()))
+}
+
+/// True where one word of a statement alone stands before a table.
+fn names_one_table(thread: &ServerThread) -> bool {
+    const BEFORE_TABLE: [&str; 5] = ["from", "into", "update", "join", "table"];
+    let before =
+        spindoctor_sql::names(statement(thread)).filter(|word| BEFORE_TABLE.contains(&word.as_str()));
+    before.count() == 1
+}
+
+/// True for a statement that is known, and only reads.
+fn reads(thread: &ServerThread) -> bool {
+    thread.statement.as_deref().is_some_and(|statement| !spindoctor_sql::locks_rows(statement))
+}
+
+/// The names in a statement without the commonest words: two statements that share one of these share a name.
 fn names(thread: &ServerThread) -> HashSet<String> {
     let mut names = words(thread);
     names.retain(|word| !COMMON.contains(&word.as_str()));

@@ -89,3 +89,48 @@ fn it_is_said_whether_the_one_transaction_is_older_or_names_the_table() {
     assert!(naming.why.contains("this one alone names the table"), "{}", naming.why);
     assert!(naming.remedies[0].why.contains("names the table"), "{}", naming.remedies[0].why);
 }
+
+/// Connection 11 is at work for 2 s, 12 rests for 900 s, 20 to 29 wait for 60 s, in one schema.
+fn beside_one_that_rests(at_work: &'static str, waits: &'static str, opened_s: Option<f64>) -> Finding {
+    let sessions = move |_| {
+        let rests = ServerThread { time_s: 900.0, ..session(12, "Sleep", "", "") };
+        let works = ServerThread { time_s: 2.0, ..session(11, "Query", "Sending data", at_work) };
+        let waiting = (20..30).map(|id| ServerThread { time_s: 60.0, ..session(id, "Query", WAITS, waits) });
+        let all = waiting.chain([rests, works]);
+        all.map(|thread| ServerThread { schema: "shop".into(), ..thread }).collect()
+    };
+    let window = unread(Build::busy("10.11.19-MariaDB").sessions(sessions)).each(move |at_s, server, _| {
+        let reads = |age_s| Transaction { rows_modified: 0, ..transaction(11, "RUNNING", age_s) };
+        server.transactions = answer(at_s, opened_s.map(reads).into_iter().collect());
+    });
+    found(&window.window())
+}
+
+#[test]
+fn who_goes_on_where_others_wait_has_locked_the_table_and_not_who_rests() {
+    const DUMP: &str = "SELECT /*!40001 SQL_NO_CACHE */ * FROM `t5`";
+    const INSERT: &str = "INSERT INTO t1 VALUES (1)";
+    const SELECT: &str = "SELECT a FROM t1 WHERE id = 4";
+    for (at_work, waits, opened_s, holder) in [
+        // mysqldump --lock-tables reads table by table, each in a transaction of its own.
+        (DUMP, INSERT, Some(2.0), 11),
+        (DUMP, INSERT, None, 11),
+        (DUMP, "ALTER TABLE t1 ADD b INT", Some(2.0), 11),
+        ("UPDATE t1 SET a = 1", INSERT, None, 11),
+        ("SELECT * FROM t1", SELECT, None, 11),
+        // With --single-transaction it has no lock of a table; and LOCK TABLES ... READ lets others read.
+        (DUMP, INSERT, Some(80.0), 12),
+        (DUMP, SELECT, None, 12),
+        ("SELECT * FROM t1", INSERT, None, 12),
+        ("UPDATE other.t1 SET a = 1", INSERT, None, 12),
+        ("UPDATE t2 SET a = 1", "INSERT INTO t2 SELECT * FROM t1", None, 12),
+    ] {
+        let finding = beside_one_that_rests(at_work, waits, opened_s);
+        let root = finding.root.as_ref().and_then(|root| root.connection_id);
+        assert_eq!(root, Some(holder), "{at_work}, {waits}, {opened_s:?}: {}", finding.headline);
+        assert!(finding.headline.contains("most likely"), "{}", finding.headline);
+    }
+    let dump = beside_one_that_rests(DUMP, INSERT, None);
+    assert_eq!(dump.remedies[0].statement, "KILL 11");
+    assert!(dump.why.contains("dumps its schema"), "{}", dump.why);
+}
