@@ -182,6 +182,10 @@ pub struct ListedTransaction {
     pub connection_id: Option<u64>,
     /// `OS thread handle`, or `OS thread id` in 5.1: `pthread_self`.
     pub pthread_id: Option<u64>,
+    /// `Trx read view will not see trx with id >= N`, where it has a view: N, read as hexadecimal, whatever it is written in. It says
+    /// which view is older, and nothing else.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub view_order: Option<u64>,
 }
 
 /// Section FILE I/O.

@@ -251,6 +251,9 @@ pub struct Transaction {
     /// The id of the lock that it waits for, where it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requested_lock: Option<String>,
+    /// `READ COMMITTED`, where the list says it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub isolation: Option<String>,
 }
 
 /// The name of a transaction that XA prepared, as its coordinator chose it: any bytes, so both parts are kept in hexadecimal.
@@ -537,6 +540,11 @@ impl ReplicaChannel {
 }
 
 impl Transaction {
+    /// True where each statement has a read view of its own, which goes with it (ha_innodb.cc, external_lock).
+    pub fn has_view_of_statement(&self) -> bool {
+        matches!(self.isolation.as_deref(), Some("READ COMMITTED" | "READ UNCOMMITTED"))
+    }
+
     /// True where the lock that it requests is one of a table, as that of its AUTO_INCREMENT counter is.
     /// `INNODB_TRX.trx_requested_lock_id` of a row's lock is `4711:52:4:2` (transaction, space, page, place; MariaDB, MySQL up to
     /// 5.7) or `1407:4:5:9:1408` (8.0), of a table's `4711:1045` or `1407:1045:1408`.

@@ -14,7 +14,7 @@ const LIMIT: usize = 2000;
 /// Ages are computed against the time in the zone of the system, which is the zone of `trx_started`;
 /// `NOW()` would be in the session's.
 const SQL: &str = "SELECT trx_id, trx_state, trx_mysql_thread_id, trx_query, trx_rows_locked, trx_rows_modified, \
-    trx_requested_lock_id, \
+    trx_requested_lock_id, trx_isolation_level, \
     TIMESTAMPDIFF(SECOND, trx_started, CONVERT_TZ(UTC_TIMESTAMP(), '+00:00', 'SYSTEM')) AS age_s, \
     TIMESTAMPDIFF(SECOND, trx_wait_started, CONVERT_TZ(UTC_TIMESTAMP(), '+00:00', 'SYSTEM')) AS waited_s \
     FROM information_schema.INNODB_TRX WHERE trx_mysql_thread_id <> CONNECTION_ID() \
@@ -89,6 +89,7 @@ pub fn transactions(rows: &Rows) -> Vec<Transaction> {
             changes_unread,
             statement: row.text("trx_query").map(str::to_owned),
             requested_lock: row.text("trx_requested_lock_id").map(str::to_owned),
+            isolation: row.text("trx_isolation_level").map(str::to_owned),
         })
         .collect()
 }
@@ -112,6 +113,17 @@ mod tests {
         assert_eq!((transactions[2].connection_id, transactions[2].age_s), (None, 0.0));
         assert!(SQL.ends_with(&format!("LIMIT {LIMIT}")) && SQL.contains(MODIFIED));
         assert!(!transactions[0].changes_unread);
+    }
+
+    #[test]
+    fn the_isolation_level_says_whether_a_view_goes_with_its_statement() {
+        let listed = transactions(&fixture::tabbed(
+            "trx_id\ttrx_state\ttrx_mysql_thread_id\ttrx_isolation_level\n\
+             23\tRUNNING\t27\tREAD COMMITTED\n\
+             24\tRUNNING\t28\tREPEATABLE READ\n",
+        ));
+        assert!(listed[0].has_view_of_statement() && !listed[1].has_view_of_statement());
+        assert!(SQL.contains("trx_isolation_level"));
     }
 
     #[test]

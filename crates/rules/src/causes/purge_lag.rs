@@ -2,20 +2,21 @@
 
 #[cfg(test)]
 mod tests;
+mod views;
 mod walks;
 
-use spindoctor_model::mysql::Transaction;
-use spindoctor_model::number::{duration, whole};
+use spindoctor_model::number::whole;
 use spindoctor_model::window::Series;
 use spindoctor_model::{
     Evidence, Finding, InnodbStatus, Remedy, ServerVersion, TimeClass, Unavailable, Window,
 };
 
+use self::views::Oldest;
+pub(crate) use self::views::oldest;
 use super::cpu_saturated;
 use crate::below::is_below;
 use crate::draft::Draft;
 use crate::history::history;
-use crate::killing;
 use crate::sessions::{self, Waiting};
 use crate::since_start::{self, SinceStart};
 use crate::time_model::{self, tables};
@@ -33,7 +34,9 @@ pub const CAUSE: Cause = Cause {
                    Without the delay, reads walk through chains of old versions, indexes keep entries of deleted rows, and \
                    the undo tablespaces grow.",
     evidence: "What is read: the history list's length over the window (Innodb_history_list_length, the metric trx_rseg_history_len, \
-               or SHOW ENGINE INNODB STATUS), innodb_max_purge_lag and innodb_max_purge_lag_delay, the oldest open transaction.\n\n\
+               or SHOW ENGINE INNODB STATUS), innodb_max_purge_lag and innodb_max_purge_lag_delay, and the open transaction with the oldest \
+               read view, as InnoDB's status prints it; where it prints none, the oldest transaction, where at READ COMMITTED the \
+               age is that of the statement.\n\n\
                It fires where the list is, or was, longer than innodb_max_purge_lag and changes are delayed: the estimate is the \
                delay, the mean of all samples, times the rows changed a second (Handler_write, _update, _delete), of the time of the \
                sessions at work.\n\n\
@@ -239,13 +242,9 @@ impl Lag {
         }
     }
 
-    fn why(&self, oldest: Option<&Transaction>) -> String {
+    fn why(&self, oldest: Option<&Oldest<'_>>) -> String {
         let holds = match oldest {
-            Some(oldest) => format!(
-                "A transaction is open for {}{}, and purge keeps what it may still see.",
-                duration(oldest.age_s),
-                oldest.connection_id.map_or(String::new(), |id| format!(" (connection {id})"))
-            ),
+            Some(oldest) => oldest.holds(),
             None if self.is_held_back => "Nothing is purged, and no old transaction is seen.".to_owned(),
             None if self.is_over() => {
                 "Purge has caught up: what held it back, an old transaction as a rule, is gone.".to_owned()
@@ -294,7 +293,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         format!(" Statements walk through the old versions: {}.", walks.said())
     });
     let mut draft = Draft::new(&CAUSE, score, lag.headline())
-        .why(lag.why(oldest) + &walk)
+        .why(lag.why(oldest.as_ref()) + &walk)
         .evidence(
             Evidence::new("length of the history list", lag.longest, "", lag.source)
                 .expected(format!("< {:.0}", lag.limit.unwrap_or(LONG_HISTORY)))
@@ -319,7 +318,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             .evidence(delay("its mean over the window", lag.mean_delay_us()).expected("0"))
             .evidence(Evidence::new("rows changed", changes_per_s, "1/s", "SHOW GLOBAL STATUS"));
     }
-    let kill = oldest.and_then(|oldest| kill(window, oldest));
+    let kill = oldest.as_ref().and_then(|oldest| oldest.kill(window));
     let lift = is_limited.then(|| Remedy {
         statement: "SET GLOBAL innodb_max_purge_lag = 0".into(),
         why: "Changes are then not delayed.".into(),
@@ -331,10 +330,10 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let (first, second) = if lag.is_held_back { (lift, kill) } else { (kill, lift) };
     Ok(Some(
         draft
-            .evidence_if(oldest.map(|oldest| {
+            .evidence_if(oldest.as_ref().map(|oldest| {
                 Evidence::new(
                     "oldest open transaction",
-                    oldest.age_s,
+                    oldest.open.age_s,
                     "s",
                     sessions::transactions_source(window),
                 )
@@ -349,12 +348,6 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             .remedy_if((oldest.is_none() && !lag.is_over()).then(|| larger_batch(window)))
             .finding(),
     ))
-}
-
-/// The transaction that is open for longest, where that is at least so long.
-fn oldest(window: &Window, from_s: f64) -> Option<&Transaction> {
-    let all = window.latest(|s| &s.server.transactions)?;
-    all.iter().max_by(|a, b| a.age_s.total_cmp(&b.age_s)).filter(|oldest| oldest.age_s >= from_s)
 }
 
 /// Part of the CPU samples of statements, 0 to 1, that build old versions of rows, where there are so many of them and a transaction is
@@ -402,12 +395,6 @@ fn delays_us(window: &Window, lengths: &[(f64, f64)], limit: f64) -> Vec<f64> {
     let most_us = window.variable_number("innodb_max_purge_lag_delay").unwrap_or(0.0);
     let computed = |ratio: f64| if ratio <= 1.0 { 0.0 } else { ((ratio - 0.5) * 10_000.0).min(most_us) };
     lengths.iter().map(|&(_, length)| computed(length / limit)).collect()
-}
-
-fn kill(window: &Window, oldest: &Transaction) -> Option<Remedy> {
-    let sample = window.samples.iter().rev().find(|sample| sample.server.transactions.value().is_some())?;
-    let id = oldest.connection_id.filter(|&id| killing::frees(&sample.server, id))?;
-    Some(sessions::ending(&sample.server, id, "Purge can then remove what only it could see."))
 }
 
 fn larger_batch(window: &Window) -> Remedy {

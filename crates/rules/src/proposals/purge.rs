@@ -4,7 +4,7 @@ use spindoctor_model::{Proposal, Unavailable, number};
 
 use super::Family;
 use super::advice::{Advice, Draft as _, Examined, leave};
-use crate::causes::purge_lag::{LONG_HISTORY, OLD_TRANSACTION_S};
+use crate::causes::purge_lag::{LONG_HISTORY, OLD_TRANSACTION_S, oldest};
 use crate::history::history;
 
 /// The family.
@@ -40,13 +40,12 @@ fn propose(examined: &Examined<'_>) -> Result<Advice, Unavailable> {
     if per_s <= 0.0 {
         return leave(format!("{reading} and gets shorter"));
     }
-    let transactions = window.need(|s| &s.server.transactions)?;
-    let oldest = transactions.iter().max_by(|a, b| a.age_s.total_cmp(&b.age_s));
-    if let Some(oldest) = oldest.filter(|oldest| oldest.age_s >= OLD_TRANSACTION_S) {
-        let connection = oldest.connection_id.map_or(String::new(), |id| format!(" (connection {id})"));
+    window.need(|s| &s.server.transactions)?;
+    if let Some(open) = oldest(window, OLD_TRANSACTION_S).map(|oldest| oldest.open) {
+        let connection = open.connection_id.map_or(String::new(), |id| format!(" (connection {id})"));
         return leave(format!(
             "{reading}, and a transaction is open for {}{connection}: purge waits for it, whatever the settings",
-            number::duration(oldest.age_s)
+            number::duration(open.age_s)
         ));
     }
     let now = window.need_variable(VARIABLE)?;

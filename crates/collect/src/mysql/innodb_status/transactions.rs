@@ -1,7 +1,7 @@
 //! Section TRANSACTIONS: the purge's backlog, and every transaction that the server lists.
 //!
 //! The section holds text of statements: only lines with a fixed form are looked for, and in an entry nothing but the
-//! wait line and the one below it is believed below the line that names the connection, where the statement follows.
+//! wait line, the one below it, and the read view is believed below the line that names the connection, where the statement follows.
 
 use spindoctor_model::innodb_status::{ListedTransaction, TransactionsSection};
 
@@ -159,6 +159,13 @@ fn detail(raw: &str, entry: &mut ListedTransaction) {
         }
         return;
     }
+    // Trx read view will not see trx with id >= 51D, sees < 51C                 (5.5)
+    // Trx read view will not see trx with id >= 2345, sees < 2300               (5.6 and later, MariaDB)
+    if let Some([first, _]) = values(raw, "Trx read view will not see trx with id >= {}, sees < {}") {
+        // The server's own line is the last: it stands below the statement.
+        entry.view_order = u64::from_str_radix(first, 16).ok();
+        return;
+    }
     if entry.connection_id.is_some() {
         return;
     }
@@ -199,5 +206,38 @@ fn detail(raw: &str, entry: &mut ListedTransaction) {
         } else if let Some([entries]) = numbers(part.trim_start_matches(','), "undo log entries {}") {
             entry.undo_entries = Some(entries);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_read_view_of_a_transaction_is_the_last_that_its_entry_prints() {
+        let views = |text: &str| {
+            let lines: Vec<&str> = text.lines().collect();
+            let section = parse(&lines, true, YearDigits::Four, &mut Unknown::default());
+            section.transactions.iter().map(|entry| entry.view_order).collect::<Vec<_>>()
+        };
+        // As MySQL 5.7 and later and MariaDB print it, below the statement.
+        let text = "---TRANSACTION 421, ACTIVE 400 sec fetching rows\n\
+            mysql tables in use 1, locked 0\n\
+            0 lock struct(s), heap size 1136, 0 row lock(s)\n\
+            MySQL thread id 8, OS thread handle 140, query id 9 localhost app Sending data\n\
+            SELECT 'a\nTrx read view will not see trx with id >= 1, sees < 1\n'\n\
+            Trx read view will not see trx with id >= 2345, sees < 2300\n\
+            ---TRANSACTION 2400, ACTIVE 3600 sec\n\
+            1 lock struct(s), heap size 1136, 0 row lock(s), undo log entries 1\n\
+            MySQL thread id 7, OS thread handle 141, query id 8 localhost app\n\
+            ---TRANSACTION 2380, ACTIVE 9 sec\n\
+            MySQL thread id 9, OS thread handle 142, query id 7 localhost app\n\
+            Trx read view will not see trx with id >= 2381, sees < 2300\n";
+        let found = views(text);
+        assert!(found[0] < found[2] && found[0].is_some() && found[1].is_none(), "{found:?}");
+        // In hexadecimal to 5.5.
+        let old =
+            "---TRANSACTION 51D, ACTIVE 3 sec\nTrx read view will not see trx with id >= 51E, sees < 51C\n";
+        assert_eq!(views(old), [Some(0x51e)]);
     }
 }

@@ -1,6 +1,7 @@
 //! History lists that are long, that grow, and that delay those who change rows.
 
-use spindoctor_model::innodb_status::TransactionsSection;
+use spindoctor_model::innodb_status::{ListedTransaction, TransactionsSection};
+use spindoctor_model::mysql::{ServerThread, Transaction};
 use spindoctor_model::window::NOT_GIVEN;
 use spindoctor_model::{Reading, Severity, Value};
 
@@ -172,4 +173,58 @@ fn a_list_of_a_million_that_grows_is_a_warning_and_one_that_shrinks_is_none() {
     assert_eq!(finding.severity, Severity::Warning);
     assert!(finding.remedies[0].statement.contains("innodb_purge_batch_size"), "{:?}", finding.remedies);
     assert_eq!(evaluate(&long(-3_000.0)), Outcome::Clear);
+}
+
+/// The list grows; connection 7 rests in a transaction of an hour, 8 reads; and the read views that the status prints.
+fn two(isolation_of_7: &'static str, reads_s: f64, views: &[(u64, Option<u64>)]) -> Finding {
+    let views = views.to_vec();
+    let open = |id, age_s, isolation: &str| Transaction {
+        isolation: Some(isolation.into()),
+        ..transaction(id, "RUNNING", age_s)
+    };
+    let printed = |&(id, view_order): &(u64, Option<u64>)| ListedTransaction {
+        connection_id: Some(id),
+        view_order,
+        ..ListedTransaction::default()
+    };
+    let window = Build::busy("8.0.36")
+        .metric("trx_rseg_history_len", 2e6, 3_000.0)
+        .sessions(move |_| {
+            let reads = session(8, "Query", "executing", "SELECT SUM(a) FROM t");
+            vec![session(7, "Sleep", "", ""), ServerThread { time_s: reads_s, ..reads }]
+        })
+        .each(move |at_s, server, _| {
+            let both = vec![open(7, 3_600.0, isolation_of_7), open(8, reads_s, "REPEATABLE READ")];
+            server.transactions = answer(at_s, both);
+            let transactions = TransactionsSection {
+                transactions: views.iter().map(printed).collect(),
+                ..TransactionsSection::default()
+            };
+            server.innodb_status = answer(at_s, InnodbStatus { transactions, ..InnodbStatus::default() });
+        });
+    found(&window.window())
+}
+
+#[test]
+fn who_has_the_oldest_read_view_is_ended_and_not_who_is_only_open_for_longest() {
+    for (isolation, views, ended, is_sure) in [
+        // At READ COMMITTED a view goes with its statement.
+        ("READ COMMITTED", &[][..], "KILL 8", false),
+        ("REPEATABLE READ", &[], "KILL 7", false),
+        // A transaction that has only written has none.
+        ("REPEATABLE READ", &[(7, None), (8, Some(0x2345))], "KILL 8", true),
+        ("REPEATABLE READ", &[(7, Some(0x51d)), (8, Some(0x2345))], "KILL 7", true),
+        // The status leaves transactions out that do not fit.
+        ("REPEATABLE READ", &[(8, Some(0x2345))], "KILL 7", false),
+    ] {
+        let finding = two(isolation, 400.0, views);
+        assert_eq!(finding.remedies[0].statement, ended, "{isolation}, {views:?}");
+        assert_eq!(finding.why.contains("has the oldest read view"), is_sure, "{}", finding.why);
+        assert_eq!(finding.remedies[0].why.starts_with("Look first"), !is_sure, "{:?}", finding.remedies);
+    }
+    for views in [&[][..], &[(7, None), (8, Some(0x2345))]] {
+        let finding = two("READ COMMITTED", 4.0, views);
+        assert!(finding.remedies.iter().all(|remedy| !remedy.statement.starts_with("KILL")));
+        assert!(finding.why.starts_with("No old transaction holds purge back"), "{}", finding.why);
+    }
 }

@@ -1,8 +1,9 @@
 //! Stacks and CPU samples that somebody captured in which statements walk through the old versions of rows.
 
-use spindoctor_model::{Finding, Window, number};
+use spindoctor_model::{Finding, Window};
 
-use super::{BUILDING, CAUSE, OLD_VERSIONS, OLDER_THAN_WORK_S, kill, oldest, who_is_old};
+use super::views::Oldest;
+use super::{BUILDING, CAUSE, OLD_VERSIONS, OLDER_THAN_WORK_S, oldest, who_is_old};
 use crate::captured::Captured;
 use crate::draft::Draft;
 
@@ -24,19 +25,12 @@ pub(super) fn least(captured: &Captured) -> f64 {
 pub(super) fn found(window: &Window) -> Option<Finding> {
     let captured = captured(window)?;
     let oldest = oldest(window, OLDER_THAN_WORK_S);
-    let who = oldest.map_or_else(
+    let who = oldest.as_ref().map_or_else(
         || {
             "A transaction that is open for long keeps them from being purged: look for the oldest one."
                 .to_owned()
         },
-        |oldest| {
-            let connection =
-                oldest.connection_id.map_or_else(String::new, |id| format!(" (connection {id})"));
-            let open = number::duration(oldest.age_s);
-            format!(
-                "The oldest transaction is open for {open}{connection}, and keeps them from being purged."
-            )
-        },
+        Oldest::keeps,
     );
     let headline = format!("Statements walk long chains of old row versions: {}", captured.said());
     Some(
@@ -46,7 +40,7 @@ pub(super) fn found(window: &Window) -> Option<Finding> {
                  know who changed the row. {who}"
             ))
             .evidence_all(captured.evidence("in functions that build old versions", least(&captured)).into_iter())
-            .remedy_if(oldest.and_then(|oldest| kill(window, oldest)))
+            .remedy_if(oldest.and_then(|oldest| oldest.kill(window)))
             .remedy(who_is_old())
             .finding(),
     )
