@@ -32,6 +32,7 @@ mod managed;
 mod open_files;
 mod own_answers;
 pub mod pause_fit;
+mod peers;
 mod pending_io;
 pub mod phases;
 mod polling;

@@ -21,6 +21,7 @@ use crate::commits::commits_per_s;
 use crate::draft::Draft;
 use crate::login_wait::{KEPT_OUT, LoginWait};
 use crate::own_answers::OwnAnswers;
+use crate::peers::Peer;
 use crate::rank::{CRITICAL_FROM, NOTE, WARNING_FROM};
 use crate::replica;
 use crate::run_queue::host_busy;
@@ -414,6 +415,9 @@ fn look(window: &Window, largest: &TimeShare) -> Remedy {
     if largest.class == TimeClass::Login {
         return LoginWait::from_share(largest).remedy();
     }
+    if let Some(peer) = peer(largest) {
+        return peer.look();
+    }
     let is_given = window.is_given();
     let port = window.variable("port").unwrap_or("3306");
     let network =
@@ -494,7 +498,9 @@ fn doing(largest: &TimeShare) -> String {
             "sleep in a trigger or function of their statement".to_owned()
         }
         TimeClass::Other if is_killed(largest) => "were killed and are not gone".to_owned(),
-        TimeClass::Other => "wait for something that has no name here".to_owned(),
+        TimeClass::Other => {
+            peer(largest).map_or("wait for something that has no name here", Peer::headline).to_owned()
+        }
         TimeClass::Network => "wait for their client to take or to send something".to_owned(),
         TimeClass::ReplicaWait => {
             "wait for a transaction of their source that this server has not got".to_owned()
@@ -508,6 +514,12 @@ fn is_asleep(share: &TimeShare) -> bool {
     share.seen.first().is_some_and(|(seen, _)| {
         seen.eq_ignore_ascii_case("user sleep") || seen.contains("Item_func_sleep::val_int")
     })
+}
+
+/// Whom most of them wait for in a socket or pipe, where it is not their client.
+fn peer(share: &TimeShare) -> Option<Peer> {
+    let (seen, _) = share.seen.first().filter(|_| share.class == TimeClass::Other)?;
+    Peer::from_frames(seen.split(" < "))
 }
 
 /// True for sessions that commit in MyRocks (rocksdb/db/write_thread.cc).
@@ -529,6 +541,9 @@ fn why(largest: &TimeShare, unexamined: Option<&Cause>) -> String {
         return "They wait in MyRocks: one session at a time writes its write-ahead log for a group of them, and the others stand behind it. \
                 Where compactions or flushes of memtables are behind, MyRocks brakes that one, and with it all writes (write stalls)."
             .to_owned();
+    }
+    if let Some(peer) = peer(largest) {
+        return peer.why().to_owned();
     }
     if READY.contains(&largest.class) {
         return "They are ready to run and have no CPU: other programs, a quota, or the server's own threads have those that it may use."

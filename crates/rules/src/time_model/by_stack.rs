@@ -216,8 +216,8 @@ impl<'a> Sessions<'a> {
                 account.see(TimeClass::Write, KnownBy::Inferred, &seen);
             }
             Doing::Waits(class) => {
-                let seen =
-                    if work.innermost.is_empty() { state.unwrap_or_default() } else { &work.innermost };
+                let shown = work.shown(thread_state, class);
+                let seen = if shown.is_empty() { state.unwrap_or_default() } else { shown };
                 let is_open = class == TimeClass::Other && work.is_in_nameless_engine;
                 let known_by = if is_open { KnownBy::Inferred } else { KnownBy::Stack };
                 account.see(class, known_by, seen);

@@ -4,6 +4,7 @@ use spindoctor_model::TimeClass;
 use spindoctor_model::stack::{Frame, Profile, Stack, StackEnd, ThreadState};
 
 use super::tables;
+use crate::peers::Peer;
 use crate::stack_evidence::is_name;
 
 /// What a stack says, whatever state its thread was in.
@@ -26,6 +27,10 @@ pub(super) struct StackWork {
     waits: Option<TimeClass>,
     /// A mutex or rw-lock of the C library is waited for, and what for.
     mutex: Option<TimeClass>,
+    /// Who is at the other end of a socket or pipe, where it is not the client.
+    peer: Option<Peer>,
+    /// The functions with names from the one on that says so; empty where it is the client.
+    of_peer: String,
     /// The innermost functions with names, for a wait that has no class.
     pub(super) innermost: String,
     /// True where the innermost function is one that asks the kernel to read: else a thread that waits for a disk is in a
@@ -72,6 +77,7 @@ struct Role {
     is_dump: bool,
     is_rest: bool,
     is_condition: bool,
+    peer: Option<Peer>,
     /// Its line in [`tables::WAITS`]; the first line decides.
     waits: Option<usize>,
 }
@@ -100,6 +106,7 @@ impl Role {
             is_dump: is_in(tables::DUMPS),
             is_rest: is_in(tables::RESTS),
             is_condition: is_in(tables::CONDITIONS),
+            peer: Peer::from_function(&frame.name),
             waits: tables::WAITS.iter().position(|(name, _)| *name == frame.name),
         }
     }
@@ -134,6 +141,8 @@ impl StackWork {
         let is_dump = has(|role| role.is_dump);
         let is_connection = is_login || is_cut_statement || has(|role| role.is_connection);
         let is_statement = has(|role| role.is_statement);
+        let peer = of_frames().filter_map(|role| role.peer).max();
+        let says_so = peer.and_then(|_| names.iter().position(|name| Peer::from_function(name) == peer));
         // A connection begins and ends outside of a statement: it is at work where it waits for somebody else, which a connection
         // that rests until its client sends something does not.
         let is_held_up =
@@ -166,6 +175,8 @@ impl StackWork {
                 () if has(|role| role.is_of_tables) => TimeClass::TableCache,
                 () => TimeClass::Mutex,
             }),
+            peer,
+            of_peer: says_so.map_or_else(String::new, |at| innermost(&names[at..])),
             innermost: innermost(&names),
             waits_for_page: Self::waits_for_page(&of_frames().copied().collect::<Vec<_>>()),
             writes_pages: has(|role| role.is_page_write),
@@ -193,6 +204,13 @@ impl StackWork {
     /// True where it stands in the functions of a latch.
     pub(super) fn waits_for_latch(&self) -> bool {
         self.waits == Some(TimeClass::Latch)
+    }
+
+    /// The functions to show of a thread in a state of the kernel's that waits.
+    pub(super) fn shown(&self, thread: ThreadState, class: TimeClass) -> &str {
+        let is_in_call = matches!(thread, ThreadState::NetworkIdle | ThreadState::Epoll);
+        let is_of_peer = is_in_call && class == TimeClass::Other && self.peer.is_some();
+        if is_of_peer { &self.of_peer } else { &self.innermost }
     }
 
     /// What its thread does in a state of the kernel's; `state` is the process list's word for it, where that is known.
@@ -223,6 +241,7 @@ impl StackWork {
             // (net_real_write, thd->async_state.wait_for_pending_ops). A socket is waited for by poll.
             (ThreadState::Condition, None) if self.innermost.contains("net_real_write") => TimeClass::Commit,
             (ThreadState::NetworkIdle | ThreadState::Epoll, None) if self.is_login => TimeClass::Login,
+            (ThreadState::NetworkIdle | ThreadState::Epoll, None) if self.peer.is_some() => TimeClass::Other,
             (ThreadState::NetworkIdle | ThreadState::Epoll, None) => TimeClass::Network,
             (_, None) => match (self.mutex, state.and_then(of_state)) {
                 (Some(class), _) => class,
@@ -407,6 +426,9 @@ mod tests {
             ),
             (Sleep, None, &["nanosleep", "MYSQL_BIN_LOG::ordered_commit"], TimeClass::CommitDelay),
             (NetworkIdle, None, &["poll", "net_write_packet"], TimeClass::Network),
+            (NetworkIdle, None, &["poll", "vio_read", "my_net_read", "cli_safe_read"], TimeClass::Other),
+            (NetworkIdle, None, &["write", "_IO_new_file_write", "sql_print_warning"], TimeClass::Other),
+            (NetworkIdle, None, &["write", "my_write", "MYSQL_QUERY_LOG::write"], TimeClass::StatementLog),
             (Futex, None, &["___pthread_mutex_lock", "open_table"], TimeClass::TableCache),
             (Futex, None, &["___pthread_mutex_lock", "unheard_of"], TimeClass::Mutex),
             (

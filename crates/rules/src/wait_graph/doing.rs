@@ -4,6 +4,8 @@ use spindoctor_model::mysql::ServerThread;
 use spindoctor_model::stack::ThreadState;
 use spindoctor_model::wait_graph::{LockKind, WaitingThread};
 
+use crate::peers::Peer;
+
 /// What functions mean, whatever the kernel says of the thread: the first that it stands in counts (mysql-facts,
 /// section 11: MySQL 5.1 to 9.7, MariaDB 10.3 to 11.8; the last column of names is the C library's).
 const WORK: [(&str, &[&str]); 12] = [
@@ -110,15 +112,24 @@ fn is_idle(thread: &WaitingThread) -> bool {
         && !thread.is_in_statement
         && thread.server_state.is_empty()
         && match thread.state {
-            Some(state) => state == ThreadState::NetworkIdle,
+            Some(state) => state == ThreadState::NetworkIdle && peer(thread).is_none(),
             None => thread.since_s.is_some(),
         }
+}
+
+/// Who is at the other end of the socket or pipe that a thread stands in, where it is not its client.
+pub(super) fn peer(thread: &WaitingThread) -> Option<Peer> {
+    let is_in_call = matches!(thread.state, Some(ThreadState::NetworkIdle | ThreadState::Epoll));
+    Peer::from_frames(thread.stack.iter().map(String::as_str)).filter(|_| is_in_call)
 }
 
 fn work(thread: &WaitingThread) -> Option<&'static str> {
     let stands_in = |functions: &[&str]| thread.stack.iter().any(|frame| functions.contains(&frame.as_str()));
     let by_name = |what: &(&'static str, &[&str])| stands_in(what.1).then_some(what.0);
     let state = thread.state?;
+    if let Some(peer) = peer(thread) {
+        return Some(peer.doing());
+    }
     // The kernel's word first where it is exact; a page is read, a file deleted in functions that say so.
     match state {
         ThreadState::Sync => Some(SYNCING),
@@ -165,6 +176,12 @@ mod tests {
         assert_eq!(doing(ThreadState::DiskRead, &["pread64", "buf_read_page"]), "reading a page");
         assert_eq!(doing(ThreadState::Running, &["row_search_mvcc", "buf_page_get_gen"]), "running on a CPU");
         assert_eq!(doing(ThreadState::Blocked, &["mysqld+0x12"]), "executing");
+        // Another server than its own is asked with the functions that talk to a client.
+        let asks =
+            doing(ThreadState::NetworkIdle, &["poll", "vio_write", "net_write_packet", "mysql_send_query"]);
+        assert_eq!(asks, "waiting for another server");
+        let reads = doing(ThreadState::NetworkIdle, &["poll", "vio_read", "my_net_read", "Protocol::read"]);
+        assert_eq!(reads, "waiting for the client");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use spindoctor_model::number;
 use spindoctor_model::stack::ThreadState;
 use spindoctor_model::wait_graph::{LockKind, WaitingThread};
 
-use super::doing::ROLLING_BACK;
+use super::doing::{ROLLING_BACK, peer};
 use crate::killing::{
     COMMITS, IS_KILLED, OF_THE_SERVER, ROLLS_BACK, is_of_the_server, why_kill_does_nothing,
 };
@@ -112,6 +112,9 @@ pub(super) fn freeing(thread: &WaitingThread, holds: LockKind, doing: &str, is_b
         };
     }
     let note = match doing {
+        _ if peer(thread).is_some() => {
+            format!("it is {doing}: KILL takes effect only after that{rolled_back}")
+        }
         "deleting a file" | "truncating a file" | "extending a file" | "syncing a file (fsync)" => {
             format!("it is in the kernel, {doing}: KILL takes effect only after that{rolled_back}{again}")
         }
@@ -128,6 +131,9 @@ const SENDS: [&str; 4] = ["vio_write", "net_write_packet", "net_real_write", "my
 /// stack shows it, where one was taken.
 fn waits_for_its_client(thread: &WaitingThread) -> bool {
     let state = thread.server_state.to_ascii_lowercase();
+    if peer(thread).is_some() {
+        return false;
+    }
     // Who is on a CPU sends.
     let runs = matches!(thread.state, Some(ThreadState::Running | ThreadState::Runnable));
     state.starts_with("sending to client")
@@ -228,6 +234,8 @@ mod tests {
         assert_eq!(freed(ThreadState::Blocked, &["send", "net_real_write", "my_net_write"]), "KILL 12");
         assert_eq!(freed(ThreadState::Runnable, mysql), "KILL QUERY 12", "it sends");
         assert_eq!(freed(ThreadState::DiskRead, &["pread64", "row_search_mvcc"]), "KILL QUERY 12");
+        let asks = &["ppoll", "vio_write", "net_write_packet", "mysql_send_query", "ha_federated::rnd_init"];
+        assert_eq!(freed(ThreadState::NetworkIdle, asks), "KILL QUERY 12", "it asks another server");
     }
 
     fn holder(age_s: f64, since_s: f64) -> WaitingThread {

@@ -408,3 +408,35 @@ fn a_client_that_takes_its_rows_slowly_is_said_to_be_the_reason() {
     assert!(findings[0].headline.contains("wait for their client"), "{findings:#?}");
     assert!(findings[0].remedies[0].statement.contains("ss -tmn"), "{findings:#?}");
 }
+
+#[test]
+fn who_waits_for_another_server_or_for_a_pipe_does_not_wait_for_its_client() {
+    use spindoctor_model::stack::ThreadState;
+    let first = |frames: &[&str]| {
+        let frames = [frames, &["dispatch_command", "do_command"]].concat();
+        let window = Build::busy("8.0.36").remote().only_snapshots(&[(
+            10,
+            ThreadState::NetworkIdle,
+            frames.as_slice(),
+        )]);
+        crate::diagnose(&window.window()).findings.remove(0)
+    };
+    let asks = first(&[
+        "__poll",
+        "vio_io_wait",
+        "vio_read",
+        "net_read_raw_loop",
+        "my_net_read",
+        "cli_safe_read",
+        "mysql_real_query",
+        "ha_federated::rnd_init",
+        "handler::ha_rnd_init",
+    ]);
+    assert!(asks.headline.contains("wait for another server that their statement asks"), "{asks:#?}");
+    assert!(asks.why.contains("FEDERATED"), "{}", asks.why);
+    assert!(asks.remedies[0].statement.contains("mysql.servers"), "{:?}", asks.remedies);
+    let logs = first(&["write", "_IO_new_file_write", "vfprintf", "sql_print_warning", "end_connection"]);
+    assert!(logs.headline.contains("write to the error log, which takes nothing"), "{logs:#?}");
+    let loads = first(&["read", "my_read", "_my_b_cache_read", "READ_INFO::read_field", "mysql_load"]);
+    assert!(loads.headline.contains("the other end of a pipe"), "{loads:#?}");
+}
