@@ -37,7 +37,7 @@ pub const CAUSE: Cause = Cause {
                It fires when sessions wait in about half of the samples, or where the stacks see them wait for 5 % of the \
                session time and half a session on average. The root is the owner of a granted \
                global lock other than the intention lock that every write takes; where that owner itself waits \
-               for tables to be flushed, the root is the longest-running statement that is not waiting. \
+               for tables to be flushed, the root is the longest-running statement that is not waiting and may have one. \
                Without a list of locks a session that runs one of these statements is named, or as most likely the one that alone \
                was there before they waited and rests, or none. Where the owner waits \
                for a lock of another kind, the root is who has that. Waits for rows that those who wait have are explained. The \

@@ -42,7 +42,8 @@ pub const CAUSE: Cause = Cause {
                wanted table that is not waiting, in the most of the samples; where the owner waits for another lock, who \
                has that. Without a list of locks it is, as most likely, a DDL at work on the table, a statement at work that \
                names it, or the one open transaction that is older than the wait of the DDL or the one among these whose last \
-               statement names the table; the table is then the one that the DDL names and every statement that waits. Where it may \
+               statement names the table; where the table is locked by name, the session that goes on with it, the one dump at work, \
+               or the one that was there before and rests; the table is then the one that the DDL names and every statement that waits. Where it may \
                be one of several, none is named. Of captured stacks without a list of sessions it is said that they wait, and no \
                holder.\n\n\
                The estimate is the share of the sessions' working time spent waiting; a DDL that waits alone is a warning, \

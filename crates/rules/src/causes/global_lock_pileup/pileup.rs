@@ -56,7 +56,12 @@ impl<'w> Pileup<'w> {
             .and_then(|_| oldest_writer(server))
             .filter(|writer| alone.is_some() || began_before(writer));
         let is_unnamed = culprit.is_none() && alone.is_none() && has_half.is_none() && kept_by.is_none();
-        let longest = longest_at_work(server).filter(|_| is_unnamed);
+        // Who sleeps may have locked the server before; for a table that it has not, nobody waits.
+        let is_for_tables = waiting().all(waits_for_flush);
+        let may_be_it = |thread: &ServerThread| {
+            !is_for_tables || thread.statement.as_deref().is_none_or(spindoctor_sql::may_use_a_table)
+        };
+        let longest = longest_at_work(server).filter(|thread| is_unnamed && may_be_it(thread));
         let through_flush = culprit.as_ref().is_some_and(|culprit| culprit.held.is_old_copy());
         let is_in_the_way = culprit.as_ref().is_some_and(|culprit| {
             !through_flush && culprit.chain.is_none() && keeps_nobody_out(server, culprit.connection_id)
