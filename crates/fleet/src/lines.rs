@@ -102,10 +102,14 @@ fn row(
 const SPECIAL: [u8; 4] = [b'\t', b'\n', b'\\', 0];
 
 /// How many bytes of a text are written otherwise within a cell. A release's link for size makes no loop over many bytes at
-/// once of what is written as one; memchr's counts are such loops.
+/// once of what is written as one; memchr's counts are such loops. They go over a part that stays in the CPU's nearest cache.
 fn special(bytes: &[u8]) -> usize {
-    SPECIAL.iter().map(|&byte| memchr::memchr_iter(byte, bytes).count()).sum()
+    let of_part = |part: &[u8]| SPECIAL.iter().map(|&byte| memchr::memchr_iter(byte, part).count()).sum::<usize>();
+    bytes.chunks(CACHED_BYTES).map(of_part).sum()
 }
+
+/// Half of the smallest first cache of data that today's servers have: 32 KiB.
+const CACHED_BYTES: usize = 16 << 10;
 
 /// Adds a cell's bytes, those that would end a cell or a line as `mysql --batch` writes them.
 pub fn escape(out: &mut Vec<u8>, bytes: &[u8]) {
