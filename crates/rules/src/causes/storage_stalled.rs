@@ -30,7 +30,8 @@ pub const CAUSE: Cause = Cause {
                    write are blocked, and soon those that only read.",
     evidence: "Stacks of all threads, ten times a second: how many stand in read, write or fsync of a file on average. \
                And how many I/Os the server completed meanwhile (Innodb_data_reads, _writes and _fsyncs, and groups of \
-               statements that changed rows). The number that stand divided by the I/Os completed in a second is the time of one I/O \
+               statements that changed rows). Of files that these leave out (temporary files, other engines' tables, statement logs) \
+               a thread counts that stands in one I/O for a second and more. The number that stand divided by the I/Os completed in a second is the time of one I/O \
                (Little's law), and the same of syncs alone, because writes end in the page cache. It fires at a second or \
                more, where fewer than ten I/Os a second end, and two or more sessions at work are blocked. The estimate is their share of the sessions at work. \
                Or one write or sync of a commit, of a binary log on storage of its own, stands in one thread for 3 s, and fewer changes ended \

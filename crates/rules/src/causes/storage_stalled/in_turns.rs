@@ -10,7 +10,7 @@ use super::super::{
     write_io_bound,
 };
 use super::measured::{Measured, OF_INNODB, Standing};
-use super::one_io::{Stretch, is_io, stretches, unmoved};
+use super::one_io::{Stretch, is_io, is_of_another_file, stretches, unmoved};
 use super::{ANSWERS_PER_S, CAUSE, HANGS_S, HELD_UP, ONE_IO_S, let_a_replica_take_over, pressure, unfreeze};
 use crate::below::Below;
 use crate::disk_users::{FILES_OF_SERVER, data_folder, evidence_of_known_disks, known_disks};
@@ -122,14 +122,6 @@ fn held_ios(profile: &Profile) -> Vec<Stretch> {
             && (seconds >= HANGS_S || extended_s(long) < BEHIND_EXTENSION * seconds)
     };
     stretches(profile, |one| is_io(one) && !elsewhere.has(one)).into_iter().filter(is_held).collect()
-}
-
-/// True for a stack whose I/O is not InnoDB's and not a binary log's: statement logs, temporary files of sorts, tables of other engines
-/// and what LOAD DATA reads go through these functions of the server (mysys), and may lie on any disk.
-fn is_of_another_file(names: &[&str]) -> bool {
-    const THROUGH: [&str; 5] = ["my_read", "my_write", "my_pread", "my_pwrite", "my_sync"];
-    let is_of_binlog = names.iter().any(|name| name.starts_with("MYSQL_BIN_LOG::"));
-    !is_of_binlog && names.iter().any(|name| THROUGH.contains(name))
 }
 
 /// From when to when they stood: those that overlap are one.

@@ -1,10 +1,13 @@
 //! What the stacks and the counters come to: who stands in I/O, and how long one I/O takes by Little's law.
 
-use spindoctor_model::stack::{Profile, ThreadState};
+use std::collections::HashMap;
+
+use spindoctor_model::stack::{Observation, Profile, ThreadState};
 use spindoctor_model::window::Series;
 use spindoctor_model::{Unavailable, Window};
 
-use super::one_io::{OneIo, is_io};
+use super::ONE_IO_S;
+use super::one_io::{OneIo, Stretch, is_io, is_of_another_file, one_each};
 use crate::below::Below;
 use crate::sessions::mean;
 use crate::stall::with_enough_snapshots;
@@ -56,7 +59,7 @@ pub(super) fn measure(window: &Window) -> Result<Measured, Unavailable> {
 /// Threads over the snapshots of a profile, means.
 #[derive(Debug, Default)]
 pub(super) struct Standing {
-    /// In read, write or fsync of a file.
+    /// In read, write or fsync of a file of which the counters have the I/Os that end; of another file in one I/O of a second and more.
     pub(super) in_io: f64,
     /// Of these, in fsync.
     pub(super) in_sync: f64,
@@ -79,15 +82,17 @@ impl Standing {
         let (statements, commits) =
             (Below::new(profile, tables::STATEMENT), Below::new(profile, tables::COMMIT));
         let at_s = |at: u32| profile.snapshots[at as usize].at_us as f64 / 1e6;
+        let elsewhere = Below::such(profile, is_of_another_file);
+        let long_elsewhere = Long::from_profile(profile, &elsewhere);
         let mut in_io = vec![0.0; profile.snapshots.len()];
         let mut held_up_at = in_io.clone();
         let (mut in_sync, mut at_work, mut in_commit) = (0.0, 0.0, 0.0);
         for one in &profile.observations {
             let Some(count) = in_io.get_mut(one.snapshot as usize) else { continue };
-            if is_io(one) {
+            if is_io(one) && (!elsewhere.has(one) || long_elsewhere.has(one, at_s(one.snapshot))) {
                 *count += 1.0;
+                in_sync += f64::from(u8::from(one.state == ThreadState::Sync));
             }
-            in_sync += f64::from(u8::from(one.state == ThreadState::Sync));
             if statements.has(one) {
                 at_work += 1.0;
                 let goes_on = matches!(one.state, ThreadState::Running | ThreadState::Runnable);
@@ -109,5 +114,26 @@ impl Standing {
             one_commit,
             series: in_io.iter().enumerate().map(|(at, &count)| (at_s(at as u32), count)).collect(),
         }
+    }
+}
+
+/// I/Os of files of which nothing counts the I/Os that end, each of which takes so long that no slow disk explains it. Many short ones
+/// one after the other are the work of a scan or of a sort.
+struct Long(HashMap<u32, Vec<Stretch>>);
+
+impl Long {
+    fn from_profile(profile: &Profile, elsewhere: &Below) -> Self {
+        let mut of_threads: HashMap<u32, Vec<Stretch>> = HashMap::new();
+        let all = one_each(profile, |one| is_io(one) && elsewhere.has(one));
+        for one in all.into_iter().filter(|one| one.seconds() >= ONE_IO_S) {
+            of_threads.entry(one.thread).or_default().push(one);
+        }
+        Self(of_threads)
+    }
+
+    /// True where that thread was in one of them then.
+    fn has(&self, one: &Observation, at_s: f64) -> bool {
+        let is_it = |long: &Stretch| long.stack == one.stack && (long.since_s..=long.until_s).contains(&at_s);
+        self.0.get(&one.thread).is_some_and(|all| all.iter().any(is_it))
     }
 }

@@ -14,6 +14,18 @@ pub(super) fn is_io(one: &Observation) -> bool {
     matches!(one.state, ThreadState::DiskRead | ThreadState::DiskWrite | ThreadState::Sync)
 }
 
+/// True for a stack (names, innermost first) whose I/O is not InnoDB's and not a binary log's: statement logs, temporary files of sorts,
+/// tables of other engines and what LOAD DATA reads go through these functions of the server (mysys), or through those of an engine
+/// with files of its own. They may lie on any disk, and InnoDB's counters have none of them.
+pub(super) fn is_of_another_file(names: &[&str]) -> bool {
+    const THROUGH: [&str; 5] = ["my_read", "my_write", "my_pread", "my_pwrite", "my_sync"];
+    const OF_ENGINES: [&str; 2] = ["rocksdb::", "myrocks::"];
+    let is_of_binlog = names.iter().any(|name| name.starts_with("MYSQL_BIN_LOG::"));
+    let is_elsewhere =
+        |name: &&str| THROUGH.contains(name) || OF_ENGINES.iter().any(|engine| name.starts_with(engine));
+    !is_of_binlog && names.iter().any(is_elsewhere)
+}
+
 /// One I/O in which a thread stands: in each snapshot from the first to the last it has the same stack.
 #[derive(Debug, Clone, Default)]
 pub(in crate::causes) struct OneIo {
@@ -32,9 +44,7 @@ impl OneIo {
     /// The longest of all threads. Where the source knows which threads have moved, those are in another I/O, or in one that goes on.
     pub(in crate::causes) fn longest_of_all(window: &Window) -> Self {
         let Some(profile) = window.profile.value() else { return Self::default() };
-        let is_known = profile.observations.iter().any(|one| one.unmoved);
-        let all = if is_known { unmoved(profile, is_io) } else { stretches(profile, is_io) };
-        Self::from_stretches(profile, all)
+        Self::from_stretches(profile, one_each(profile, is_io))
     }
 
     /// The longest of those that count, by their stacks alone: of many short ones the stack may be the same.
@@ -88,6 +98,12 @@ pub(in crate::causes) fn stretches(profile: &Profile, counts: impl Fn(&Observati
 /// Those of one wait each: a stretch ends where its thread has moved, or where the source does not know whether it has.
 pub(in crate::causes) fn unmoved(profile: &Profile, counts: impl Fn(&Observation) -> bool) -> Vec<Stretch> {
     runs(profile, counts, |one| one.unmoved)
+}
+
+/// Those of one wait each, where the source knows which threads have moved; else by their stacks.
+pub(super) fn one_each(profile: &Profile, counts: impl Fn(&Observation) -> bool) -> Vec<Stretch> {
+    let is_known = profile.observations.iter().any(|one| one.unmoved);
+    if is_known { unmoved(profile, counts) } else { stretches(profile, counts) }
 }
 
 /// Stretches of the observations that count, which go on where `is_same` says so of the next.

@@ -111,6 +111,56 @@ fn a_thread_that_moves_between_snapshots_stands_in_no_single_io() {
     assert_eq!(longest_s(|_| false), 9.5);
 }
 
+/// Four statements that read or write a file of which InnoDB counts nothing, while InnoDB has hardly anything to do; of their threads some
+/// have not moved since the snapshot before, and those of idle sessions never have where the source knows it.
+fn of_another_file(
+    state: ThreadState,
+    names: &[&str],
+    is_known: bool,
+    is_unmoved: fn(u32) -> bool,
+) -> Window {
+    const IDLE: &[&str] = &["poll", "vio_io_wait", "net_read_packet", "do_command"];
+    let mut window = super::measured::OF_INNODB
+        .iter()
+        .chain(&CHANGES)
+        .fold(Build::busy("10.11.19-MariaDB"), |build, name| build.counter(name, 0.1))
+        .only_snapshots(&[(4, state, names), (2, ThreadState::NetworkIdle, IDLE)])
+        .window();
+    let Reading::Available { value: profile, .. } = &mut window.profile else { panic!() };
+    for one in &mut profile.observations {
+        one.unmoved = is_known && one.snapshot > 0 && (one.thread >= 4 || is_unmoved(one.snapshot));
+    }
+    window
+}
+
+#[test]
+fn ios_of_files_that_no_counter_has_are_a_hang_where_one_of_them_stands_for_a_second() {
+    let scan: &[&str] =
+        &["pread64", "my_pread", "_mi_read_rnd_static_record", "handler::ha_rnd_next", "dispatch_command"];
+    let rocks: &[&str] =
+        &["pread64", "rocksdb::PosixRandomAccessFile::Read", "handler::ha_rnd_next", "dispatch_command"];
+    let sort: &[&str] =
+        &["write", "my_write", "my_b_flush_io_cache", "merge_many_buff", "filesort", "dispatch_command"];
+    let of_innodb: &[&str] =
+        &["pread64", "os_file_read_func", "buf_read_page", "row_search_mvcc", "dispatch_command"];
+    for (state, names) in
+        [(ThreadState::DiskRead, scan), (ThreadState::DiskRead, rocks), (ThreadState::DiskWrite, sort)]
+    {
+        // Each snapshot sees another of many short I/Os.
+        let many = of_another_file(state, names, true, |_| false);
+        assert_eq!(evaluate(&many), Outcome::Clear, "{names:?}");
+        assert!(!hangs(&many), "{names:?}");
+        // A hang leaves its thread where it is, and so it looks where the source does not know.
+        let hung = of_another_file(state, names, true, |_| true);
+        assert!(matches!(evaluate(&hung), Outcome::Fired(_)) && hangs(&hung), "{names:?}");
+        let unknown = of_another_file(state, names, false, |_| false);
+        assert!(matches!(evaluate(&unknown), Outcome::Fired(_)), "{names:?}");
+    }
+    // What InnoDB ends is counted, so that its threads may move: a sync waits for many blocks.
+    let counted = of_another_file(ThreadState::DiskRead, of_innodb, true, |_| false);
+    assert!(matches!(evaluate(&counted), Outcome::Fired(_)));
+}
+
 #[test]
 fn a_quiet_server_whose_thread_syncs_alone_is_clear() {
     let window = committing(0.2).only_snapshots(&[(1, Sync, SYNCS)]).window();
