@@ -35,7 +35,8 @@ pub const CAUSE: Cause = Cause {
                queries, all on performance_schema and information_schema, are left out.\n\n\
                A statement counts as waste when it examines a hundred rows or more for each it returns or changes, a thousand or \
                more each time, and half of its executions scanned or joined without an index. One that used an index counts from \
-               five thousand rows on unless it adds up or groups.\n\n\
+               five thousand rows on unless it adds up or groups. One that counts, sums or groups whole tables, without a condition, has \
+               to read them.\n\n\
                The estimate is the share of all statement time that waste takes, times the part of the effective CPUs that it could \
                keep busy.\n\n\
                Without the summary (MariaDB by default): Handler_read_rnd_next against Rows_sent, from 50,000 rows a second on; the \
@@ -152,6 +153,22 @@ const UNUSABLE: &str = " Where it has one already (EXPLAIN may show it in possib
                         unable to use it: a text column with a number, texts of two character sets or collations, a function around \
                         the column; then quote the value, or compare the column alone with a value of its own type.";
 
+/// True for a statement with a condition that an index may serve.
+fn compares(statement: &str) -> bool {
+    const CONDITIONS: [&str; 5] = ["where", "on", "using", "join", "straight_join"];
+    spindoctor_sql::names(statement).any(|name| CONDITIONS.contains(&name.as_str()))
+}
+
+/// True for a statement that counts, sums or groups a whole table: to read all of it is its work. The least and the largest value of a
+/// column, without groups, are at the two ends of an index.
+fn is_of_all_rows(statement: &str) -> bool {
+    const OF_ALL: [&str; 6] = ["count", "sum", "avg", "group", "distinct", "distinctrow"];
+    let sums_up = || spindoctor_sql::names(statement).any(|name| OF_ALL.contains(&name.as_str()));
+    // The server cuts a long text of a summary, and ends it so.
+    let is_whole = !statement.trim_end().ends_with("...");
+    spindoctor_sql::aggregates(statement) && is_whole && !compares(statement) && sums_up()
+}
+
 /// To look at the plan, or at the triggers of a statement that has none.
 fn explain_it(statement: &str) -> Remedy {
     if spindoctor_sql::inserts_values(statement) {
@@ -165,9 +182,7 @@ fn explain_it(statement: &str) -> Remedy {
             undo: String::new(),
         };
     }
-    let compares =
-        spindoctor_sql::names(statement).any(|name| matches!(name.as_str(), "where" | "on" | "using"));
-    let unusable = if compares { UNUSABLE } else { "" };
+    let unusable = if compares(statement) { UNUSABLE } else { "" };
     Remedy {
         statement: format!("EXPLAIN {}", sessions::shortened(spindoctor_sql::server_digest(statement))),
         why: format!(

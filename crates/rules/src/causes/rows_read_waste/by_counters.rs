@@ -4,7 +4,7 @@ use spindoctor_model::number::whole;
 use spindoctor_model::{Evidence, Finding, Remedy, Unavailable, Window};
 
 use super::super::cpu_saturated;
-use super::{CAUSE, EXAMINED_EACH, SCANNED_ROWS, applier, explain_it, grown, looks_for_rows};
+use super::{CAUSE, EXAMINED_EACH, SCANNED_ROWS, applier, explain_it, grown, is_of_all_rows, looks_for_rows};
 use crate::cpus;
 use crate::draft::Draft;
 use crate::polling::{self, How};
@@ -31,6 +31,9 @@ const NEARLY_ALL: f64 = 0.8;
 
 /// Threads that wait for a CPU, on average, below which nobody notices: as of every wait in the account of session time.
 const QUEUED: f64 = 0.5;
+
+/// Characters of a statement that the shortest list of threads has: of a longer one the condition may be cut away.
+const LISTED: usize = 256;
 
 /// Whose rows are counted.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -126,7 +129,11 @@ pub(super) fn by_counters(window: &Window, of: Of) -> Result<Option<Finding>, Un
         Some(_) => None,
         None => SeenMost::from_window(window, SeenMost::NAMED_RATIO),
     };
-    if seen.as_ref().is_some_and(|seen| is_of_whole_tables(&seen.statement)) {
+    let is_its_work = |seen: &SeenMost<'_>| {
+        let runs_long = seen.longest.is_some() && seen.statement.len() < LISTED;
+        is_of_whole_tables(&seen.statement) || runs_long && is_of_all_rows(&seen.statement)
+    };
+    if seen.as_ref().is_some_and(is_its_work) {
         return Ok(None);
     }
     let used = cpus_used(window).unwrap_or(cpus);

@@ -5,7 +5,7 @@ use spindoctor_model::{Evidence, Finding, Window};
 use spindoctor_statements::{Counts, Grown};
 
 use super::super::cpu_saturated;
-use super::{CAUSE, EXAMINED_EACH, SCANNED_ROWS, explain_it, grown, looks_for_rows};
+use super::{CAUSE, EXAMINED_EACH, SCANNED_ROWS, explain_it, grown, is_of_all_rows, looks_for_rows};
 use crate::cpus;
 use crate::draft::Draft;
 use crate::seen_most::SeenMost;
@@ -27,7 +27,7 @@ fn is_waste(statement: &Grown<'_>) -> bool {
     let scans = by.full_scans >= SCANS_RATIO * by.executions;
     looks_for_rows(&statement.digest.text)
         && ratio >= EXAMINED_EACH
-        && ((scans && each >= SCANNED_ROWS)
+        && ((scans && each >= SCANNED_ROWS && !is_of_all_rows(&statement.digest.text))
             || (each >= INDEXED_ROWS && !spindoctor_sql::aggregates(&statement.digest.text)))
 }
 
@@ -80,6 +80,9 @@ pub(super) fn by_digests(window: &Window) -> Option<Finding> {
         .why(if spindoctor_sql::inserts_values(&worst.digest.text) {
             "The statement itself reads no rows. A trigger of its table does, or a stored function that it calls, and these rows are \
              counted for it."
+        } else if scans && spindoctor_sql::aggregates(&worst.digest.text) {
+            "It scans a table, or joins without an index, and sums up the rows that meet its condition: an index is missing where these \
+             are few. Where they are most of the table, that is its work."
         } else if scans {
             "It scans a table, or joins without an index, to find a few rows: an index is missing or not used."
         } else {

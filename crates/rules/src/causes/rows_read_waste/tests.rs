@@ -97,6 +97,42 @@ fn a_trigger_that_scans_is_looked_for_where_an_insert_reads_rows() {
     assert!(finding.remedies[0].statement.starts_with("SHOW TRIGGERS"), "{:?}", finding.remedies);
 }
 
+/// A reporting server: ten seconds each, on all of its CPUs.
+#[test]
+fn what_sums_up_whole_tables_reads_them_for_that() {
+    let scanning = |text: &str| {
+        let rows = Rows { examined: 1e7, sent: 30.0 };
+        evaluate(&Build::busy("8.0.36").digest_scans(text, 0.4, 1e7, rows, 1.0).window())
+    };
+    for text in [
+        "SELECT DAY , SUM ( `x` ) FROM `facts` GROUP BY DAY",
+        "SELECT COUNT ( * ) FROM `facts`",
+        "SELECT DISTINCT `customer` FROM `facts` ORDER BY `customer` LIMIT ?",
+    ] {
+        assert_eq!(scanning(text), Outcome::Clear, "{text}");
+    }
+    for text in [
+        // With a condition, an index may find the rows.
+        "SELECT DAY , SUM ( `x` ) FROM `facts` WHERE `c` = ? GROUP BY DAY",
+        "SELECT `a` . `k` , COUNT ( * ) FROM `a` JOIN `b` USING ( `k` ) GROUP BY `a` . `k`",
+        // An index has it at its end.
+        "SELECT MAX ( `x` ) FROM `facts`",
+        // What the server cut may be its condition.
+        "SELECT DAY , SUM ( `x` ) , SUM ( `y` ) FROM `facts` ...",
+    ] {
+        assert!(matches!(scanning(text), Outcome::Fired(_)), "{text}");
+    }
+    // The summary has an execution when it ends; until then the counters and the list of threads show it.
+    let running = |text: &'static str| {
+        let report = move |id| ServerThread { time_s: 30.0, ..session(id, "Query", "executing", text) };
+        evaluate(&without_summary().sessions(move |_| (20..24).map(report).collect()).window())
+    };
+    assert_eq!(running("SELECT day, SUM(x) FROM facts GROUP BY day"), Outcome::Clear);
+    assert!(matches!(running("SELECT SUM(x) FROM facts WHERE c = 7"), Outcome::Fired(_)));
+    let Outcome::Fired(summed) = scanning("SELECT SUM ( `x` ) FROM `facts` WHERE `c` = ?") else { panic!() };
+    assert!(summed.why.contains("Where they are most of the table, that is its work"), "{}", summed.why);
+}
+
 #[test]
 fn one_report_on_an_idle_host_is_a_note_at_most() {
     let window = Build::busy("8.0.36")
