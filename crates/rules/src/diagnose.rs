@@ -8,13 +8,14 @@ use spindoctor_model::{Diagnosis, Finding, NotExamined, Profile, Severity, Unava
 
 use crate::causes::{plan_change, server_stopped, unnamed_wait, write_io_bound};
 use crate::spin_samples::{SpinSamples, Whose};
-use crate::{CAUSES, Cause, Costs, Outcome, comes_back, costs_of, managed, rank, time_model};
+use crate::{CAUSES, Cause, Costs, Outcome, comes_back, costs_of, managed, pool, rank, time_model};
 
 /// Puts a window through every rule of [`CAUSES`].
 ///
 /// Where the server restarted in it, the causes are judged on what came before. Remedies are written as this server takes them.
 pub fn diagnose(window: &Window) -> Diagnosis {
     let mut diagnosis = examine(window);
+    pool::adapt(window, &mut diagnosis.findings);
     managed::adapt(window, &mut diagnosis.findings);
     diagnosis
 }

@@ -36,6 +36,7 @@ mod peers;
 mod pending_io;
 pub mod phases;
 mod polling;
+mod pool;
 pub mod proposals;
 pub mod rank;
 mod redo_sync;
