@@ -181,6 +181,10 @@ fn threads(rows: &Rows) -> Vec<ServerThread> {
     rows.iter().filter(|row| row.text("ID").is_some()).map(thread).collect()
 }
 
+/// The server's own thread for a table with INSERT DELAYED (user `DELAYED`; MySQL before 5.7, MariaDB). It waits for the next rows for five
+/// minutes, in the state `Waiting for INSERT`, and no client waits for it.
+const DELAYED_INSERT: &str = "Delayed insert";
+
 fn thread(row: Row<'_>) -> ServerThread {
     let user = row.string("USER");
     let command = row.string("COMMAND");
@@ -193,7 +197,10 @@ fn thread(row: Row<'_>) -> ServerThread {
         thread_os_id: row.number("TID").filter(|&tid: &u64| tid != 0),
         name: String::new(),
         // Appliers are `system user`; MariaDB's background threads are `Daemon` of `system user`.
-        is_connection: user != "system user" && user != "event_scheduler" && command != "Daemon",
+        is_connection: user != "system user"
+            && user != "event_scheduler"
+            && command != "Daemon"
+            && command != DELAYED_INSERT,
         host: without_port(row.text("HOST").unwrap_or_default()).to_owned(),
         schema: row.string("DB"),
         time_s: if (0.0..4e9).contains(&time_s) { time_s } else { 0.0 },
@@ -277,6 +284,18 @@ mod tests {
                 "{server}: {appliers:?}"
             );
         }
+    }
+
+    #[test]
+    fn a_handler_of_delayed_inserts_is_no_connection_and_who_sends_rows_to_it_is() {
+        let threads = threads(&fixture::tabbed(
+            "ID\tUSER\tHOST\tDB\tCOMMAND\tTIME\tSTATE\tINFO\n\
+             31\tDELAYED\tlocalhost\tshop\tDelayed insert\t120\tWaiting for INSERT\tNULL\n\
+             30\tshop\tlocalhost\tshop\tQuery\t1\twaiting for handler insert\tINSERT DELAYED INTO hits VALUES (1)\n",
+        ));
+        let at_work: Vec<_> =
+            threads.iter().map(|thread| (thread.is_connection, thread.is_at_work())).collect();
+        assert_eq!(at_work, [(false, false), (true, true)]);
     }
 
     #[test]
