@@ -12,7 +12,7 @@ use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, TroubleKind, Unavai
 
 use crate::draft::Draft;
 use crate::logged;
-use crate::rank::WARNING_FROM;
+use crate::rank::{NOTE, WARNING_FROM};
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 pub(crate) use filling::{Filling, filling};
@@ -44,7 +44,8 @@ pub const CAUSE: Cause = Cause {
                error log that was given and ends with a full redo log is enough. So is the log of xtrabackup or mariabackup that says that \
                the server had written over redo log before it was copied: a warning that costs no session time.\n\n\
                The estimate is the share of the sessions at work that wait for room or for such a page, or half the share of samples \
-               at the limit where that is more: an estimate, because a thread that is stopped blocks others elsewhere.",
+               at the limit where that is more: an estimate, because a thread that is stopped blocks others elsewhere. It is a note where the \
+               age stays below the limit, no stop was counted, and stacks show two sessions or more that wait, none of them for room.",
     looks_alike: "Innodb_log_waits counts waits for the log buffer in memory, another thing: raise \
                   innodb_log_buffer_size for that. Commits that wait for fsync are commit-sync-bound. A high age \
                   that does not change on a server that writes little is a lazy checkpoint, not a stall. Threads \
@@ -135,11 +136,22 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     if (full < SAMPLES_AT_LIMIT && queue.is_none()) || filled_in_s > FILLED_WITHIN_S {
         return Ok(None);
     }
-    let how_full = if at_limit < SAMPLES_AT_LIMIT { "runs full again and again" } else { "is full" };
     let stops = [STOPS, "buffer_flush_sync_waits"]
         .into_iter()
         .find_map(|name| Some((name, window.metric_growth(name)?)));
     let most_ratio = ratios.iter().map(|&(_, ratio)| ratio).fold(0.0, f64::max);
+    // Adaptive flushing keeps the age there, below the limit, on a server that is well set up.
+    let nobody_waits = most_ratio < 1.0 && stopped.nobody();
+    let how_full = match at_limit {
+        _ if nobody_waits => "is nearly full, and no session waits for room in it",
+        at_limit if at_limit < SAMPLES_AT_LIMIT => "runs full again and again",
+        _ => "is full",
+    };
+    let score = if nobody_waits { NOTE } else { (LOST_AT_LIMIT * full).max(queue.unwrap_or_default()) };
+    let meanwhile = match nobody_waits {
+        true => "pages are flushed by age, and what sessions wait for is something else",
+        false => "writers wait while old pages are flushed to make room",
+    };
     let how_much = match mean_ratio {
         full if full >= AT_LIMIT => format!("{:.0} %", full * 100.0),
         _ => format!("up to {:.0} %", most_ratio * 100.0),
@@ -149,14 +161,11 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let of_limit = if mean_ratio >= AT_LIMIT { of_limit.expected("< 0.87") } else { of_limit };
     let mut draft = Draft::new(
         &CAUSE,
-        (LOST_AT_LIMIT * full).max(queue.unwrap_or_default()),
-        format!(
-            "The redo log {how_full}: {how_much} of what is usable, filled once in {filled_in_s:.0} s"
-        ),
+        score,
+        format!("The redo log {how_full}: {how_much} of what is usable, filled once in {filled_in_s:.0} s"),
     )
     .why(format!(
-        "The server writes {} of redo a second into {} of usable log; writers wait while old pages are flushed \
-         to make room.",
+        "The server writes {} of redo a second into {} of usable log; {meanwhile}.",
         bytes(per_s),
         bytes(limit)
     ))

@@ -1,10 +1,13 @@
 //! Writers that were seen to stop, however old the checkpoint is when somebody looks.
 
+use spindoctor_model::stack::{Observation, Profile, ThreadState};
 use spindoctor_model::window::Series;
 use spindoctor_model::{Window, window};
 
+use crate::below::{Below, mean_seen};
 use crate::sessions::mean;
-use crate::stall::{LATCH_WAITS, Look, Stall, nobody};
+use crate::stall::{HELD_UP, LATCH_WAITS, Look, Stall, nobody};
+use crate::time_model::tables;
 
 /// Counts the threads that were stopped until there was room in the log. It is off by default, and does not grow on a
 /// server whose log is large enough.
@@ -17,6 +20,23 @@ const WAITS_FOR_ROOM: &[&str] = &[
     "log_preflush_pool_modified_pages", // before
     "buf_flush_wait_flushed",           // MariaDB 10.5 and later
 ];
+
+/// Beginnings of functions in which the threads of the log wait for room, and sessions whose redo they do not take for want of it (MySQL
+/// 8.0 and later: log0write.cc, log0buf.cc).
+const WAITS_WITHIN_LOG: [&str; 3] = ["log_writer_wait_on", "log_wait_for_space", "log_buffer_reserve"];
+
+/// True for a profile in whose snapshots sessions wait, a queue of them on average, and no thread for room in the log.
+fn waits_for_something_else(profile: &Profile) -> bool {
+    let for_room = Below::such(profile, |names| {
+        names.iter().any(|name| {
+            WAITS_FOR_ROOM.contains(name) || WAITS_WITHIN_LOG.iter().any(|begin| name.starts_with(begin))
+        })
+    });
+    let at_work = Below::new(profile, tables::STATEMENT);
+    let waits = |one: &Observation| !matches!(one.state, ThreadState::Running | ThreadState::Runnable);
+    mean_seen(profile, |one| at_work.has(one) && waits(one)) >= HELD_UP
+        && !profile.observations.iter().any(|one| for_room.has(one))
+}
 
 /// Sessions that are blocked by the log alone.
 const LOOK: Look = Look {
@@ -53,6 +73,8 @@ pub(super) struct Stopped {
     pub(super) seen: Option<Stall>,
     /// Those that wait for a page that is written, where they are enough to be a queue and the log is the reason.
     pub(super) behind_flushes: Option<Stall>,
+    /// True where sessions are seen to wait, and no thread for room in the log: they wait for something else.
+    waits_elsewhere: bool,
 }
 
 impl Stopped {
@@ -70,7 +92,20 @@ impl Stopped {
         let is_behind = |stall: &Stall| {
             filled_in_s <= FLUSHED_WITHIN_S && stall.matters() && stall.seen_ratio >= FLUSHES_RATIO
         };
-        Self { counted_ratio, seen: seen(LOOK), behind_flushes: seen(FLUSHED).filter(is_behind) }
+        let seen_for_room = seen(LOOK);
+        let waits_elsewhere =
+            seen_for_room.is_some() && window.profile.value().is_some_and(waits_for_something_else);
+        Self {
+            counted_ratio,
+            seen: seen_for_room,
+            behind_flushes: seen(FLUSHED).filter(is_behind),
+            waits_elsewhere,
+        }
+    }
+
+    /// True where nobody was stopped by the log, as far as stops were counted and by what sessions wait for.
+    pub(super) fn nobody(&self) -> bool {
+        self.waits_elsewhere && self.counted() == 0.0 && self.queue_ratio().is_none()
     }
 
     /// Share of the samples that count as full by what was counted.

@@ -80,6 +80,25 @@ fn sessions_that_wait_for_room_are_a_stall_however_old_the_checkpoint_is() {
     assert_eq!(evaluate(&silent), Outcome::Clear);
 }
 
+#[test]
+fn a_log_that_is_nearly_full_is_a_note_while_sessions_wait_for_something_else() {
+    use spindoctor_model::Severity::{Critical, Note};
+    const COMMITS: &[&str] =
+        &["pthread_cond_wait", "log_write_up_to", "trx_commit_complete_for_mysql", "dispatch_command"];
+    const WRITER: &[&str] = &["clock_nanosleep", "log_writer_wait_on_checkpoint", "log_writer"];
+    let severity = |age: f64, beside: &[(u32, ThreadState, &[&str])]| {
+        let commits: (u32, ThreadState, &[&str]) = (10, ThreadState::Condition, COMMITS);
+        let threads = [&[commits][..], beside].concat();
+        found(&Build::busy("8.0.36").lsn(1e9, age, 8e6).snapshots(&threads).window()).severity
+    };
+    assert_eq!(severity(78e6, &[]), Note);
+    // One is seen that waits for room, or the log's own thread does.
+    assert_eq!(severity(78e6, &[(1, ThreadState::Sleep, WAITS)]), Critical);
+    assert_eq!(severity(78e6, &[(1, ThreadState::Sleep, WRITER)]), Critical);
+    // At the limit everything old is flushed at once.
+    assert_eq!(severity(88e6, &[]), Critical);
+}
+
 /// The log is too small, and who is not stopped by that fills the CPUs.
 #[test]
 fn full_cpus_stand_behind_a_log_that_stops_sessions() {
