@@ -33,8 +33,8 @@ pub const CAUSE: Cause = Cause {
                   counts wrong passwords and broken handshakes, not this. Error 1203 is a user's own limit \
                   (max_user_connections), error 1129 a blocked host.",
     remedies: "Look at who holds the connections. Mostly asleep: the clients' pools are too large in sum, or \
-               they leak; shorten the pools, lower wait_timeout, end the oldest sleepers. Mostly at work or \
-               waiting: something blocks them; cure that. Raising max_connections buys time only.",
+               they leak; end the oldest sleepers without a transaction, shorten the pools, lower wait_timeout for \
+               sessions to come. Mostly at work or waiting: something blocks them; cure that. Raising max_connections buys time only.",
     safety: "SET GLOBAL max_connections takes effect at once and is undone the same way. Each connection may \
              take sort, join and network buffers, and needs a file descriptor: watch memory and \
              open_files_limit. KILL of a sleeping connection rolls its open transaction back.",
@@ -65,6 +65,9 @@ fn of_capture(window: &Window) -> Option<Finding> {
 
 /// Refused logins a second since the start from which on it was no single evening: one a minute. Chosen, not derived.
 const REFUSED_PER_S: f64 = 1.0 / 60.0;
+
+/// A session that has slept for as long is hardly between two statements of one client. Chosen, as the wait_timeout that is advised.
+const LONG_S: f64 = 300.0;
 
 /// Logins that were refused because all connections were taken, since the server started.
 const COUNTER: &str = "Connection_errors_max_connections";
@@ -133,6 +136,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     };
     let holders = window.latest(|s| &s.server.threads).map(|threads| holders(threads));
     let asleep = holders.as_ref().map(|holders| holders.asleep_ratio);
+    let sleep_long = holders.as_ref().is_some_and(|holders| holders.sleep_long > 0);
     let mostly_asleep = asleep.is_some_and(|ratio| ratio > 0.5);
     let raised = (limit * 1.5).ceil();
     Ok(Some(
@@ -157,9 +161,12 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             .evidence_if(
                 holders.map(|holders| Evidence::new("held by", holders.by_user, "", "thread list")),
             )
+            .remedy_if((mostly_asleep && sleep_long).then(|| list_of_sleepers(window)))
             .remedy_if(mostly_asleep.then(|| Remedy {
                 statement: "Shrink or share the clients' connection pools; SET GLOBAL wait_timeout = 300".into(),
-                why: "Sleeping connections take the places of clients with work to do.".into(),
+                why: "Sleeping connections take the places of clients with work to do. A session takes wait_timeout when it connects: it \
+                      ends those that connect from now on, and none that is there."
+                    .into(),
                 dynamic: true,
                 risk: "Clients that do not reconnect by themselves see a lost connection after 300 s of silence."
                     .into(),
@@ -180,6 +187,27 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             })
             .finding(),
     ))
+}
+
+/// Statements that end those who have slept for long, for somebody to choose from.
+fn list_of_sleepers(window: &Window) -> Remedy {
+    // information_schema's locks all sessions meanwhile.
+    let list = match window.server.version {
+        Some(version) if version.mysql_at_least(8, 0, 22) => "performance_schema.processlist",
+        _ => "information_schema.PROCESSLIST",
+    };
+    Remedy {
+        statement: format!(
+            "SELECT CONCAT('KILL ', ID, ';') FROM {list} WHERE COMMAND = 'Sleep' AND TIME > {LONG_S:.0} AND ID NOT IN \
+             (SELECT trx_mysql_thread_id FROM information_schema.INNODB_TRX); then those of them that no client misses"
+        ),
+        why: "It lists who has slept for five minutes and has no open transaction; ending them makes room at once.".into(),
+        dynamic: true,
+        risk: "The SELECT only lists. A session that is ended loses its temporary tables and its locks of LOCK TABLES and GET_LOCK, and \
+               a pool that does not test its connections gives an error to its next client."
+            .into(),
+        undo: String::new(),
+    }
 }
 
 /// How many logins were refused meanwhile; of a single reading, since the server started.
@@ -267,21 +295,24 @@ fn named(user: &str) -> &str {
 struct Holders {
     by_user: String,
     asleep_ratio: f64,
+    /// Those who have slept for [`LONG_S`].
+    sleep_long: usize,
 }
 
 fn holders(threads: &[ServerThread]) -> Holders {
     let mut users: BTreeMap<&str, usize> = BTreeMap::new();
-    let (mut all, mut asleep) = (0_usize, 0_usize);
+    let (mut all, mut asleep, mut sleep_long) = (0_usize, 0_usize, 0_usize);
     for thread in threads.iter().filter(|thread| thread.is_connection) {
         all += 1;
         asleep += usize::from(thread.command == "Sleep");
+        sleep_long += usize::from(thread.command == "Sleep" && thread.time_s > LONG_S);
         *users.entry(&thread.user).or_default() += 1;
     }
     let mut users: Vec<_> = users.into_iter().collect();
     users.sort_by_key(|&(_, connections)| std::cmp::Reverse(connections));
     let named: Vec<String> =
         users.iter().take(3).map(|(user, connections)| format!("{} {connections}", named(user))).collect();
-    Holders { by_user: named.join(", "), asleep_ratio: asleep as f64 / all.max(1) as f64 }
+    Holders { by_user: named.join(", "), asleep_ratio: asleep as f64 / all.max(1) as f64, sleep_long }
 }
 
 #[cfg(test)]
@@ -331,6 +362,30 @@ pub(crate) mod examples {
             found(&build.words("Connections", "").window()).severity
         };
         assert_eq!(without(20.0), spindoctor_model::Severity::Warning);
+    }
+
+    #[test]
+    fn sessions_that_have_slept_for_long_are_listed_because_a_shorter_timeout_ends_none_of_them() {
+        let finding = |version: &str, slept_s: f64| {
+            let sleeper = move |id| ServerThread { time_s: slept_s, ..session(id, "Sleep", "", "") };
+            found(
+                &Build::busy(version)
+                    .gauge("Threads_connected", 152.0)
+                    .sessions(move |_| (0..151).map(sleeper).collect())
+                    .window(),
+            )
+        };
+        let long = finding("8.0.36", 900.0);
+        let [list, timeout] = [&long.remedies[0], &long.remedies[1]];
+        assert!(
+            list.statement
+                .contains("FROM performance_schema.processlist WHERE COMMAND = 'Sleep' AND TIME > 300")
+        );
+        assert!(list.statement.contains("INNODB_TRX"), "{}", list.statement);
+        assert!(timeout.why.contains("none that is there"), "{}", timeout.why);
+        let older = finding("10.11.19-MariaDB", 900.0);
+        assert!(older.remedies[0].statement.contains("information_schema.PROCESSLIST"));
+        assert!(finding("8.0.36", 20.0).remedies[0].statement.starts_with("Shrink"));
     }
 
     #[test]
