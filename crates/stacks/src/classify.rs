@@ -106,6 +106,32 @@ fn in_syscall(
         libc::SYS_flock | libc::SYS_semop | libc::SYS_semtimedop => ThreadState::Lock,
         libc::SYS_fcntl if F_SETLKW.contains(&thread.arguments[1]) => ThreadState::Lock,
         libc::SYS_sched_yield => ThreadState::Runnable,
+        // Work on a file's name, its size or its end is the file system's: uninterruptible while its device or its server does not answer,
+        // or while another thread has the folder.
+        libc::SYS_openat
+        | libc::SYS_newfstatat
+        | libc::SYS_fstat
+        | libc::SYS_statx
+        | libc::SYS_statfs
+        | libc::SYS_fstatfs
+        | libc::SYS_faccessat
+        | libc::SYS_readlinkat
+        | libc::SYS_getdents64
+        | libc::SYS_lseek
+            if uninterruptible =>
+        {
+            ThreadState::DiskRead
+        }
+        libc::SYS_close
+        | libc::SYS_truncate
+        | libc::SYS_linkat
+        | libc::SYS_symlinkat
+        | libc::SYS_mkdirat
+        | libc::SYS_copy_file_range
+            if uninterruptible =>
+        {
+            ThreadState::DiskWrite
+        }
         _ => in_old_syscall(number, thread),
     }
 }
@@ -117,6 +143,10 @@ fn in_old_syscall(number: i64, thread: &RawThread) -> ThreadState {
         libc::SYS_poll if thread.arguments[1] <= 1 => ThreadState::NetworkIdle,
         libc::SYS_poll | libc::SYS_select | libc::SYS_epoll_wait => ThreadState::Epoll,
         libc::SYS_unlink | libc::SYS_rename => ThreadState::DiskWrite,
+        libc::SYS_open | libc::SYS_stat | libc::SYS_lstat | libc::SYS_access if thread.state == 'D' => {
+            ThreadState::DiskRead
+        }
+        libc::SYS_mkdir | libc::SYS_rmdir if thread.state == 'D' => ThreadState::DiskWrite,
         libc::SYS_pause => ThreadState::Sleep,
         _ => ThreadState::Blocked,
     }
@@ -320,6 +350,23 @@ mod tests {
         assert_eq!(state(&thread('D', libc::SYS_pread64, [3, 0, 0]), &[]), ThreadState::DiskRead);
         assert_eq!(state(&thread('D', libc::SYS_write, [3, 0, 0]), &[]), ThreadState::DiskWrite);
         assert_eq!(state(&thread('D', libc::SYS_fdatasync, [3, 0, 0]), &[]), ThreadState::Sync);
+    }
+
+    /// As on a network file system that is gone: the first that stands is often the one that opens a file.
+    #[test]
+    fn a_file_system_that_does_not_answer_is_waited_for_uninterruptibly_whatever_it_is_asked() {
+        for call in [libc::SYS_openat, libc::SYS_newfstatat, libc::SYS_getdents64, libc::SYS_lseek] {
+            assert_eq!(state(&thread('D', call, [3, 0, 0]), &["openat"]), ThreadState::DiskRead, "{call}");
+            assert_eq!(state(&thread('S', call, [3, 0, 0]), &["openat"]), ThreadState::Blocked, "{call}");
+        }
+        for call in [libc::SYS_close, libc::SYS_mkdirat, libc::SYS_copy_file_range] {
+            assert_eq!(state(&thread('D', call, [3, 0, 0]), &["close"]), ThreadState::DiskWrite, "{call}");
+        }
+        // Who maps memory waits for a lock of the process.
+        assert_eq!(
+            state(&thread('D', libc::SYS_munmap, [0x7f00, 4096, 0]), &["munmap"]),
+            ThreadState::Blocked
+        );
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub const CAUSE: Cause = Cause {
                    write are blocked, and soon those that only read.",
     evidence: "Stacks of all threads, ten times a second: how many stand in read, write or fsync of a file on average. \
                And how many I/Os the server completed meanwhile (Innodb_data_reads, _writes and _fsyncs, and groups of \
-               statements that changed rows). Of files that these leave out (temporary files, other engines' tables, statement logs) \
+               statements that changed rows). Of files that these leave out (temporary files, other engines' tables, logs), and of open and close, \
                a thread counts that stands in one I/O for a second and more. The number that stand divided by the I/Os completed in a second is the time of one I/O \
                (Little's law), and the same of syncs alone, because writes end in the page cache. It fires at a second or \
                more, where fewer than ten I/Os a second end, and two or more sessions at work are blocked. The estimate is their share of the sessions at work. \
@@ -67,6 +67,7 @@ pub const CAUSE: Cause = Cause {
         TimeClass::FreePage,
         TimeClass::Latch,
         TimeClass::Mutex,
+        TimeClass::TableCache,
         TimeClass::Other,
     ],
     stacks: Stacks::Nothing,

@@ -30,7 +30,7 @@ pub(crate) use explained::{ORDINARY, explained, share_of, unnamed, waits};
 pub(crate) use in_classes::{InClasses, blocker, is_worth_a_finding};
 pub(crate) use score::{FEW, SESSIONS, set_scores, severity};
 use stacks::StackWork;
-pub(crate) use stacks::{has_a_state, wait_class};
+pub(crate) use stacks::{has_a_state, is_file_system_call, wait_class};
 
 /// CPU samples of sessions below which spinning and the kernel are not distinguished from other work.
 const SAMPLES: usize = 50;

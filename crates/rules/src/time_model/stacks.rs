@@ -36,6 +36,8 @@ pub(super) struct StackWork {
     /// True where the innermost function is one that asks the kernel to read: else a thread that waits for a disk is in a
     /// page fault.
     is_read_call: bool,
+    /// True where its thread asks for a file by its name, or for what is known of it: no rows are read.
+    is_lookup: bool,
     /// True where what is waited for is the latch of a page.
     pub(super) waits_for_page: bool,
     /// True where pages are written below it.
@@ -182,6 +184,7 @@ impl StackWork {
             writes_pages: has(|role| role.is_page_write),
             waits_for_table: has(|role| role.is_of_tables) && has(|role| role.is_condition),
             is_read_call: names.first().is_none_or(|name| is_read_call(name)),
+            is_lookup: names.first().is_some_and(|name| is_lookup(name)),
             is_in_nameless_engine: is_in_nameless_engine(&names),
         }
     }
@@ -221,7 +224,7 @@ impl StackWork {
         let class = match (thread, self.waits) {
             (ThreadState::Running | ThreadState::Runnable, _) => return Doing::Runs,
             (ThreadState::Stopped, _) => TimeClass::Stopped,
-            (ThreadState::DiskRead, _) if !self.is_read_call => TimeClass::PageFault,
+            (ThreadState::DiskRead, _) if !self.is_read_call && !self.is_lookup => TimeClass::PageFault,
             // The server has one mechanism for all of these, and only its state says which it is.
             (_, Some(TimeClass::MetadataLock)) => match of_state(state.unwrap_or_default()) {
                 Some(class @ (TimeClass::GlobalLock | TimeClass::UserLock | TimeClass::PrivilegeCache)) => {
@@ -230,7 +233,7 @@ impl StackWork {
                 _ => TimeClass::MetadataLock,
             },
             (_, Some(class)) => class,
-            (ThreadState::DiskRead, None) => TimeClass::Read,
+            (ThreadState::DiskRead, None) if !self.is_lookup => TimeClass::Read,
             // Both sleep for as long as a variable or purge asks; the functions that do are inlined.
             (ThreadState::Sleep, None) if self.is_commit => TimeClass::CommitDelay,
             (ThreadState::Sleep, None) if self.is_change => TimeClass::PurgeDelay,
@@ -325,15 +328,66 @@ fn is_plumbing(name: &str) -> bool {
     PLUMBING.contains(&name) || tables::CONDITIONS.contains(&name) || name.starts_with("_L_")
 }
 
+/// True for the C library's functions that look a file up, or ask what is known of it, as its builds name them.
+fn is_lookup(name: &str) -> bool {
+    const CALLS: &[&str] = &[
+        "open",
+        "openat",
+        "stat",
+        "xstat",
+        "lstat",
+        "lxstat",
+        "fstat",
+        "fxstat",
+        "fstatat",
+        "statx",
+        "statfs",
+        "fstatfs",
+        "access",
+        "faccessat",
+        "readlink",
+        "readlinkat",
+        "getdents",
+        "readdir",
+        "lseek",
+    ];
+    let name = plain(name);
+    let name = name.strip_suffix("_nocancel").unwrap_or(name);
+    CALLS.contains(&name.strip_suffix("64").unwrap_or(name))
+}
+
+/// True for those, and for functions that close, make or link one: work of a file system of which the server counts nothing.
+pub(crate) fn is_file_system_call(name: &str) -> bool {
+    const CALLS: &[&str] = &[
+        "close",
+        "truncate",
+        "link",
+        "linkat",
+        "symlink",
+        "symlinkat",
+        "mkdir",
+        "mkdirat",
+        "rmdir",
+        "copy_file_range",
+    ];
+    let own = plain(name);
+    let own = own.strip_suffix("_nocancel").unwrap_or(own);
+    is_lookup(name) || CALLS.contains(&own.strip_suffix("64").unwrap_or(own))
+}
+
+/// The name of a function of the C library without what its builds put around it.
+fn plain(name: &str) -> &str {
+    let plain = name.split('@').next().unwrap_or(name).trim_start_matches('_');
+    ["GI_", "libc_", "pthread_"]
+        .iter()
+        .fold(plain, |name, begin| name.strip_prefix(begin).unwrap_or(name).trim_start_matches('_'))
+}
+
 /// True for the C library's functions that ask the kernel to read, as its builds name them, and for one of the library that
 /// has no name.
 fn is_read_call(name: &str) -> bool {
     const CALLS: &[&str] = &["read", "readv", "pread", "pread64", "preadv", "preadv64", "preadv2", "syscall"];
-    let plain = name.split('@').next().unwrap_or(name).trim_start_matches('_');
-    let plain = ["GI_", "libc_", "pthread_"]
-        .iter()
-        .fold(plain, |name, begin| name.strip_prefix(begin).unwrap_or(name).trim_start_matches('_'));
-    CALLS.contains(&plain)
+    CALLS.contains(&plain(name))
         || (!is_name(name) && ["libc", "ld-", "libpthread"].iter().any(|library| name.starts_with(library)))
 }
 
@@ -417,6 +471,8 @@ mod tests {
             (DiskRead, None, &["__libc_pread64", "buf_read_page_low"], TimeClass::Read),
             (DiskRead, None, &["libc.so.6+0x10a3e1", "row_search_mvcc"], TimeClass::Read),
             (DiskRead, None, &["rec_get_offsets", "row_search_mvcc"], TimeClass::PageFault),
+            (DiskRead, None, &["__libc_open64", "my_open", "open_table_def"], TimeClass::Other),
+            (DiskRead, Some("Opening tables"), &["__fstatat64", "open_table"], TimeClass::TableCache),
             (DiskRead, None, &["__memmove_avx_unaligned_erms", "buf_read_page"], TimeClass::PageFault),
             (
                 Sleep,

@@ -8,22 +8,24 @@ use spindoctor_model::{Evidence, Window};
 use super::HANGS_S;
 use crate::spin_samples;
 use crate::stack_evidence::is_name;
+use crate::time_model::is_file_system_call;
 
-/// True for a thread that reads, writes or syncs a file.
+/// True for a thread that reads, writes or syncs a file, or waits for the file system that has it.
 pub(super) fn is_io(one: &Observation) -> bool {
     matches!(one.state, ThreadState::DiskRead | ThreadState::DiskWrite | ThreadState::Sync)
 }
 
 /// True for a stack (names, innermost first) whose I/O is not InnoDB's and not a binary log's: statement logs, temporary files of sorts,
 /// tables of other engines and what LOAD DATA reads go through these functions of the server (mysys), or through those of an engine
-/// with files of its own. They may lie on any disk, and InnoDB's counters have none of them.
+/// with files of its own. They may lie on any disk, and InnoDB's counters have none of them; nor have they files that are opened or closed.
 pub(super) fn is_of_another_file(names: &[&str]) -> bool {
     const THROUGH: [&str; 5] = ["my_read", "my_write", "my_pread", "my_pwrite", "my_sync"];
     const OF_ENGINES: [&str; 2] = ["rocksdb::", "myrocks::"];
     let is_of_binlog = names.iter().any(|name| name.starts_with("MYSQL_BIN_LOG::"));
     let is_elsewhere =
         |name: &&str| THROUGH.contains(name) || OF_ENGINES.iter().any(|engine| name.starts_with(engine));
-    !is_of_binlog && names.iter().any(is_elsewhere)
+    let is_lookup = names.first().is_some_and(|name| is_file_system_call(name));
+    is_lookup || !is_of_binlog && names.iter().any(is_elsewhere)
 }
 
 /// One I/O in which a thread stands: in each snapshot from the first to the last it has the same stack.

@@ -141,11 +141,13 @@ fn ios_of_files_that_no_counter_has_are_a_hang_where_one_of_them_stands_for_a_se
         &["pread64", "rocksdb::PosixRandomAccessFile::Read", "handler::ha_rnd_next", "dispatch_command"];
     let sort: &[&str] =
         &["write", "my_write", "my_b_flush_io_cache", "merge_many_buff", "filesort", "dispatch_command"];
+    let opens: &[&str] = &["__libc_open64", "my_open", "open_table_def", "open_tables", "dispatch_command"];
+    let closes: &[&str] = &["__close_nocancel", "my_close", "close_thread_tables", "dispatch_command"];
     let of_innodb: &[&str] =
         &["pread64", "os_file_read_func", "buf_read_page", "row_search_mvcc", "dispatch_command"];
-    for (state, names) in
-        [(ThreadState::DiskRead, scan), (ThreadState::DiskRead, rocks), (ThreadState::DiskWrite, sort)]
-    {
+    let read = [scan, rocks, opens].map(|names| (ThreadState::DiskRead, names));
+    let written = [sort, closes].map(|names| (ThreadState::DiskWrite, names));
+    for (state, names) in read.into_iter().chain(written) {
         // Each snapshot sees another of many short I/Os.
         let many = of_another_file(state, names, true, |_| false);
         assert_eq!(evaluate(&many), Outcome::Clear, "{names:?}");
