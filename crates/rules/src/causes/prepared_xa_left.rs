@@ -1,9 +1,10 @@
 //! `prepared-xa-left`: a transaction that XA prepared, and nobody ends, keeps its locks.
 
+use spindoctor_model::innodb_status::ListedTransaction;
 use spindoctor_model::mysql::{PreparedXa, Transaction};
 use spindoctor_model::number::{self, whole};
 use spindoctor_model::wait_graph::LockKind;
-use spindoctor_model::{Evidence, Finding, Remedy, Sample, TimeClass, Unavailable, Window};
+use spindoctor_model::{Evidence, Finding, InnodbStatus, Remedy, Sample, TimeClass, Unavailable, Window};
 
 use super::metadata_lock_pileup::{self, queue};
 use super::row_lock_pileup;
@@ -26,7 +27,8 @@ pub const CAUSE: Cause = Cause {
     evidence: "Row lock waits whose root is a transaction without a connection (INNODB_TRX, data_lock_waits), and XA RECOVER, \
                which lists what is prepared; or a metadata lock that was granted to no connection, of an object that others want. The server does not say which transaction has which name: where several are \
                prepared, each is shown. Where XA RECOVER may not be asked (MySQL 8.0 and later want XA_RECOVER_ADMIN) the \
-               finding rests on the missing connection alone. Of a captured XA RECOVER: what it lists.",
+               finding rests on the missing connection and on InnoDB's text, which prints ACTIVE (PREPARED); without both it says that the \
+               transaction may have been recovered after a crash. Of a captured XA RECOVER: what it lists.",
     looks_alike: "A transaction whose connection was lost and that InnoDB rolls back has no connection either: it ends by itself, \
                   and its state says ROLLING BACK: rollback-running. An idle transaction has a connection: row-lock-pileup. \
                   InnoDB prints ACTIVE (PREPARED) for a commit under way too, as of Galera's certification.",
@@ -142,18 +144,25 @@ fn finding(window: &Window, kept: &Kept<'_>) -> Option<Finding> {
     if prepared.is_some_and(Vec::is_empty) {
         return None;
     }
-    // Where XA RECOVER was not asked, what was captured of InnoDB's status marks those that are prepared.
-    let status = server.innodb_status.value().filter(|_| window.is_given() && prepared.is_none());
-    if status.is_some_and(|status| !status.transactions.transactions.iter().any(|one| one.is_prepared)) {
+    // Where XA RECOVER was refused, or nothing could be asked, InnoDB's text marks those that are prepared.
+    let is_asked = window.is_given() && prepared.is_none() || server.prepared_xa.unavailable().is_some();
+    let text = window.latest(|sample| &sample.server.innodb_status).filter(|_| is_asked);
+    if text.is_some_and(|text| is_printed_otherwise(text, window.is_given())) {
         return None;
     }
+    let is_marked = |text: &InnodbStatus| window.is_given() || printed(text).any(|one| one.is_prepared);
+    let is_sure = prepared.is_some() || text.is_some_and(is_marked);
     let names: Vec<String> = prepared.into_iter().flatten().filter_map(PreparedXa::literal).collect();
     let is_plural = if kept.waiting == 1.0 { " waits" } else { "s wait" };
     let holder = match names.as_slice() {
         [name] => format!("the prepared XA transaction {name}"),
+        _ if !is_sure => {
+            "a transaction without a connection, prepared by XA or recovered after a crash".to_owned()
+        }
         _ => "a prepared XA transaction without a connection".to_owned(),
     };
     let not_read = server.prepared_xa.unavailable();
+    let why = if is_sure { WHY } else { WHY_LIKELY };
     Some(
         Draft::new(
             &CAUSE,
@@ -161,13 +170,13 @@ fn finding(window: &Window, kept: &Kept<'_>) -> Option<Finding> {
             format!("{} transaction{is_plural} for {} of {holder}", whole(kept.waiting), kept.what),
         )
         .why(match (not_read.and_then(|missing| missing.unlock.as_ref()), names.len()) {
-            (Some(unlock), _) => format!("{WHY} Its name was not read; to read it: {unlock}"),
+            (Some(unlock), _) => format!("{why} Its name was not read; to read it: {unlock}"),
             (None, 2..) => format!(
-                "{WHY} {} are prepared, and the server does not say which of them has the {}.",
+                "{why} {} are prepared, and the server does not say which of them has the {}.",
                 names.len(),
                 if kept.what == "rows" { "rows" } else { "table" }
             ),
-            _ => WHY.to_owned(),
+            _ => why.to_owned(),
         })
         .evidence(Evidence::new("transactions that wait for it", kept.waiting, "", kept.source))
         .evidence_if(
@@ -180,6 +189,20 @@ fn finding(window: &Window, kept: &Kept<'_>) -> Option<Finding> {
         .explains(kept.explains)
         .finding(),
     )
+}
+
+/// The transactions of InnoDB's text without a connection.
+fn printed(text: &InnodbStatus) -> impl Iterator<Item = &ListedTransaction> {
+    text.transactions.transactions.iter().filter(|one| one.connection_id.is_none())
+}
+
+/// True where InnoDB's text shows that what has no connection was not prepared: one that was recovered after a crash has an entry there, too,
+/// while InnoDB rolls it back. Of a text that somebody gave it is enough that none is prepared; a commit under way is, too, for a moment.
+fn is_printed_otherwise(text: &InnodbStatus, is_given: bool) -> bool {
+    if is_given {
+        return !text.transactions.transactions.iter().any(|one| one.is_prepared);
+    }
+    printed(text).any(|one| one.active) && !printed(text).any(|one| one.is_prepared)
 }
 
 /// What XA RECOVER that somebody gave lists: whether somebody waits for what they lock it does not say.
@@ -203,6 +226,10 @@ fn of_list(window: &Window) -> Option<Finding> {
 }
 
 const WHY: &str = "It was prepared by XA and waits for XA COMMIT or XA ROLLBACK; its client is gone, and its locks stay until then.";
+
+/// Where neither XA RECOVER nor InnoDB's text was read.
+const WHY_LIKELY: &str = "It was prepared by XA and waits for XA COMMIT or XA ROLLBACK, or it was recovered after a crash and InnoDB has not rolled \
+                          it back yet. Its client is gone, and its locks stay until then.";
 
 /// Prepared transactions that are named: more are a matter for the coordinator.
 const NAMED: usize = 5;
@@ -375,6 +402,34 @@ pub(crate) mod examples {
     #[test]
     fn a_transaction_without_a_connection_that_xa_did_not_prepare_is_another_cause() {
         assert_eq!(examine(&with_prepared(&[]).window()), Ok(None));
+    }
+
+    #[test]
+    fn what_was_recovered_after_a_crash_is_not_called_prepared_where_the_names_may_not_be_read() {
+        let printing = |listed: &[(bool, Option<u64>)]| {
+            let listed: Vec<_> = listed
+                .iter()
+                .map(|&(is_prepared, connection_id)| ListedTransaction {
+                    active: true,
+                    is_prepared,
+                    connection_id,
+                    ..ListedTransaction::default()
+                })
+                .collect();
+            let denied = held_by(None).each(move |at_s, server, _| {
+                server.prepared_xa = Reading::Unavailable(Unavailable::because("denied"));
+                let mut text = InnodbStatus::default();
+                text.transactions.transactions = listed.clone();
+                server.innodb_status = answer(at_s, text);
+            });
+            examine(&denied.window()).unwrap().map(|finding| finding.headline)
+        };
+        // A commit under way is prepared, and has a connection.
+        assert_eq!(printing(&[(false, None), (true, Some(20))]), None);
+        let prepared = printing(&[(true, None), (false, Some(20))]).unwrap();
+        assert!(prepared.ends_with("of a prepared XA transaction without a connection"), "{prepared}");
+        let unknown = printing(&[]).unwrap();
+        assert!(unknown.ends_with("prepared by XA or recovered after a crash"), "{unknown}");
     }
 
     #[test]
