@@ -6,6 +6,7 @@ use spindoctor_model::{Evidence, Finding, Remedy, Root, TimeClass, Unavailable, 
 
 use super::{metadata_lock_pileup, storage_stalled, table_cache_contention};
 use crate::draft::Draft;
+use crate::replica;
 use crate::sessions::{at_work, mean, shortened};
 use crate::stall::{HELD_UP, HELD_UP_RATIO, LATCH_WAITS, Look, Stall, nobody, stack_of};
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
@@ -22,7 +23,7 @@ pub const CAUSE: Cause = Cause {
                    too. Until then everyone who wants the table waits; where the dictionary is locked, so does \
                    everyone who opens any table, and soon the whole server. A large buffer pool is scanned for the \
                    table's pages (until 8.0.23), and its adaptive hash index cleared of them.",
-    evidence: "The thread list in each sample: a session that runs DROP or TRUNCATE and does not itself wait for a \
+    evidence: "The thread list in each sample: a session, or a replica's applier, that runs DROP or TRUNCATE and does not itself wait for a \
                lock, and sessions that have waited no longer than it has run, in `Waiting for table (schema, \
                tablespace) metadata lock`, `Opening tables`, `closing tables`, `checking permissions` or `System lock`. \
                It fires when two or more sessions on average are blocked this way, and they are 10 % or more of the sessions \
@@ -108,7 +109,7 @@ const CLOCK_S: f64 = 1.0;
 
 /// One sample's view of it.
 struct Moment<'a> {
-    /// The session that drops or truncates.
+    /// The session, or the replica's applier, that drops or truncates.
     doer: &'a ServerThread,
     held_up: usize,
 }
@@ -141,6 +142,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let doing = mean(moments.iter().map(|(_, moment)| f64::from(u8::from(moment.is_some()))));
     let statement = worst.doer.statement.as_deref().unwrap_or_default();
     let doer = worst.doer;
+    let whose = if applies(doer) { " of the replica's applier" } else { "" };
     let root = Root {
         thread_os_id: doer.thread_os_id,
         connection_id: doer.connection_id,
@@ -152,7 +154,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         Draft::new(
             &CAUSE,
             ratio,
-            format!("{held_up:.1} sessions on average are blocked while {} is at work", shortened(statement)),
+            format!("{held_up:.1} sessions on average are blocked while {}{whose} is at work", shortened(statement)),
         )
         .why(format!(
             "DROP or TRUNCATE was at work in {:.0} % of the samples, and blocked {} sessions at the worst: it keeps its \
@@ -238,7 +240,9 @@ fn waits_for_dictionary(names: &[&str]) -> bool {
 
 /// Who drops or truncates in this sample, and how many are blocked; none where nobody does.
 fn moment(threads: &[ServerThread]) -> Option<Moment<'_>> {
-    let doer = at_work(threads)
+    let doer = threads
+        .iter()
+        .filter(|thread| thread.is_at_work() || applies(thread))
         .filter(|thread| drops(thread) && !thread.state.to_ascii_lowercase().starts_with("waiting for"))
         .max_by(|a, b| a.time_s.total_cmp(&b.time_s))?;
     let held_up = at_work(threads)
@@ -249,7 +253,12 @@ fn moment(threads: &[ServerThread]) -> Option<Moment<'_>> {
     Some(Moment { doer, held_up })
 }
 
-/// True for a session that runs a statement which deletes a table's file.
+/// True for a replica's applier that has something to apply.
+fn applies(thread: &ServerThread) -> bool {
+    replica::is_applier(thread) && !replica::rests(thread)
+}
+
+/// True for a thread that runs a statement which deletes a table's file.
 fn drops(thread: &ServerThread) -> bool {
     thread.statement.as_deref().is_some_and(spindoctor_sql::deletes_a_table)
 }
@@ -319,6 +328,35 @@ pub(crate) mod examples {
         let causes: Vec<_> = diagnosis.findings.iter().map(|finding| finding.cause.as_str()).collect();
         assert_eq!(causes, [CAUSE.name, metadata_lock_pileup::CAUSE.name]);
         assert_eq!(diagnosis.findings[0].root.as_ref().unwrap().connection_id, Some(8));
+    }
+
+    #[test]
+    fn an_applier_that_drops_a_table_is_the_root_for_sessions_that_read_from_the_replica() {
+        let by_applier = |state: &'static str| {
+            truncating("checking permissions", WAITS).each(move |_, server, _| {
+                let spindoctor_model::Reading::Available { value, .. } = &mut server.threads else { return };
+                value[0] = ServerThread {
+                    name: "thread/sql/replica_worker".into(),
+                    user: String::new(),
+                    is_connection: false,
+                    state: state.into(),
+                    ..value[0].clone()
+                };
+            })
+        };
+        let Outcome::Fired(finding) = evaluate(&by_applier("checking permissions").window()) else {
+            panic!()
+        };
+        assert!(
+            finding.headline.ends_with("while TRUNCATE TABLE sbtest1 of the replica's applier is at work"),
+            "{}",
+            finding.headline
+        );
+        assert_eq!(finding.root.unwrap().connection_id, Some(8));
+        assert!(finding.remedies.iter().all(|remedy| !remedy.statement.contains("KILL")));
+        for rests in [WAITS, "Waiting for an event from Coordinator"] {
+            assert_eq!(evaluate(&by_applier(rests).window()), Outcome::Clear, "{rests}");
+        }
     }
 
     #[test]
