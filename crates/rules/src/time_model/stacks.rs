@@ -263,6 +263,10 @@ impl StackWork {
 /// The class of a state of the process list; none where the state says nothing of a wait.
 pub(super) fn of_state(state: &str) -> Option<TimeClass> {
     let state = state.to_lowercase();
+    // Of a table, a stored program, a foreign key, a check constraint, a resource group and more (sql/mdl.cc, m_namespace_to_wait_state_name).
+    if state.starts_with("waiting for") && state.ends_with("metadata lock") {
+        return Some(TimeClass::MetadataLock);
+    }
     tables::STATES.iter().find(|(begin, _)| state.starts_with(begin)).map(|(_, class)| *class)
 }
 

@@ -46,6 +46,20 @@ fn sessions_that_wait_are_never_met_with_silence() {
 }
 
 #[test]
+fn every_metadata_lock_is_one_whatever_it_is_of() {
+    for state in [
+        "Waiting for event metadata lock",
+        "Waiting for foreign key metadata lock",
+        "Waiting for check constraint metadata lock",
+        "Waiting for spatial reference system metadata lock",
+    ] {
+        let window = listed(40, state);
+        assert_eq!(shares(&window), [(TimeClass::MetadataLock, 100.0)], "{state}");
+        assert_eq!(diagnose(&window).findings[0].cause, "metadata-lock-pileup", "{state}");
+    }
+}
+
+#[test]
 fn commits_that_wait_for_the_agreement_of_a_group_are_named_by_its_clock() {
     let of = |seconds_per_s: f64| {
         let build = Build::waiting(8, "waiting for handler commit");
