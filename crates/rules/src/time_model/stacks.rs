@@ -44,6 +44,8 @@ pub(super) struct StackWork {
     pub(super) writes_pages: bool,
     /// True where the opening of a table waits for a condition.
     waits_for_table: bool,
+    /// True where that waits until another thread has opened the same table.
+    waits_for_share: bool,
     /// True where the innermost functions are a storage engine's and have no names: which of its waits it is stays open.
     pub(super) is_in_nameless_engine: bool,
 }
@@ -72,6 +74,7 @@ struct Role {
     is_mutex: bool,
     is_of_privileges: bool,
     is_of_tables: bool,
+    is_share_open: bool,
     is_of_query_cache: bool,
     is_page_fetch: bool,
     is_page_write: bool,
@@ -101,6 +104,7 @@ impl Role {
             is_mutex: is_in(tables::MUTEXES),
             is_of_privileges: is_in(tables::PRIVILEGES),
             is_of_tables: is_in(tables::TABLES),
+            is_share_open: is_in(tables::SHARES),
             is_of_query_cache: tables::QUERY_CACHE.iter().any(|begin| frame.name.starts_with(begin)),
             is_page_fetch: is_in(tables::PAGE_FETCHES),
             is_page_write: is_in(tables::PAGE_WRITES),
@@ -183,6 +187,7 @@ impl StackWork {
             waits_for_page: Self::waits_for_page(&of_frames().copied().collect::<Vec<_>>()),
             writes_pages: has(|role| role.is_page_write),
             waits_for_table: has(|role| role.is_of_tables) && has(|role| role.is_condition),
+            waits_for_share: has(|role| role.is_share_open) && has(|role| role.is_condition),
             is_read_call: names.first().is_none_or(|name| is_read_call(name)),
             is_lookup: names.first().is_some_and(|name| is_lookup(name)),
             is_in_nameless_engine: is_in_nameless_engine(&names),
@@ -249,6 +254,7 @@ impl StackWork {
             (_, None) => match (self.mutex, state.and_then(of_state)) {
                 (Some(class), _) => class,
                 (None, Some(class)) => class,
+                (None, None) if self.waits_for_share => TimeClass::TableCache,
                 // To 5.1 who opens a table that another alters, renames or flushes waits in open_table itself
                 // (sql/sql_base.cc, COND_refresh): what metadata locks are from 5.5 on.
                 (None, None) if self.waits_for_table => TimeClass::MetadataLock,
@@ -490,6 +496,12 @@ mod tests {
             (NetworkIdle, None, &["write", "_IO_new_file_write", "sql_print_warning"], TimeClass::Other),
             (NetworkIdle, None, &["write", "my_write", "MYSQL_QUERY_LOG::write"], TimeClass::StatementLog),
             (Futex, None, &["___pthread_mutex_lock", "open_table"], TimeClass::TableCache),
+            (
+                Condition,
+                None,
+                &["pthread_cond_wait", "get_table_share", "open_table", "open_tables"],
+                TimeClass::TableCache,
+            ),
             (Futex, None, &["___pthread_mutex_lock", "unheard_of"], TimeClass::Mutex),
             (
                 Lock,

@@ -304,6 +304,10 @@ pub(super) const TABLES: &[&str] = &[
     "tc_acquire_table",
 ];
 
+/// Functions that look a table up among those that are known: where another thread is about to open it for the first time, they wait for that
+/// (sql/sql_base.cc, COND_open).
+pub(super) const SHARES: &[&str] = &["get_table_share", "get_table_share_with_discover"];
+
 /// How functions of the query cache begin (sql/sql_cache.cc): to 5.5 its lock is a mutex that they take themselves.
 pub(super) const QUERY_CACHE: &[&str] = &["Query_cache::", "query_cache_"];
 
