@@ -56,8 +56,9 @@ pub(super) fn add(builder: &mut Builder<'_>) {
 /// An applier's worker; where the server applies in one thread, nobody waits in order.
 fn is_worker(thread: &ServerThread) -> bool {
     let by_name = ["/replica_worker", "/slave_worker"].iter().any(|end| thread.name.ends_with(end));
-    // MariaDB, and MySQL without performance_schema. MariaDB's coordinator is called as what applies in one thread is.
-    let is_other = ["Slave_IO", "Slave_SQL"].contains(&thread.command.as_str());
+    // MariaDB, and MySQL without performance_schema. MariaDB's coordinator is called as what applies in one thread is; InnoDB's threads are
+    // daemons there, and what applies write sets of a cluster sleeps between them.
+    let is_other = ["Slave_IO", "Slave_SQL", "Daemon", "Sleep"].contains(&thread.command.as_str());
     by_name || (thread.name.is_empty() && thread.user == "system user" && !is_other)
 }
 

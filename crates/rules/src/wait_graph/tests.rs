@@ -564,6 +564,27 @@ fn appliers_that_wait_for_their_turn_wait_for_the_one_at_work() {
     assert_eq!((root.kind, root.free_with.as_ref()), (LockKind::CommitOrder, None));
 }
 
+/// As MariaDB lists them: `system user` has them all.
+#[test]
+fn threads_of_innodb_and_of_a_cluster_are_no_appliers_at_work() {
+    let thread = |id, command: &str, state: &str, time_s| ServerThread {
+        name: String::new(),
+        user: "system user".into(),
+        is_connection: false,
+        time_s,
+        ..session(id, command, state, "")
+    };
+    let threads = vec![
+        thread(1, "Daemon", "InnoDB purge worker", 900.0),
+        thread(2, "Sleep", "wsrep applier idle", 90_000.0),
+        thread(5, "Slave_worker", "Update_rows_log_event::ha_update_row(-1)", 4.0),
+        thread(6, "Slave_worker", "Waiting for prior transaction to commit", 3.0),
+        thread(7, "Slave_worker", "Waiting for prior transaction to commit", 3.0),
+    ];
+    let server = ServerSample { threads: answer(0.0, threads), ..ServerSample::default() };
+    assert_eq!(roots_of(&graph_of(&server)), [(Some(5), 2, 2)]);
+}
+
 #[test]
 fn where_nobody_lists_locks_who_wants_a_table_without_a_schema_may_want_it_of_any() {
     let of = |resting: &[(u64, &str)]| {
