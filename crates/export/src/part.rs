@@ -138,11 +138,11 @@ fn samples(
             sessions.read(sample);
         }
     }
-    while next <= span.to {
-        let to = end_of_chunk(next).min(span.to);
+    while let Some(from) = recording.first_within(next, span.to)? {
+        let to = end_of_chunk(from).min(span.to);
         let read = match with_threads {
-            true => recording.samples(next, to)?,
-            false => recording.samples_with_emptied_lists(next, to)?,
+            true => recording.samples(from, to)?,
+            false => recording.samples_with_emptied_lists(from, to)?,
         };
         for sample in read.iter().filter(|sample| is_of(part, sample.segment)) {
             let list = if with_sessions { sessions.read(sample) } else { None };
@@ -155,6 +155,9 @@ fn samples(
                     _ => {}
                 }
             }
+        }
+        if to == span.to {
+            break;
         }
         next = after(to, ONE_MORE);
     }
@@ -191,9 +194,9 @@ fn accounts(
         return Ok(());
     }
     let mut next = span.from;
-    while next <= span.to {
-        let to = end_of_chunk(next).min(span.to);
-        for (segment, window) in recording.windows(next, to)? {
+    while let Some(from) = recording.first_within(next, span.to)? {
+        let to = end_of_chunk(from).min(span.to);
+        for (segment, window) in recording.windows(from, to)? {
             if !is_of(part, segment) {
                 continue;
             }
@@ -204,6 +207,9 @@ fn accounts(
                     rows(whose, &account, &mut |cells| file.row(cells))?;
                 }
             }
+        }
+        if to == span.to {
+            break;
         }
         next = after(to, ONE_MORE);
     }

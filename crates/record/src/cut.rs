@@ -61,7 +61,8 @@ pub fn cut(from: &Recording, to: &Path, options: CutOptions) -> Result<Cut, Erro
     };
     done(to, writer.carry_known(&from.known_at(span.from)?))?;
     let mut copied = Cut::default();
-    for piece in span.pieces() {
+    for piece in from.pieces(span) {
+        let piece = piece?;
         for recorded in from.samples(piece.from, piece.to)? {
             carry(&mut writer, recorded.segment)?;
             // A look has no status; one of the grid has it, or why not.

@@ -19,6 +19,7 @@ use crate::costs::{self, SourceCost};
 use crate::error::{Doing, Error};
 use crate::lock::beside;
 use crate::overview::{self, OverviewPoint};
+use crate::span::{AT_ONCE, ONE_MORE, Span, after};
 use crate::statements::Texts;
 use crate::time::{from_ms, to_ms};
 use crate::writer::CHUNK_MS;
@@ -128,6 +129,37 @@ impl Recording {
                     Ok(first.zip(last).map(|(first, last)| (from_ms(first), from_ms(last))))
                 },
             )
+        })
+    }
+
+    /// The first instant of a range at which there may be a sample, both ends included; none where there is none.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn first_within(&self, from: Timestamp, to: Timestamp) -> Result<Option<Timestamp>, Error> {
+        let first = self.read(|db| {
+            db.prepare_cached(
+                "SELECT min(at_ms) FROM (
+                     SELECT ?1 AS at_ms FROM chunks WHERE from_ms BETWEEN ?1 - ?3 AND ?1 AND to_ms >= ?1
+                     UNION ALL SELECT min(from_ms) FROM chunks WHERE from_ms BETWEEN ?1 AND ?2
+                     UNION ALL SELECT min(at_ms) FROM samples WHERE at_ms BETWEEN ?1 AND ?2)",
+            )?
+            .query_row(params![to_ms(from), to_ms(to), CHUNK_MS], |row| row.get::<_, Option<i64>>(0))
+        })?;
+        Ok(first.map(from_ms))
+    }
+
+    /// A range in pieces of [`AT_ONCE`], in order, of which no millisecond is in two: those that may have samples. Time
+    /// without samples costs nothing, be it the years between two settings of a clock.
+    pub fn pieces(&self, span: Span) -> impl Iterator<Item = Result<Span, Error>> {
+        let mut next = Some(span.from);
+        std::iter::from_fn(move || {
+            let found = self.first_within(next.take()?, span.to).transpose()?;
+            Some(found.map(|from| {
+                let to = after(from, AT_ONCE).min(span.to);
+                next = Some(after(to, ONE_MORE)).filter(|_| to < span.to);
+                Span { from, to }
+            }))
         })
     }
 

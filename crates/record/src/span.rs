@@ -63,17 +63,6 @@ impl Span {
         Self { from: before(self.from, by), to: after(self.to, by) }
     }
 
-    /// In pieces of [`AT_ONCE`], in order: no millisecond is in two of them.
-    pub fn pieces(self) -> impl Iterator<Item = Self> {
-        let mut next = Some(self.from);
-        std::iter::from_fn(move || {
-            let from = next?;
-            let to = after(from, AT_ONCE).min(self.to);
-            next = Some(after(to, ONE_MORE)).filter(|next| *next <= self.to);
-            Some(Self { from, to })
-        })
-    }
-
     /// True where a gap has some of it. One that is open goes on to the end of the recording.
     pub fn meets_gap(self, gap: &Gap) -> bool {
         gap.from <= self.to && gap.to.is_none_or(|to| to >= self.from)
@@ -172,23 +161,4 @@ pub fn before(at: Timestamp, by: Duration) -> Timestamp {
 /// So much later, or the latest time there is.
 pub fn after(at: Timestamp, by: Duration) -> Timestamp {
     at.checked_add(by).unwrap_or(Timestamp::MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    proptest! {
-        #[test]
-        fn pieces_are_all_of_a_span_and_no_millisecond_is_in_two(length_ms in 0_u64..2_000_000) {
-            let from: Timestamp = "2026-07-01T09:30:00Z".parse().unwrap();
-            let span = Span::new(from, after(from, Duration::from_millis(length_ms)));
-            let pieces: Vec<Span> = span.pieces().collect();
-            prop_assert_eq!((pieces[0].from, pieces[pieces.len() - 1].to), (span.from, span.to));
-            prop_assert!(pieces.iter().all(|piece| piece.from <= piece.to && piece.length() <= AT_ONCE));
-            prop_assert!(pieces.windows(2).all(|two| after(two[0].to, ONE_MORE) == two[1].from));
-        }
-    }
 }

@@ -8,8 +8,10 @@ mod story;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use jiff::Timestamp;
 use proptest::prelude::*;
 use spindoctor_model::Profile;
+use spindoctor_record::span::Span;
 use spindoctor_record::{Recording, Writer, WriterOptions};
 
 /// The story of the first segment, a copy for each test of one that is written once.
@@ -74,6 +76,41 @@ fn a_damaged_chunk_is_a_gap_and_the_rest_is_shown() {
         assert!(gaps[0].because.contains("damaged"), "{gaps:?}");
         assert_eq!((gaps[0].from, gaps[0].to), (story::sample(1, 40).at, Some(story::sample(1, 99).at)));
     }
+}
+
+/// The pieces of a range, and the samples that are read in all of them.
+fn in_pieces(recording: &Recording, from: Timestamp, to: Timestamp) -> (Vec<Span>, usize) {
+    let pieces: Vec<Span> = recording.pieces(Span::new(from, to)).map(Result::unwrap).collect();
+    let samples = pieces.iter().map(|piece| recording.samples(piece.from, piece.to).unwrap().len()).sum();
+    (pieces, samples)
+}
+
+#[test]
+fn pieces_have_each_sample_once_and_end_where_the_range_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let recording = Recording::open(&story_file(folder.path())).unwrap();
+    for (from, to) in [(0, 1000), (0, 60), (61, 61), (100, 149), (200, 1000)] {
+        let (from, to) = (story::after(from), story::after(to));
+        let (pieces, samples) = in_pieces(&recording, from, to);
+        assert_eq!(samples, recording.samples(from, to).unwrap().len());
+        assert!(pieces.iter().all(|piece| from <= piece.from && piece.from <= piece.to && piece.to <= to));
+        assert!(pieces.windows(2).all(|two| two[0].to < two[1].from), "{pieces:?}");
+    }
+}
+
+#[test]
+fn years_without_a_sample_are_not_read_five_minutes_at_a_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = story_file(folder.path());
+    // The clock said 1970 at first, as before the network sets it; and a chunk claims to end after all time.
+    let db = rusqlite::Connection::open(&path).unwrap();
+    assert_eq!(db.execute("UPDATE chunks SET from_ms = 5000, to_ms = 64000 WHERE id = 1", []).unwrap(), 1);
+    assert_eq!(db.execute("UPDATE chunks SET to_ms = ?1 WHERE id = 2", [i64::MAX]).unwrap(), 1);
+    drop(db);
+    let recording = Recording::open(&path).unwrap();
+    let (pieces, samples) = in_pieces(&recording, Timestamp::MIN, Timestamp::MAX);
+    assert_eq!((pieces.len(), samples as u64), (2, story::FIRST_S));
+    assert_eq!(recording.first_within(story::after(1000), Timestamp::MAX).unwrap(), None);
 }
 
 #[test]

@@ -206,7 +206,8 @@ fn ask(asked: &Asked, source: &Opened, span: Span, host: &str, pack: &mut Pack) 
 
 fn statements(source: &Opened, span: Span) -> anyhow::Result<Vec<Statement>> {
     let mut statements = Statements::new(source.has_literals(span.from, span.to)?);
-    for piece in span.pieces() {
+    for piece in source.pieces(span) {
+        let piece = piece?;
         source.samples(piece.from, piece.to)?.iter().for_each(|sample| statements.add(sample));
     }
     Ok(statements.costliest(MOST_STATEMENTS))

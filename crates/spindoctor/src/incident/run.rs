@@ -176,7 +176,8 @@ fn over_time(recording: &Recording, scope: Scope) -> anyhow::Result<(Vec<Point>,
     // The first list stands for the time since the one before it.
     let lead = before(from, Duration::from_secs_f64(LONGEST_S));
     recording.samples(lead, before(from, ONE_MORE))?.iter().for_each(|sample| loads.add(scope, sample));
-    for piece in Span::new(from, scope.shown.to).pieces() {
+    for piece in recording.pieces(Span::new(from, scope.shown.to)) {
+        let piece = piece?;
         let samples = recording.samples(piece.from, piece.to)?;
         points.extend(samples.iter().map(Point::of_sample));
         samples.iter().for_each(|sample| loads.add(scope, sample));

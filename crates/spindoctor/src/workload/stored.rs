@@ -86,7 +86,8 @@ fn counted(recording: &Recording, part: Span, what: What) -> anyhow::Result<Tall
     let mut tally = Tally::new(what);
     let mut second = None;
     let mut segment = None;
-    for piece in part.pieces() {
+    for piece in recording.pieces(part) {
+        let piece = piece?;
         for recorded in recording.samples(piece.from, piece.to)? {
             let at_s = recorded.at.duration_since(part.from).as_secs_f64();
             let server = &recorded.sample.server;
