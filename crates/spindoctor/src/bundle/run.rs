@@ -112,7 +112,6 @@ pub fn run(asked: &Asked) -> anyhow::Result<ExitStatus> {
 
 /// Fails where the bundle would take the place of something else.
 fn expect_free(out: &Path, source: &Path) -> anyhow::Result<()> {
-    output::expect_writable(out, ENDINGS)?;
     let is_file = std::fs::metadata(out).is_ok_and(|found| found.is_file() && found.len() > 0);
     if is_file && !bundle::is_one(out) {
         bail!("{} is there and is not a bundle, so it is not replaced; name another file", out.display());
@@ -121,7 +120,7 @@ fn expect_free(out: &Path, source: &Path) -> anyhow::Result<()> {
     if is_file && place(out) == place(source) {
         bail!("{} is what is to be read; name another file to write", out.display());
     }
-    Ok(())
+    output::expect_writable(out, ENDINGS)
 }
 
 /// What is wanted of a recording.

@@ -2,7 +2,8 @@
 
 use std::cell::RefCell;
 use std::fmt;
-use std::io::{ErrorKind, Write as _};
+use std::fs::File;
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
@@ -86,13 +87,30 @@ const ENDINGS: &[&str] = &[
     "pdf", "png", "spinprof", "sqlite", "svg", "tar", "tgz", "tsv", "txt", "xls", "xlsx", "xml", "zip",
 ];
 
+/// What each database of SQLite begins with, and so each recording.
+const DATABASE: &[u8] = b"SQLite format 3\0";
+
 /// Fails where a file could not be written, without touching it: better before the work than after it. So does a name that
-/// ends as files of another kind do.
+/// ends as files of another kind do, and a recording, whatever its name is: nothing that is written here takes its place.
 pub fn expect_writable(file: &Path, endings: &[&str]) -> anyhow::Result<()> {
     expect_named(file, endings)?;
     spindoctor_safefile::expect_writable(file).with_context(|| {
         format!("{} cannot be written; check that its folder exists and is writable", file.display())
-    })
+    })?;
+    if is_database(file) {
+        bail!(
+            "{} is there and is a database, as each recording is, so it is not replaced; name another file",
+            file.display()
+        );
+    }
+    Ok(())
+}
+
+fn is_database(file: &Path) -> bool {
+    let mut begins = [0_u8; DATABASE.len()];
+    std::fs::metadata(file).is_ok_and(|found| found.is_file())
+        && File::open(file).and_then(|mut file| file.read_exact(&mut begins)).is_ok()
+        && begins.as_slice() == DATABASE
 }
 
 /// Fails where a name ends as files of another kind do, and for `-`, which would be a file of that name. With no endings any
@@ -224,6 +242,22 @@ mod tests {
         assert!(named("page.svg").unwrap_err().contains(".html, .htm"));
         assert!(named("-").unwrap_err().contains("not standard output"));
         expect_named(Path::new("any.svg"), &[]).unwrap();
+    }
+
+    #[test]
+    fn a_recording_is_not_replaced_whatever_its_name_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("page.html");
+        expect_writable(&file, HTML).unwrap();
+        for page in ["", "<!DOCTYPE html>", "SQLite format 3"] {
+            std::fs::write(&file, page).unwrap();
+            expect_writable(&file, HTML).unwrap();
+        }
+        std::fs::write(&file, [DATABASE, b"and so on"].concat()).unwrap();
+        for endings in [HTML, &[]] {
+            let refused = expect_writable(&file, endings).unwrap_err().to_string();
+            assert!(refused.contains("so it is not replaced"), "{refused}");
+        }
     }
 
     #[test]
