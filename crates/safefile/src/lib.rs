@@ -174,6 +174,25 @@ pub fn read_trusted(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
     }
 }
 
+/// All of a file that somebody named, or of what comes through a pipe: for who believes nothing that is in it.
+///
+/// # Errors
+/// It has more bytes, as `/dev/zero` has; or the system's error.
+pub fn read_named(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
+    let too_large =
+        || io::Error::new(io::ErrorKind::FileTooLarge, format!("it has more than {most_bytes} bytes"));
+    let file = File::open(path)?;
+    if file.metadata()?.len() > most_bytes {
+        return Err(too_large());
+    }
+    let mut bytes = Vec::new();
+    file.take(most_bytes.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most_bytes {
+        return Err(too_large());
+    }
+    Ok(bytes)
+}
+
 /// All of a regular file that nobody but its owner can write; `expect` says whose it must be.
 fn read_below(
     folder: BorrowedFd<'_>,

@@ -273,3 +273,18 @@ fn what_decides_is_read_only_where_nobody_else_can_change_it() {
         refused(read_trusted(&public.path().join("theirs/file"), 4)).contains("theirs belongs to uid 65534")
     );
 }
+
+#[test]
+fn of_a_file_that_was_named_no_more_is_read_than_is_allowed() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    fs::write(&file, "text").unwrap();
+    assert_eq!(read_named(&file, 4).unwrap(), b"text");
+    assert!(read_named(&file, 3).unwrap_err().to_string().contains("more than 3 bytes"));
+    assert!(
+        read_named(Path::new("/dev/zero"), 1 << 20).unwrap_err().to_string().contains("more than 1048576")
+    );
+    let sparse = File::create(&file).unwrap();
+    sparse.set_len(1 << 33).unwrap();
+    assert_eq!(read_named(&file, 1 << 30).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
+}

@@ -7,7 +7,6 @@
 //! In: a profile, or a file from anybody. Out: the file, or a profile that every reader may trust: each place in a list
 //! that it names is there, and its numbers are of this world.
 
-use std::fs;
 use std::io::{Read as _, Write as _};
 use std::path::Path;
 
@@ -24,6 +23,8 @@ const MAGIC: &[u8] = b"spindoctor profile ";
 const VERSION: u32 = 1;
 /// No profile is larger; a crafted gzip file could be.
 const LARGEST_BYTES: u64 = 2 << 30;
+/// And no file is: gzip makes such JSON at least ten times smaller.
+const LARGEST_FILE_BYTES: u64 = 256 << 20;
 /// The first line is no longer than this.
 const LONGEST_LINE: usize = 64;
 
@@ -41,7 +42,8 @@ pub fn save(path: &Path, profile: &Profile) -> Result<()> {
 /// # Errors
 /// The file cannot be read, is not a profile, or is damaged.
 pub fn load(path: &Path) -> Result<Profile> {
-    let bytes = fs::read(path).map_err(|error| Error::File { path: path.to_owned(), error })?;
+    let bytes = spindoctor_safefile::read_named(path, LARGEST_FILE_BYTES)
+        .map_err(|error| Error::File { path: path.to_owned(), error })?;
     from_bytes(&bytes).map_err(|because| Error::ProfileFile { path: path.to_owned(), because })
 }
 
@@ -92,6 +94,8 @@ pub fn from_json(json: &[u8]) -> std::result::Result<Profile, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use spindoctor_model::stack::{Frame, Observation, ProfiledThread, SnapshotCost, Stack};
 
     use super::*;

@@ -1,7 +1,6 @@
 //! A window on disk, `spindoctor.window/1`: `{"schema": ..., "window": ...}`, gzip where the name ends in `.gz`. A
 //! saved window can be diagnosed again, elsewhere, by a later version.
 
-use std::fs;
 use std::io::{Read as _, Write as _};
 use std::path::Path;
 
@@ -9,6 +8,7 @@ use anyhow::{Context as _, bail};
 use flate2::Compression;
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use spindoctor_model::{Profile, Window};
 
@@ -16,6 +16,9 @@ use spindoctor_model::{Profile, Window};
 const SCHEMA: &str = "spindoctor.window/1";
 /// No window is larger than this; a crafted gzip file could be.
 const LARGEST_BYTES: u64 = 1 << 30;
+/// Those of a day, one a second; a window of an hour is long. One that holds nothing is two bytes of JSON (`{}`) and four
+/// kilobytes of memory, so that a file of a few kilobytes could take all that a host has.
+const MOST_SAMPLES: usize = 86_400;
 /// The two bytes that every gzip file begins with (RFC 1952, section 2.3.1).
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
@@ -28,6 +31,18 @@ struct Written<'a> {
 #[derive(Deserialize)]
 struct Labelled {
     schema: String,
+}
+
+/// How many samples there are, before memory is taken for them.
+#[derive(Deserialize)]
+struct Counted {
+    window: CountedWindow,
+}
+
+#[derive(Deserialize)]
+struct CountedWindow {
+    #[serde(default)]
+    samples: Vec<IgnoredAny>,
 }
 
 #[derive(Deserialize)]
@@ -53,7 +68,8 @@ pub fn save(path: &Path, window: &Window) -> anyhow::Result<()> {
 /// Reads a window that [`save`] wrote.
 pub fn load(path: &Path) -> anyhow::Result<Window> {
     let name = path.display();
-    let bytes = fs::read(path).with_context(|| format!("could not read the window file {name}"))?;
+    let bytes = spindoctor_safefile::read_named(path, LARGEST_BYTES)
+        .with_context(|| format!("could not read the window file {name}"))?;
     from_bytes(&bytes).with_context(|| format!("{name} cannot be used"))
 }
 
@@ -75,6 +91,13 @@ pub fn from_bytes(bytes: &[u8]) -> anyhow::Result<Window> {
     if schema != SCHEMA {
         bail!("it says it holds {schema:?}; this version of spindoctor reads {SCHEMA:?} only");
     }
+    let counted: Counted = serde_json::from_slice(json).context("it is damaged")?;
+    if counted.window.samples.len() > MOST_SAMPLES {
+        bail!(
+            "it holds {} samples, and no window has more than {MOST_SAMPLES}",
+            counted.window.samples.len()
+        );
+    }
     let stored: Stored = serde_json::from_slice(json).context("it is damaged")?;
     if stored.window.samples.is_empty() {
         bail!("it holds no sample, so there is nothing to diagnose");
@@ -87,6 +110,8 @@ pub fn from_bytes(bytes: &[u8]) -> anyhow::Result<Window> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use spindoctor_model::Sample;
 
     use super::*;
@@ -131,5 +156,13 @@ mod tests {
         );
         assert!(refused(br#"{"schema": "spindoctor.window/1", "window": {}}"#).contains("holds no sample"));
         assert!(refused(b"\x1f\x8b\x08\x00\x00").contains("cut short or damaged"));
+    }
+
+    #[test]
+    fn a_small_file_of_very_many_empty_samples_is_refused_before_it_takes_memory() {
+        let samples = vec!["{}"; MOST_SAMPLES + 1].join(",");
+        let json = format!(r#"{{"schema": "{SCHEMA}", "window": {{"samples": [{samples}]}}}}"#);
+        let because = refused(json.as_bytes());
+        assert!(because.contains("it holds 86401 samples"), "{because}");
     }
 }

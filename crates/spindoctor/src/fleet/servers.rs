@@ -20,6 +20,9 @@ use crate::common::session::{login_flags, note, with_password};
 use spindoctor_page::number;
 use spindoctor_page::safe::safe;
 
+/// A list of a million servers with their tags has some hundred bytes for each.
+const LARGEST_BYTES: u64 = 256 << 20;
+
 /// The servers that are asked, in the order of the lists.
 pub struct Fleet {
     /// How to reach each.
@@ -110,7 +113,9 @@ fn read(file: &Path) -> anyhow::Result<String> {
         std::io::stdin().read_to_string(&mut text).context("could not read the list from standard input")?;
         return Ok(text);
     }
-    std::fs::read_to_string(file).with_context(|| format!("could not read the list {}", file.display()))
+    let failed = || format!("could not read the list {}", file.display());
+    let bytes = spindoctor_safefile::read_named(file, LARGEST_BYTES).with_context(failed)?;
+    String::from_utf8(bytes).with_context(failed)
 }
 
 fn output_of(command: &str) -> anyhow::Result<String> {
