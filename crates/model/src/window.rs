@@ -272,6 +272,14 @@ impl Window {
         self.latest(|s| &s.server.variables)?.text(name)
     }
 
+    /// A global variable's value, latest, as a statement that somebody is to run may have it: a number, a word, a list of words
+    /// (`50`, `READ-COMMITTED`, `FILE,TABLE`). None for any other text: a server or a captured file could have any.
+    pub fn variable_word(&self, name: &str) -> Option<&str> {
+        let is_of_word =
+            |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-' | '.' | ',');
+        self.variable(name).filter(|value| !value.is_empty() && value.chars().all(is_of_word))
+    }
+
     /// A global variable's number, latest.
     pub fn variable_number(&self, name: &str) -> Option<f64> {
         self.need_variable(name).ok()

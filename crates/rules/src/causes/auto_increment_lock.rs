@@ -53,7 +53,7 @@ fn evaluate(window: &Window, time: &SessionTime) -> Outcome {
         return missing.map_or(Outcome::Clear, Outcome::NotEnoughEvidence);
     };
     let blocker = waits.blocker(window);
-    let mode = window.variable("innodb_autoinc_lock_mode");
+    let mode = window.variable_word("innodb_autoinc_lock_mode");
     let table = table(window);
     let on = table.map_or_else(String::new, |table| format!(" of {table}"));
     let holder = blocker.as_ref().map_or_else(String::new, |blocker| match blocker.chained(true) {

@@ -294,7 +294,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             risk: crate::proposals::risks::COMMITS_LATER.into(),
             undo: format!(
                 "SET GLOBAL binlog_group_commit_sync_delay = {}",
-                window.variable("binlog_group_commit_sync_delay").unwrap_or("0")
+                window.variable_word("binlog_group_commit_sync_delay").unwrap_or("0")
             ),
         }))
         .remedy_if(sync.is_of_binlog.then(|| Remedy {

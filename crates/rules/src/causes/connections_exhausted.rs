@@ -172,7 +172,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
                     .into(),
                 undo: format!(
                     "SET GLOBAL wait_timeout = {}",
-                    window.variable("wait_timeout").unwrap_or("28800")
+                    window.variable_word("wait_timeout").unwrap_or("28800")
                 ),
             }))
             .remedy(Remedy {

@@ -299,7 +299,10 @@ fn finding(window: &Window, waits: &InClasses<'_>, full: Option<&Room>, rooms: &
         )
         .remedy(free_space(TRIES_AGAIN))
         .remedy_if(oldest_log.map(|base| Remedy {
-            statement: format!("SHOW BINARY LOGS, then PURGE BINARY LOGS TO '{base}.NNNNNN', the oldest that a replica still needs"),
+            statement: format!(
+                "SHOW BINARY LOGS, then PURGE BINARY LOGS TO {}, the oldest that a replica still needs",
+                spindoctor_sql::quoted(&format!("{base}.NNNNNN"))
+            ),
             why: format!(
                 "Binary logs that every replica and backup has read are the server's own files that can go. Afterwards a lower {} keeps \
                  fewer of them.",

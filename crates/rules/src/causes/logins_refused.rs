@@ -301,7 +301,7 @@ fn remedies(window: &Window, reason: &Reason, is_mariadb: bool) -> Vec<Remedy> {
         risk: "The log grows by a line for each of them.".into(),
         undo: match is_verbose {
             true => String::new(),
-            false => format!("SET GLOBAL {} = {}", verbose.0, window.variable(verbose.0).unwrap_or("the value before")),
+            false => format!("SET GLOBAL {} = {}", verbose.0, window.variable_word(verbose.0).unwrap_or("the value before")),
         },
     };
     let limit = |account: &str, open: u64| {
@@ -322,7 +322,7 @@ fn remedies(window: &Window, reason: &Reason, is_mariadb: bool) -> Vec<Remedy> {
             undo: match is_global {
                 true => format!(
                     "SET GLOBAL max_user_connections = {}",
-                    window.variable("max_user_connections").unwrap_or("0")
+                    window.variable_word("max_user_connections").unwrap_or("0")
                 ),
                 false => format!("ALTER USER {user}@{host} WITH MAX_USER_CONNECTIONS and the number before"),
             },

@@ -139,7 +139,7 @@ fn end(blocker: &Verdict<'_>) -> Vec<Remedy> {
 
 /// What ends the waits for the table that every statement is logged into.
 fn log_no_more(log: StatementLog, window: &Window) -> Remedy {
-    let before = window.variable("log_output").unwrap_or("TABLE");
+    let before = window.variable_word("log_output").unwrap_or("TABLE");
     Remedy {
         statement: format!(
             "SET GLOBAL {} = OFF; or, where the log is wanted: SET GLOBAL log_output = 'FILE'",

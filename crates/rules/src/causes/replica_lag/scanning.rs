@@ -70,7 +70,7 @@ impl Scan {
 
 /// Where the server can hash the rows of an event and read the table once for all of them, and does not.
 fn one_scan_for_all(window: &Window) -> Option<Remedy> {
-    let now = window.variable(ALGORITHMS).filter(|now| !now.contains("HASH_SCAN"))?;
+    let now = window.variable_word(ALGORITHMS).filter(|now| !now.contains("HASH_SCAN"))?;
     Some(Remedy {
         statement: format!("SET GLOBAL {ALGORITHMS} = 'INDEX_SCAN,HASH_SCAN'"),
         why: "The table is then read once for all rows of an event, and not once for each.".into(),

@@ -267,7 +267,7 @@ pub(in crate::causes) fn shorter_timeout(window: &Window) -> Option<Remedy> {
         why: format!("Waiters fail after {SHORT_TIMEOUT_S} s instead of filling the connections."),
         dynamic: true,
         risk: risk.into(),
-        undo: format!("SET GLOBAL {TIMEOUT} = {}", window.variable(TIMEOUT).unwrap_or("50")),
+        undo: format!("SET GLOBAL {TIMEOUT} = {}", window.variable_word(TIMEOUT).unwrap_or("50")),
     })
 }
 
@@ -294,6 +294,7 @@ mod tests {
     use spindoctor_model::mysql::RowLockWait;
 
     use super::super::CAUSE;
+    use super::shorter_timeout;
     use crate::testing::{Build, answer, session, transaction};
 
     /// Ten run this statement and wait for a row of that table, behind another one of them in each sample.
@@ -328,6 +329,18 @@ mod tests {
 
     fn first(finding: &Finding) -> &str {
         &finding.remedies[0].statement
+    }
+
+    #[test]
+    fn what_stood_in_a_variable_is_given_back_only_where_it_is_a_word() {
+        let undo = |before: &str| {
+            let window = Build::busy("8.0.36").variable("innodb_lock_wait_timeout", before).window();
+            shorter_timeout(&window).unwrap().undo
+        };
+        assert_eq!(undo("120"), "SET GLOBAL innodb_lock_wait_timeout = 120");
+        for text in ["50; DROP DATABASE shop; -- ", "50 /* */", "(SELECT 1)", "5'0", ""] {
+            assert_eq!(undo(text), "SET GLOBAL innodb_lock_wait_timeout = 50", "{text}");
+        }
     }
 
     #[test]

@@ -103,7 +103,7 @@ fn next_numbers(window: &Window) -> Remedy {
 
 /// Out of the state in which InnoDB only reads.
 fn leave_recovery(window: &Window) -> Remedy {
-    let level = window.variable("innodb_force_recovery").unwrap_or("1");
+    let level = window.variable_word("innodb_force_recovery").unwrap_or("1");
     Remedy {
         statement: "Without innodb_force_recovery in the option file, a restart; where the server does not come up so: dump all data, make a \
                     new data folder, load the dump"
