@@ -140,7 +140,8 @@ impl Recording {
         let first = self.read(|db| {
             db.prepare_cached(
                 "SELECT min(at_ms) FROM (
-                     SELECT ?1 AS at_ms FROM chunks WHERE from_ms BETWEEN ?1 - ?3 AND ?1 AND to_ms >= ?1
+                     SELECT ?1 AS at_ms FROM chunks
+                     WHERE ?1 <= ?2 AND from_ms BETWEEN ?1 - ?3 AND ?1 AND to_ms >= ?1
                      UNION ALL SELECT min(from_ms) FROM chunks WHERE from_ms BETWEEN ?1 AND ?2
                      UNION ALL SELECT min(at_ms) FROM samples WHERE at_ms BETWEEN ?1 AND ?2)",
             )?
