@@ -422,7 +422,7 @@ fn look(window: &Window, largest: &TimeShare) -> Remedy {
     let port = window.variable("port").unwrap_or("3306");
     let network =
         format!("On the clients' hosts: ss -tmn dport = :{port}; on the server's: ss -tmn sport = :{port}");
-    let executed = match window.server.version.is_some_and(|version| version.is_mariadb()) {
+    let executed = match window.server.version.is_some_and(spindoctor_model::ServerVersion::is_mariadb) {
         true => "@@GLOBAL.gtid_slave_pos",
         false => "@@GLOBAL.gtid_executed",
     };
