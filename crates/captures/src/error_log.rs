@@ -9,9 +9,9 @@ use crate::log_troubles::{ENTRIES, meanings};
 use crate::server_version::version;
 use crate::unknown_errors::Unknown;
 use crate::{
-    clock, crashed_tables, kernel_log, kernel_tasks, log_replication, log_troubles, lost_connections,
-    own_checks, peers, safe_log, secrets, shell_notices, shutdowns, stacks, start_errors, systemd_log,
-    tool_errors, unfinished_start, votes,
+    client_errors, clock, crashed_tables, kernel_log, kernel_tasks, log_replication, log_troubles,
+    lost_connections, own_checks, peers, safe_log, secrets, shell_notices, shutdowns, stacks, start_errors,
+    systemd_log, tool_errors, unfinished_start, votes,
 };
 
 /// What a log says.
@@ -131,6 +131,7 @@ const BACKTRACE: &str = "Attempting backtrace.";
 /// Reads a log.
 pub(crate) fn read(text: &str) -> ErrorLog {
     let whole = log_replication::whole(text);
+    let whole = client_errors::with_causes(&whole);
     let text: &str = &whole;
     let mut log = ErrorLog::default();
     let mut tallies = [Tally::default(); ENTRIES];
@@ -144,6 +145,7 @@ pub(crate) fn read(text: &str) -> ErrorLog {
     let mut backtraces = Tally::default();
     // The last time by the kernel's clock, which may be that of another time zone.
     let mut kernel_end = None;
+    let mut chain = client_errors::Chain::default();
     for line in text.lines() {
         if let Some(time) = clock::time(line).filter(|_| line.starts_with(|c: char| c.is_ascii_digit())) {
             log.time = Some(time);
@@ -175,6 +177,9 @@ pub(crate) fn read(text: &str) -> ErrorLog {
         is_leaving = log_troubles::leaves(&lower).unwrap_or(is_leaving);
         let entry = log_troubles::entry(line, &lower);
         let entry = if is_of_backup { entry.map(log_troubles::as_of_backup) } else { entry };
+        if chain.repeats(line, entry) {
+            continue;
+        }
         if let Some(at) = entry.filter(|at| !(is_leaving && log_troubles::is_of_majority(*at))) {
             let is_of_kernel = by_kernel.is_some() || kernel_log::is_of_kernel(line);
             tallies[at].add(line, &lower, if is_of_kernel { by_kernel } else { log.time });
@@ -230,6 +235,8 @@ pub(crate) fn read(text: &str) -> ErrorLog {
     add_reason(&mut log.troubles, &tallies, &unknown);
     add_checked_table(&mut log.troubles, text);
     log.says.extend(unknown.sentence());
+    log.says.extend(client_errors::silence(text));
+    log.says.extend(client_errors::counts(text));
     log.says.extend(lost_connections::who(text));
     log.says.extend(crashed_tables::named(text));
     log.says.extend(failed_check(text));

@@ -189,8 +189,12 @@ fn is_entry(sign: &str, line: &str, lower: &str) -> bool {
         ASSERTION => is_failed_check(lower),
         // What a server writes beside a log that it cannot read is advice.
         "out of memory" => has_sign(lower, sign) && !lower.contains("for example, out of memory"),
-        // Not of a relay or binary log, of which a replica says that it may be corrupted.
-        "is corrupted" => has_sign(lower, sign) && !lower.contains(" log is corrupted"),
+        // Not of a relay or binary log, of which a replica says that it may be corrupted, nor of an index that a client is refused.
+        "is corrupted" => {
+            has_sign(lower, sign)
+                && !lower.contains(" log is corrupted")
+                && !client_errors::is_of_client(line)
+        }
         DISK_IS_FULL => has_sign(lower, DISK_IS_FULL) || still_waits(lower),
         sign => has_sign(lower, sign),
     }

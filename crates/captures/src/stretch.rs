@@ -79,7 +79,7 @@ pub(crate) fn stretches(text: &str) -> Vec<Stretch> {
             true => Look::JsonPlan,
             false => next_look(now, &plain, at, Above { is_open, form, is_below_client }),
         };
-        is_below_client = ends_with_client(plain[at], is_below_client);
+        is_below_client = ends_with_client(&plain, at, is_below_client);
         if now == Look::Table {
             form = table_form(plain[at]).or(form);
         }
@@ -226,7 +226,7 @@ fn next_look(now: Look, lines: &[&str], at: usize, above: Above) -> Look {
             () if (line.starts_with('|') || line.contains('\t')) && header_of(line).is_some() => Look::Table,
             () if named::is_group(line) || named::begin_without_group(&lines[at..]) => Look::Options,
             // A client's error is a line by itself, with the functions below it that its program prints.
-            () if is_below_client && !client_errors::is_of_trace(line) => {
+            () if is_below_client && !client_errors::goes_on(lines, at) => {
                 beginning(lines, at).unwrap_or(Look::Other)
             }
             () => now,
@@ -264,9 +264,9 @@ fn is_below_status(lines: &[&str], at: usize) -> bool {
     prose::begins(lines, at) && !lines[at..].iter().take(FARTHEST).any(is_more)
 }
 
-/// True where lines that end with this one end with a client's error and the functions below it; `is_above` where those above it did.
-fn ends_with_client(line: &str, is_above: bool) -> bool {
-    client_errors::is_of_client(line) || is_above && client_errors::is_of_trace(line)
+/// True where lines that end with the one at a place end with a client's error and the functions below it; `is_above` where those above it did.
+fn ends_with_client(lines: &[&str], at: usize, is_above: bool) -> bool {
+    client_errors::is_of_client(lines[at]) || is_above && client_errors::goes_on(lines, at)
 }
 
 /// What begins at a place, whatever stands above it.

@@ -224,7 +224,8 @@ fn a_connection_that_was_lost_or_not_made_is_said_and_no_cause_is_guessed() {
         ("MySQLdb.OperationalError: (2026, 'SSL connection error: certificate verify failed')", NO_TLS),
         ("sqlalchemy.exc.OperationalError: (2006, \"Server has gone away\")", LOST),
         ("com.mysql.cj.jdbc.exceptions.CommunicationsException: Communications link failure", LOST),
-        ("ERROR 2003 (HY000): Can't connect to MySQL server on '10.0.0.9:3306' (111)", NOT_REACHED),
+        ("ERROR 2003 (HY000): Can't connect to MySQL server on '10.0.0.9:3306' (111)", REFUSED),
+        ("ERROR 2003 (HY000): Can't connect to MySQL server on '10.0.0.9:3306' (2)", NOT_REACHED),
         (
             "ERROR 2002 (HY000): Can't connect to local MySQL server through socket '/run/a.sock' (2)",
             NOT_REACHED,
@@ -233,6 +234,86 @@ fn a_connection_that_was_lost_or_not_made_is_said_and_no_cause_is_guessed() {
         assert_eq!(kinds(line), [], "{line}");
         assert_eq!(read(line).says, [meaning], "{line}");
     }
+}
+
+#[test]
+fn why_a_connection_was_not_made_or_was_closed_is_said_as_each_driver_prints_it() {
+    for (line, meaning) in [
+        ("ERROR 2003 (HY000): Can't connect to server on 'db7' (111)", REFUSED),
+        ("(2003, \"Can't connect to MySQL server on 'db7' ([Errno 111] Connection refused)\")", REFUSED),
+        ("PDOException: SQLSTATE[HY000] [2002] Connection refused in /srv/shop/db.php:12", REFUSED),
+        ("PHP Warning:  mysqli_connect(): (HY000/2002): Connection refused in /srv/shop/db.php", REFUSED),
+        ("Error: connect ECONNREFUSED 10.0.0.9:3306", REFUSED),
+        ("2024/03/04 10:11:12 dial tcp 10.0.0.9:3306: connect: connection refused", REFUSED),
+        ("ERROR 2003 (HY000): Can't connect to MySQL server on 'db7:3306' (110)", NO_ANSWER),
+        ("ERROR 2003 (HY000): Can't connect to MySQL server on 'db7' (10060)", NO_ANSWER),
+        ("SQLSTATE[HY000] [2002] Connection timed out", NO_ANSWER),
+        ("Error: connect ETIMEDOUT 10.0.0.9:3306", NO_ANSWER),
+        ("2024/03/04 10:11:12 dial tcp 10.0.0.9:3306: i/o timeout", NO_ANSWER),
+        ("ERROR 2005 (HY000): Unknown MySQL server host 'db7' (-2)", UNKNOWN_HOST),
+        ("[mysql] 2024/03/04 10:11:12 packets.go:122: closing bad idle connection: EOF", IDLE),
+        ("[mysql] 2024/03/04 10:11:12 packets.go:37: unexpected EOF", LOST),
+        (
+            "ERROR 4031 (HY000): The client was disconnected by the server because of inactivity. See wait_timeout and interactive_timeout for \
+             configuring this behavior.",
+            IDLE,
+        ),
+    ] {
+        assert_eq!(kinds(line), [], "{line}");
+        assert_eq!(read(line).says, [meaning], "{line}");
+    }
+    for line in ["Error: connect ECONNREFUSED 10.0.0.9:6379", "dial tcp 10.0.0.9:5432: i/o timeout"] {
+        assert!(!is_of_client(line), "{line}");
+    }
+}
+
+#[test]
+fn what_a_statement_was_refused_for_is_said() {
+    for (number, state, message, meaning) in [
+        (1071, "42000", "Specified key was too long; max key length is 767 bytes", KEY_TOO_LONG),
+        (1130, "HY000", "Host '10.0.0.7' is not allowed to connect to this MariaDB server", HOST_NOT_ALLOWED),
+        (1153, "08S01", "Got a packet bigger than 'max_allowed_packet' bytes", PACKET_TOO_LARGE),
+        (1206, "HY000", "The total number of locks exceeds the lock table size", NO_ROOM_FOR_LOCKS),
+        (1317, "70100", "Query execution was interrupted", INTERRUPTED),
+        (1449, "HY000", "The user specified as a definer ('old'@'%') does not exist", NO_DEFINER),
+        (1786, "HY000", "Statement violates GTID consistency: CREATE TABLE ... SELECT.", NO_SINGLE_GTID),
+        (
+            1799,
+            "HY000",
+            "Creating index 'a' required more than 'innodb_online_alter_log_max_size' bytes of modification log. Please try again.",
+            ONLINE_LOG_FULL,
+        ),
+        (
+            2059,
+            "HY000",
+            "Authentication plugin 'caching_sha2_password' cannot be loaded: no such file",
+            NO_CLIENT_PLUGIN,
+        ),
+        (
+            2061,
+            "HY000",
+            "Authentication plugin 'caching_sha2_password' reported error: Authentication requires secure connection.",
+            NEEDS_SECRECY,
+        ),
+        (3100, "HY000", "Error on observer while running replication hook 'before_commit'.", PLUGIN_REFUSED),
+    ] {
+        for line in [
+            format!("ERROR {number} ({state}): {message}"),
+            format!("mysql.connector.errors.DatabaseError: {number} ({state}): {message}"),
+            format!("Mysql2::Error: {message}"),
+        ] {
+            assert_eq!(kinds(&line), [], "{line}");
+            assert_eq!(read(&line).says, [meaning], "{line}");
+        }
+    }
+    let packet = "com.mysql.cj.jdbc.exceptions.PacketTooBigException: Packet for query is too large (5,123 > 1,024). You can change this value";
+    assert_eq!(read(packet).says, [PACKET_TOO_LARGE]);
+    for line in ["ERROR 1712 (HY000): Index by_name is corrupted", "(1712, 'Index by_name is corrupted')"] {
+        assert_eq!(kinds(line), [TroubleKind::TableCrashed], "{line}");
+        assert_eq!(read(line).says, [INDEX_REFUSED], "{line}");
+    }
+    let logged = read("2024-03-04 10:11:12 7 [ERROR] Got error 126 when reading table './shop/stock'");
+    assert!(logged.says.len() == 1 && logged.says[0].starts_with(INDEX_DAMAGED), "{:?}", logged.says);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use crate::rank::WARNING_FROM;
 enum State {
     /// Marked as crashed (144, 145, 1194, 1195): MyISAM, Aria, ARCHIVE and CSV do that.
     Crashed,
-    /// Damaged, whatever its engine (126, 1034, mysqlcheck).
+    /// Damaged, whatever its engine (126, 127, 1034, 1712, mysqlcheck).
     Damaged,
     /// InnoDB does not know it (1932).
     Unknown,
@@ -26,7 +26,8 @@ impl State {
         if has(&["exist in engine", "error 1932 "]) {
             Self::Unknown
         } else if lower.starts_with("error    :")
-            || has(&["key file for table", "index for table", "error 126 ", "error 1034 "])
+            || has(&["key file for table", "index for table", "error 126 ", "error 127 ", "error 1034 "])
+            || has(&["error 1712 ", "is corrupted"])
         {
             Self::Damaged
         } else {
@@ -247,6 +248,13 @@ mod tests {
                 "",
                 "Table shop.stock is damaged: statements that read the damaged part fail",
                 "SHOW CREATE TABLE `shop`.`stock`",
+                3,
+            ),
+            (
+                "(1712, 'Index by_name is corrupted')",
+                "",
+                "A table is damaged: statements that read the damaged part fail",
+                "SHOW CREATE TABLE NAME",
                 3,
             ),
             (
