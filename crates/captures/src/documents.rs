@@ -52,7 +52,9 @@ pub(crate) fn read(name: &str, stretch: &Stretch, below: Option<&Stretch>, is_al
         }
         Look::ServerStatus => vec![source.server_status()],
         Look::OtherProgram if text.lines().any(proxy_log::is_line) => {
-            vec![source.says(Kind::OtherProgram, proxy_log::read(text))]
+            let proxy_log::ProxyLog { says, troubles } = proxy_log::read(text);
+            let said = (!troubles.is_empty()).then_some(Said::Troubles(troubles));
+            vec![source.at_once(Kind::OtherProgram, says, said)]
         }
         Look::OtherProgram => vec![source.says(Kind::OtherProgram, vec![other_programs::read(text)])],
         Look::Tuner => {

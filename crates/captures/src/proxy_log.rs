@@ -1,161 +1,194 @@
-//! What ProxySQL writes into its own log of the servers behind it. It is no server's log, and says of a server what a client sees of it.
+//! What programs between clients and servers write into logs of their own: ProxySQL, MaxScale, MySQL Router, and orchestrator, which promotes
+//! replicas. They are no server's logs, and say of a server what a client sees of it.
 //!
 //! ```text
 //! 2024-03-04 10:11:12 MySQL_Monitor.cpp:3158:monitor_ping(): [ERROR] Server 10.1.0.4:3306 missed 3 heartbeats, shunning it and killing all
 //!   the connections. Disabling other checks until the node comes back online.
-//! 2024-03-04 10:11:12 MySQL_HostGroups_Manager.cpp:1602:replication_lag_action(): [WARNING] Shunning server db2:3306 with replication
-//!   lag of 60 second
+//! 2024-03-04 10:11:12 mysql_connection.cpp:1203:handler(): [ERROR] Failed to mysql_real_connect() on 20:10.1.0.4:3306 , FD (Conn:0 ,
+//!   MyDS:43) , 1040: Too many connections.
 //! 2024-03-04 10:11:12 [INFO] ProxySQL version 2.6.3-percona-1.1
+//! 2024-03-04 10:11:12   notice : Server changed state: db1[10.1.0.4:3306]: master_down. [Master, Running] -> [Down]
+//! 2024-03-04 10:11:12 routing WARNING [7f1a2bffd640] [routing:rw] No available servers found for PRIMARY
+//! 2024-03-04 10:11:12 INFO topology_recovery: detected DeadMaster failure on db1:3306
 //! ```
+
+mod signs;
 
 use std::collections::BTreeMap;
 
-use spindoctor_model::number;
+use jiff::civil::DateTime;
+use spindoctor_model::{LoggedTrouble, number};
 
-use crate::clock;
+use crate::{client_errors, clock, log_lines, secrets};
+use signs::{NULL_LAG, OVER_LAG, Program, SIGNS};
 
 /// Sentences that are shown, the most frequent first, and characters of a server's address.
 const MOST: usize = 6;
 const LONGEST: usize = 64;
 /// Servers and hostgroups that are counted.
 const MOST_COUNTED: usize = 500;
+/// Characters of a line that are shown.
+const SHOWN: usize = 300;
 
-/// What a line has before a server's address or a hostgroup, what behind it, and what that means, around its name.
-const SIGNS: [(&str, &str, [&str; 2]); 8] = [
-    ("Server ", " missed ", ["", " did not answer ProxySQL's pings, and gets no queries meanwhile"]),
-    (
-        "Timeout on read_only check for ",
-        " after ",
-        ["", " answered the check of read_only too late (mysql-monitor_read_only_timeout)"],
-    ),
-    (
-        "Timeout on group replication health check for ",
-        " after ",
-        [
-            "",
-            " answered the check of its group too late (mysql-monitor_groupreplication_healthcheck_timeout)",
-        ],
-    ),
-    (
-        "Shunning server ",
-        " with replication lag of ",
-        ["", " is a replica that was too far behind (max_replication_lag), and got no queries"],
-    ),
-    ("Connect timeout on ", " : ", ["a connection to ", " was not made in time"]),
-    ("Failed to mysql_real_connect() on ", " , FD ", ["a connection to ", " (hostgroup:server) was refused"]),
-    ("Hostgroup ", " has no servers available", ["no server of hostgroup ", " was left"]),
-    (
-        "Max connect timeout reached while reaching hostgroup ",
-        " after ",
-        ["clients waited for a server of hostgroup ", " until mysql-connect_timeout_server_max was over"],
-    ),
-];
+/// What such a log says.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct ProxyLog {
+    /// In sentences.
+    pub(crate) says: Vec<String>,
+    /// What causes rest on: the errors that the servers answered with.
+    pub(crate) troubles: Vec<LoggedTrouble>,
+}
 
-/// True for a line that ProxySQL writes and no server: behind its time stands the place in its source, or its name.
-pub(crate) fn is_line(line: &str) -> bool {
+/// What a line says: its sign, by its place in the list, of whom, and the error of a client that stands behind it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Said<'l> {
+    sign: Option<usize>,
+    name: &'l str,
+    error: Option<usize>,
+}
+
+/// Who wrote a line; None for a line of others.
+fn program(line: &str) -> Option<Program> {
     if !line.starts_with("20") || clock::time(line).is_none() {
-        return false;
+        return None;
     }
-    let mut words = line.split_whitespace().skip(2);
-    match words.next() {
-        Some("[INFO]") => words.take(4).any(|word| word == "ProxySQL"),
-        Some(place) => place.contains(".cpp:") && place.ends_with(':'),
-        None => false,
+    let words: Vec<&str> = line.split_whitespace().skip(2).take(5).collect();
+    match words.as_slice() {
+        ["[INFO]", rest @ ..] => rest.contains(&"ProxySQL").then_some(Program::ProxySql),
+        [place, ..] if place.contains(".cpp:") && place.ends_with(':') => Some(Program::ProxySql),
+        _ if is_of_maxscale(line) => Some(Program::MaxScale),
+        [module, level, thread, ..] if is_of_router(module, level, thread) => Some(Program::Router),
+        [level, ..] if is_level(level) && is_of_orchestrator(line) => Some(Program::Orchestrator),
+        _ => None,
     }
+}
+
+/// The levels of Router and of orchestrator.
+fn is_level(word: &str) -> bool {
+    ["DEBUG", "INFO", "NOTE", "NOTICE", "SYSTEM", "WARNING", "ERROR", "CRITICAL", "FATAL"].contains(&word)
+}
+
+/// MaxScale's level stands in a column of its own behind the time: `2024-03-04 10:11:12   error  : `.
+fn is_of_maxscale(line: &str) -> bool {
+    const LEVELS: [&str; 6] =
+        ["   notice : ", "   error  : ", "   warning: ", "   info   : ", "   alert  : ", "   debug  : "];
+    /// Bytes of a time with its milliseconds.
+    const TIME: usize = 23;
+    let at = line.find("   ").filter(|at| *at <= TIME);
+    at.is_some_and(|at| LEVELS.iter().any(|level| line[at..].starts_with(level)))
+}
+
+/// `metadata_cache WARNING [7f1a2c7fe640]`
+fn is_of_router(module: &str, level: &str, thread: &str) -> bool {
+    const MODULES: [&str; 6] =
+        ["routing", "metadata_cache", "io", "sql", "http_server", "destination_status"];
+    let number = thread.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    let is_thread = number
+        .is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    MODULES.contains(&module) && is_level(level) && is_thread
+}
+
+fn is_of_orchestrator(line: &str) -> bool {
+    ["topology_recovery: ", "orchestrator", " DeadMaster", "executeCheckAndRecoverFunction"]
+        .iter()
+        .any(|sign| line.contains(sign))
+}
+
+/// True for a line that such a program writes and no server.
+pub(crate) fn is_line(line: &str) -> bool {
+    program(line).is_some()
 }
 
 /// True for a line that may stand between those.
 pub(crate) fn goes_on(line: &str) -> bool {
-    let is_note = || line.starts_with("20") && clock::time(line).is_some() && line.contains(" [INFO] ");
+    let has_time = || line.starts_with("20") && clock::time(line).is_some();
+    let has_level = || line.split_whitespace().nth(2).is_some_and(is_level) && !log_lines::is_of_log(line);
     line.is_empty()
         || is_line(line)
-        || is_note()
+        || has_time() && (line.contains(" [INFO] ") || has_level())
         || ["HID: ", "Standard ProxySQL "].iter().any(|begin| line.starts_with(begin))
 }
 
-/// What the log says, in sentences.
-pub(crate) fn read(text: &str) -> Vec<String> {
-    let mut counts: BTreeMap<(usize, &str), u64> = BTreeMap::new();
-    for found in text.lines().filter(|line| is_line(line)).filter_map(sign) {
-        if counts.len() < MOST_COUNTED || counts.contains_key(&found) {
-            *counts.entry(found).or_default() += 1;
+/// What the log says.
+pub(crate) fn read(text: &str) -> ProxyLog {
+    let mut counts: BTreeMap<Said<'_>, u64> = BTreeMap::new();
+    let mut of_log: Option<Program> = None;
+    let mut troubles: Vec<(LoggedTrouble, Option<DateTime>)> = Vec::new();
+    let mut end: Option<DateTime> = None;
+    for line in text.lines() {
+        let Some(program) = program(line) else { continue };
+        let of_log = *of_log.get_or_insert(program);
+        let time = clock::time(line);
+        end = time.or(end);
+        let error = client_errors::entry(line);
+        if let Some(kind) = error.and_then(client_errors::kind) {
+            let place = troubles.iter().position(|(trouble, _)| trouble.kind == kind).unwrap_or_else(|| {
+                let new =
+                    LoggedTrouble { kind, source: of_log.source().to_owned(), ..LoggedTrouble::default() };
+                troubles.push((new, None));
+                troubles.len() - 1
+            });
+            let (trouble, last) = &mut troubles[place];
+            trouble.times += 1;
+            trouble.line = secrets::without_secrets(line).chars().take(SHOWN).collect();
+            *last = time;
+        }
+        let sign = signs::find(program, line);
+        if sign.is_none() && error.is_none() {
+            continue;
+        }
+        let (sign, name) = sign.map_or((None, ""), |(at, name)| (Some(at), name));
+        let said = Said { sign, name, error };
+        if counts.len() < MOST_COUNTED || counts.contains_key(&said) {
+            *counts.entry(said).or_default() += 1;
         }
     }
-    let mut counts: Vec<((usize, &str), u64)> = counts.into_iter().collect();
-    counts.sort_by_key(|((at, _), count)| (std::cmp::Reverse(*count), *at));
-    let sentence = |((at, name), count): &((usize, &str), u64)| {
-        let (_, _, [before, behind]) = SIGNS[*at];
-        let shown: String = name.chars().take(LONGEST).collect();
-        format!("{before}{shown}{behind} ({})", number::counted(*count, "time", "times"))
-    };
-    let first = "it is a log of ProxySQL, not of a server: what it says of the servers behind it their own logs may explain";
-    std::iter::once(first.to_owned()).chain(counts.iter().take(MOST).map(sentence)).collect()
+    let mut says: Vec<String> = of_log.into_iter().map(Program::sentence).collect();
+    says.extend(sentences(counts));
+    for (trouble, last) in &mut troubles {
+        trouble.before_end_s = last.zip(end).map(|(last, end)| clock::seconds(last, end).max(0.0));
+    }
+    ProxyLog { says, troubles: troubles.into_iter().map(|(trouble, _)| trouble).collect() }
 }
 
-/// Which sign a line has, and of what.
-fn sign(line: &str) -> Option<(usize, &str)> {
-    SIGNS.iter().enumerate().find_map(|(at, (begin, end, _))| {
-        let (_, rest) = line.split_once(*begin)?;
-        let (name, _) = rest.split_once(*end)?;
-        let is_name = |c: char| c.is_ascii_alphanumeric() || ".:-_[]".contains(c);
-        (!name.is_empty() && name.chars().all(is_name)).then_some((at, name))
-    })
+/// What was said most often, in sentences.
+fn sentences(mut counts: BTreeMap<Said<'_>, u64>) -> Vec<String> {
+    // A replica that does not replicate is too far behind by ProxySQL's own rule.
+    let stopped: Vec<&str> =
+        counts.keys().filter(|said| is_sign(said, NULL_LAG)).map(|said| said.name).collect();
+    counts.retain(|said, _| !(is_sign(said, OVER_LAG) && stopped.contains(&said.name)));
+    let mut counts: Vec<(Said<'_>, u64)> = counts.into_iter().collect();
+    counts.sort_by_key(|(said, count)| (std::cmp::Reverse(*count), said.sign));
+    counts.iter().take(MOST).map(|(said, count)| sentence(said, *count)).collect()
+}
+
+fn is_sign(said: &Said<'_>, begin: &str) -> bool {
+    said.sign.is_some_and(|at| SIGNS[at].begin == begin)
+}
+
+fn sentence(said: &Said<'_>, count: u64) -> String {
+    let times = number::counted(count, "time", "times");
+    let meaning = said.error.map(client_errors::meaning);
+    let Some(sign) = said.sign.map(|at| &SIGNS[at]) else {
+        return format!("{} ({times})", meaning.unwrap_or_default());
+    };
+    let because = meaning.map_or_else(String::new, |meaning| format!("; its error says that {meaning}"));
+    format!("{}{}{} ({times}){because}", sign.before, shown(said.name), sign.behind)
+}
+
+/// A server as it is shown: `20:10.1.0.4:3306` has the number of its hostgroup in front, `db1[10.1.0.4:3306]` its address behind its name.
+fn shown(name: &str) -> String {
+    let short = |text: &str| text.chars().take(LONGEST).collect::<String>();
+    if let Some((name, _)) = name.split_once('[').filter(|(name, _)| !name.is_empty()) {
+        return short(name);
+    }
+    match name.split(':').collect::<Vec<_>>()[..] {
+        [group, host, port] if !host.is_empty() && group.bytes().all(|byte| byte.is_ascii_digit()) => {
+            format!("{} (hostgroup {})", short(&format!("{host}:{port}")), short(group))
+        }
+        _ => short(name),
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::part::Kind;
-    use crate::recognise;
-
-    const LOG: &str = "2024-03-04 10:11:12 [INFO] ProxySQL version 2.6.3\n2024-03-04 10:11:12 [INFO] Starting the admin interface\n\
-                       2024-03-04 10:11:14 MySQL_Monitor.cpp:3158:monitor_ping(): [ERROR] Server 10.1.0.4:3306 missed 3 heartbeats, shunning \
-                       it and killing all the connections.\n\
-                       2024-03-04 10:11:15 mysql_connection.cpp:1203:handler(): [ERROR] Failed to mysql_real_connect() on 20:10.1.0.4:3306 , \
-                       FD (Conn:0 , MyDS:43) , 2002: Can't connect to server on '10.1.0.4' (113).\n\
-                       2024-03-04 10:11:34 MySQL_Monitor.cpp:3158:monitor_ping(): [ERROR] Server 10.1.0.4:3306 missed 3 heartbeats, shunning \
-                       it and killing all the connections.\n\
-                       HID: 2 , address: 10.1.0.4 , port: 3306 , status: SHUNNED\n";
-
-    #[test]
-    fn a_log_of_proxysql_is_no_server_s_and_says_which_server_did_not_answer() {
-        for text in [LOG.to_owned(), format!("This is what we see:\n\n```\n{LOG}```\n")] {
-            let parts = recognise("proxysql.log", &text);
-            let part = parts.iter().find(|part| part.kind == Kind::OtherProgram);
-            assert!(parts.iter().all(|part| part.kind != Kind::ErrorLog), "{parts:#?}");
-            let says = part.map(|part| part.says.clone()).unwrap_or_default();
-            assert_eq!(
-                says[1..],
-                [
-                    "10.1.0.4:3306 did not answer ProxySQL's pings, and gets no queries meanwhile (2 times)",
-                    "a connection to 20:10.1.0.4:3306 (hostgroup:server) was refused (1 time)",
-                ],
-                "{parts:#?}"
-            );
-        }
-        let lag = "2024-03-04 10:11:12 MySQL_HostGroups_Manager.cpp:1602:replication_lag_action(): [WARNING] Shunning server db2:3306 with \
-                   replication lag of 60 second\n";
-        assert!(read(lag)[1].starts_with("db2:3306 is a replica that was too far behind"), "{:?}", read(lag));
-    }
-
-    #[test]
-    fn lines_of_servers_and_of_other_programs_are_none_of_its() {
-        for line in [
-            "2024-03-04 10:11:12 0 [ERROR] InnoDB: in file a.cpp: no",
-            "2024-03-04 10:11:12 [INFO] worker 7 started",
-            "MySQL_Monitor.cpp:12:f(): [ERROR] Server a missed 3",
-            "2024-03-04 10:11:12",
-            "20é",
-        ] {
-            assert!(!is_line(line), "{line}");
-        }
-    }
-
-    proptest::proptest! {
-        #[test]
-        fn no_text_makes_it_panic(text in "(2024-03-04 10:11:12 |a.cpp:1:f\\(\\): |\\[INFO\\] |ProxySQL|Server | missed |Hostgroup |é|\n){0,40}") {
-            goes_on(&text);
-            read(&text);
-        }
-    }
-}
+mod tests;
