@@ -106,6 +106,7 @@ mod prose;
 mod proxy_log;
 mod python;
 mod quoted_lines;
+mod rds_events;
 mod recognise;
 mod replica_messages;
 mod reshaped;

@@ -12,7 +12,8 @@ use crate::cpu_shares::Shares;
 use crate::{
     atop, busy_threads, cloudwatch, container_states, containers, cpu_counters, cpu_shares, deleted_files,
     iotop, kernel_waits, latency_bars, load_tests, memory_left, memory_nodes, nameless_disks, pressure,
-    process_files, screens, socket_counts, sysstat, sysstat_io, traced_calls, unit_status, unix_disks,
+    process_files, rds_events, screens, socket_counts, sysstat, sysstat_io, traced_calls, unit_status,
+    unix_disks,
 };
 
 /// Swapped in from this on sessions wait for it: 25 pages a second, KiB/s (vmstat's unit). By judgement.
@@ -109,6 +110,7 @@ pub(crate) fn read(text: &str) -> SystemText {
     deleted_files::read(text, &mut found);
     load_tests::read(text, &mut found);
     cloudwatch::read(text, &mut found);
+    rds_events::read(text, &mut found);
     pressure::read(text, &mut found);
     memory_nodes::read(text, &mut found);
     traced_calls::read(text, &mut found);
