@@ -40,6 +40,7 @@ pub(crate) fn is_line(line: &str) -> bool {
         || ended(line).is_some()
         || pod(line).is_some()
         || container_status::read(line).is_some()
+        || is_event(line) && is_name_of_server(&line.to_ascii_lowercase())
 }
 
 /// Says what is wrong with those of servers.
@@ -64,6 +65,7 @@ pub(crate) fn read(text: &str, found: &mut SystemText) {
     }
     pods(text, found);
     described(text, found);
+    events(text, found);
 }
 
 /// What the code means with which a container ended, and the trouble that it is.
@@ -194,6 +196,72 @@ fn of_limits(name: &str, columns: &[&str], row: &[&str], found: &mut SystemText)
     }
 }
 
+/// Reasons of events that keep a pod from starting: `Warning  FailedScheduling  4m (x22 over 109m)  default-scheduler  0/3 nodes are ...`.
+const OF_START: [&str; 3] = ["FailedScheduling", "FailedMount", "FailedAttachVolume"];
+
+/// What their messages have, and what that means. The first that fits counts.
+const WAITS_FOR: [(&str, &str); 10] = [
+    (
+        "unbound immediate PersistentVolumeClaims",
+        "its volume is not there yet (an unbound PersistentVolumeClaim): kubectl describe pvc says why (no StorageClass, no volume that fits, \
+         or its provisioner fails)",
+    ),
+    ("persistentvolumeclaim \"", "its PersistentVolumeClaim is not there: kubectl get pvc"),
+    (
+        "had volume node affinity conflict",
+        "its volume is bound to a node or a zone where no node may take it: kubectl describe pv",
+    ),
+    ("Insufficient memory", "no node has the memory free that it asks for (resources.requests.memory)"),
+    ("Insufficient cpu", "no node has the CPUs free that it asks for (resources.requests.cpu)"),
+    (
+        "anti-affinity rules",
+        "its anti-affinity leaves no node: there are fewer nodes than pods that may not share one",
+    ),
+    ("untolerated taint", "the nodes have taints that it does not tolerate"),
+    (
+        "Multi-Attach error for volume",
+        "its volume is still attached to another node: where that node is down, kubectl get volumeattachment shows it",
+    ),
+    ("Unable to attach or mount volumes", "its volume cannot be attached or mounted"),
+    ("MountVolume.", "its volume cannot be mounted"),
+];
+
+/// True for a line of such an event.
+fn is_event(line: &str) -> bool {
+    line.len() <= LONGEST && line.split_whitespace().take(MOST_WORDS).any(|word| OF_START.contains(&word))
+}
+
+/// Says what a server's pod waits for that does not start. Of a description the lines above its containers may not be here.
+fn events(text: &str, found: &mut SystemText) {
+    let mut pod = "";
+    // The last line with nothing but a name, and the name of the server's container.
+    let (mut name, mut container) = ("", "");
+    for line in text.lines().take(MOST_ROWS) {
+        let bare = line.trim();
+        if let Some(named) = line.strip_prefix("Name:") {
+            (pod, container) = (named.trim(), "");
+        } else if let Some(begins) = bare.strip_suffix(':').filter(|begins| !begins.contains([' ', ':'])) {
+            name = begins;
+        } else if let Some(image) = bare.strip_prefix("Image:") {
+            if is_name_of_server(&format!("{name} {image}").to_ascii_lowercase()) {
+                container = name;
+            }
+        } else if is_event(bare) {
+            // In a list of events the pod stands before the message.
+            let of_line = bare.split_whitespace().take(MOST_WORDS).find_map(|word| word.strip_prefix("pod/"));
+            let subject = match of_line {
+                Some(pod) if is_name_of_server(&pod.to_ascii_lowercase()) => format!("The pod {pod}"),
+                None if !container.is_empty() && !pod.is_empty() => format!("The pod {pod}"),
+                None if !container.is_empty() => format!("The pod of the container {container}"),
+                _ => continue,
+            };
+            if let Some((_, why)) = WAITS_FOR.iter().find(|(sign, _)| bare.contains(sign)) {
+                found.add("events of Kubernetes", None, format!("{subject} does not start: {why}"));
+            }
+        }
+    }
+}
+
 /// What `kubectl describe pod` says of a container, as far as the lines go.
 #[derive(Default)]
 struct Described<'t> {
@@ -217,6 +285,10 @@ fn described(text: &str, found: &mut SystemText) {
         } else if value("Container ID:").is_some() {
             container = Described { name, ..Described::default() };
         } else if let Some(image) = value("Image:") {
+            // The line with its id may not have been copied.
+            if container.name.is_empty() && name != "Containers" {
+                container.name = name;
+            }
             container.image = image;
         } else if let Some(state) = value("State:") {
             container.is_waiting = state == "Waiting";
@@ -339,6 +411,42 @@ mod tests {
     }
 
     #[test]
+    fn a_pod_that_is_not_scheduled_says_what_it_waits_for() {
+        let described = |message: &str| {
+            format!(
+                "Name:           mysql-shop-2\nNamespace:      prod\nStatus:         Pending\nContainers:\n  mysql:\n    Image:      mysql:8.4\n\
+                 Events:\n  Type     Reason            Age                  From               Message\n  \
+                 ----     ------            ----                 ----               -------\n  \
+                 Warning  FailedScheduling  4m (x22 over 109m)   default-scheduler  0/3 nodes are available: {message}\n"
+            )
+        };
+        for (message, wanted) in [
+            ("pod has unbound immediate PersistentVolumeClaims.", "its volume is not there yet"),
+            (
+                "persistentvolumeclaim \"data-mysql-shop-2\" not found.",
+                "its PersistentVolumeClaim is not there",
+            ),
+            ("3 node(s) had volume node affinity conflict.", "its volume is bound to a node"),
+            ("3 Insufficient memory.", "no node has the memory free"),
+            ("3 node(s) didn't match pod anti-affinity rules.", "its anti-affinity leaves no node"),
+        ] {
+            let said = says(&described(message));
+            assert!(
+                said.starts_with(&format!("The pod of the container mysql does not start: {wanted}")),
+                "{said}"
+            );
+            assert_eq!(says(&described(message).replace("mysql", "redis")), "");
+        }
+        let listed = "4m   Warning   FailedAttachVolume   pod/mysql-0   Multi-Attach error for volume \"pvc-1\" Volume is already used\n";
+        assert!(
+            says(listed).starts_with("The pod mysql-0 does not start: its volume is still attached"),
+            "{}",
+            says(listed)
+        );
+        assert_eq!(says(&listed.replace("mysql", "web")), "");
+    }
+
+    #[test]
     fn what_runs_beside_a_server_is_no_server_that_does_not_start() {
         let head = "NAME   READY   STATUS   RESTARTS   AGE\nmysql-0   1/1   Running   0   31d\n";
         for name in ["mysqld-exporter-7d", "mysql-backup-283", "mariadb-operator-1", "mysql-router-0"] {
@@ -384,6 +492,12 @@ mod tests {
             assert!(!says(&other).contains("liveness probe"), "{}", says(&other));
         }
         assert!(!says(&format!("{text}{probe}")).contains("liveness probe"));
+        let without_id = text.replace("    Container ID:   containerd://f22858\n", "");
+        assert!(
+            says(&without_id).contains("The container mariadb ended with code 1"),
+            "{}",
+            says(&without_id)
+        );
         let part = "Last State:     Terminated\n  Reason:       Error\n  Exit Code:    139\n";
         assert!(says(part).contains("The container ended with code 139: it crashed"), "{}", says(part));
         assert!(headlines(part).is_empty());
