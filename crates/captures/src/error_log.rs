@@ -11,7 +11,7 @@ use crate::unknown_errors::Unknown;
 use crate::{
     client_errors, clock, crashed_tables, kernel_log, kernel_tasks, log_replication, log_troubles,
     lost_connections, own_checks, peers, safe_log, secrets, shell_notices, shutdowns, stacks, start_errors,
-    systemd_log, tool_errors, unfinished_start, votes,
+    systemd_log, tool_errors, unfinished_start, vote_languages, votes,
 };
 
 /// What a log says.
@@ -238,6 +238,7 @@ pub(crate) fn read(text: &str) -> ErrorLog {
     log.says.extend(client_errors::silence(text));
     log.says.extend(client_errors::counts(text));
     log.says.extend(lost_connections::who(text));
+    log.says.extend(vote_languages::sentence(text));
     log.says.extend(crashed_tables::named(text));
     log.says.extend(failed_check(text));
     log.says.extend(death(text));

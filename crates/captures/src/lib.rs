@@ -160,6 +160,7 @@ mod unit_status;
 mod unix_disks;
 mod unknown_errors;
 mod vertical_line;
+mod vote_languages;
 mod votes;
 mod window;
 mod wrapped_lines;

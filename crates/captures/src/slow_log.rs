@@ -31,6 +31,10 @@ const LOCK_SHARE: f64 = 0.1;
 /// sum over a few thousand rows is what was asked for.
 const MANY_ROWS: f64 = 10_000.0;
 const ROWS_FOR_ONE: f64 = 100.0;
+/// A statement that takes so long, seconds, and waits for locks for nearly all of it, gave up its wait for a row: the default of
+/// innodb_lock_wait_timeout is 50 s.
+const LOCK_WAIT_S: std::ops::Range<f64> = 50.0..51.0;
+const WHOLE_SHARE: f64 = 0.99;
 /// Lines from a statement's end to the next head, over which what stands between is taken as the statement's.
 const FAR: usize = 40;
 
@@ -95,6 +99,8 @@ struct Numbers {
     wanted_rows: f64,
     /// Statements with a temporary table on disk.
     on_disk: u64,
+    /// Statements that ended when they had waited for a lock for as long as a statement waits for a row by default.
+    given_up: u64,
 }
 
 impl Numbers {
@@ -106,6 +112,14 @@ impl Numbers {
         self.read_rows += other.read_rows;
         self.wanted_rows += other.wanted_rows;
         self.on_disk += other.on_disk;
+        self.given_up += other.given_up;
+    }
+
+    /// True for a statement that gave up its wait for a row.
+    fn is_given_up(&self) -> bool {
+        LOCK_WAIT_S.contains(&self.time_s)
+            && self.locked_s >= WHOLE_SHARE * self.time_s
+            && self.wanted_rows == 0.0
     }
 
     /// What two lines of one statement have in common, and those of two statements have not: microseconds.
@@ -242,7 +256,8 @@ impl Reader {
         self.is_whole = false;
         self.has_setting = false;
         let statement = std::mem::take(&mut self.statement);
-        let Some(numbers) = self.open.take() else { return };
+        let Some(mut numbers) = self.open.take() else { return };
+        numbers.given_up = u64::from(numbers.is_given_up());
         let began = |ended: DateTime| {
             let took = SignedDuration::try_from_secs_f64(numbers.time_s).ok()?;
             Some((ended.checked_sub(took).ok()?, ended))
@@ -364,6 +379,13 @@ fn sentence(shape: &str, numbers: &Numbers, share: f64) -> String {
         let times = number::counted(numbers.on_disk, "time", "times");
         sentence.push_str(&format!("; its temporary table was on disk {times}"));
     }
+    if numbers.given_up > 0 {
+        let times = number::counted(numbers.given_up, "time", "times");
+        sentence.push_str(&format!(
+            "; {times} it ended after 50 s of waiting and changed nothing, as where innodb_lock_wait_timeout is over (error 1205): the \
+             transaction that had the row was open for longer"
+        ));
+    }
     sentence
 }
 
@@ -411,6 +433,23 @@ mod tests {
             "# Query_time: 1  Lock_time: 0  Rows_sent: 0  Rows_examined: 24\nUPDATE a\nSET timestamp=16;\n";
         let says = read(change).unwrap().says;
         assert!(says[1].contains(": UPDATE a SET timestamp"), "{says:?}");
+    }
+
+    #[test]
+    fn a_statement_that_gave_up_its_wait_for_a_row_is_said() {
+        let says = |time: &str, locked: &str, rows: u64| {
+            let head = format!(
+                "# Query_time: {time}  Lock_time: {locked} Rows_sent: 0  Rows_examined: 0  Rows_affected: {rows}\n"
+            );
+            read(&entry(&head, "UPDATE stock SET n = n - 1;")).unwrap().says[1].clone()
+        };
+        let wanted = "; 1 time it ended after 50 s of waiting and changed nothing";
+        assert!(says("50.004", "50.003", 0).contains(wanted), "{}", says("50.004", "50.003", 0));
+        for (time, locked, rows) in
+            [("49.2", "49.1", 0), ("50.4", "12.0", 0), ("50.4", "50.3", 1), ("61.0", "61.0", 0)]
+        {
+            assert!(!says(time, locked, rows).contains("it ended after"), "{time}");
+        }
     }
 
     #[test]
