@@ -222,6 +222,8 @@ pub struct LogSection {
     pub checkpoint_lsn: Option<u64>,
     /// `Log capacity` (9.x), bytes.
     pub capacity_bytes: Option<u64>,
+    /// `Max checkpoint age` (Percona Server up to 5.7, MariaDB up to 10.4), bytes.
+    pub checkpoint_max_age_bytes: Option<u64>,
     /// Log I/Os done so far (5.x).
     pub ios: Option<u64>,
     /// Pending log writes, or flushes in 5.7 (5.x).

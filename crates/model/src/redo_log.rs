@@ -50,7 +50,7 @@ fn limit_of_files(bytes: f64, page: f64) -> f64 {
 /// log0chkp.cc): 30 of 32 files, less headers, a safety margin and a tenth of a file, less 5 % for the
 /// writer; of that either 15/16 (sync flushing) or what is left when each thread's reserve of four pages
 /// and 5 % is taken off (writers stop).
-fn limit_of_capacity(physical: f64, thread_concurrency: f64, page: f64) -> f64 {
+pub fn limit_of_capacity(physical: f64, thread_concurrency: f64, page: f64) -> f64 {
     const HEADERS: f64 = 31.0 * 2048.0;
     const SAFETY_MARGIN: f64 = 2.0 * 65_536.0;
     const BACKGROUND_THREADS: f64 = 10.0;

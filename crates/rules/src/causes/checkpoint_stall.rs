@@ -3,6 +3,7 @@
 mod backup;
 mod filling;
 mod larger_log;
+mod one_reading;
 mod stopped;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -81,7 +82,7 @@ pub const CAUSE: Cause = Cause {
         "buf_flush_wait_flushed",
         "log_buffer_reserve",
     ]),
-    rule: Rule::ReadingsOrCapture(evaluate, of_log),
+    rule: Rule::ReadingsOrCapture(evaluate, of_capture),
     #[cfg(test)]
     examples: crate::Examples { fires: tests::fires, near_miss: tests::near_miss, missing: tests::missing },
 };
@@ -104,6 +105,11 @@ fn evaluate(window: &Window) -> Outcome {
     examine(window).into()
 }
 
+/// What an error log ends with, a backup's log among them, or how full the log was in the one reading that was given.
+fn of_capture(window: &Window) -> Option<Finding> {
+    of_log(window).or_else(|| one_reading::full(window))
+}
+
 /// What an error log ends with: `Redo log writer is waiting for a new redo log file` (MySQL 8.0.30), `The age of the last checkpoint
 /// is ...` (to 5.7, MariaDB). How long writers stood it does not say.
 fn of_log(window: &Window) -> Option<Finding> {
@@ -114,17 +120,22 @@ fn of_log(window: &Window) -> Option<Finding> {
         Draft::new(&CAUSE, WARNING_FROM, "The redo log had no room left for what was written")
             .why("Who changes something waits until pages are on disk and a part of the log can be written again.")
             .evidence_all(logged::evidence(trouble, times).into_iter())
-            .remedy(Remedy {
-                statement: "A larger redo log: innodb_redo_log_capacity (MySQL 8.0.30 and later), innodb_log_file_size elsewhere".into(),
-                why: "Room for an hour of writing lets the flushing even out.".into(),
-                dynamic: true,
-                risk: "It takes disk space, and crash recovery reads more; before MySQL 8.0.30 and MariaDB 10.9 the server has to be \
-                       restarted."
-                    .into(),
-                undo: "The size before, the same way.".into(),
-            })
+            .remedy(larger_log_anywhere())
             .finding(),
     )
+}
+
+/// A larger log, in the words of every version.
+fn larger_log_anywhere() -> Remedy {
+    Remedy {
+        statement: "A larger redo log: innodb_redo_log_capacity (MySQL 8.0.30 and later), innodb_log_file_size elsewhere".into(),
+        why: "Room for an hour of writing lets the flushing even out.".into(),
+        dynamic: true,
+        risk: "It takes disk space, and crash recovery reads more; before MySQL 8.0.30 and MariaDB 10.9 the server has to be \
+               restarted."
+            .into(),
+        undo: "The size before, the same way.".into(),
+    }
 }
 
 fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {

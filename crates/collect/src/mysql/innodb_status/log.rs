@@ -43,6 +43,9 @@ pub(super) fn parse(lines: &[&str], unknown: &mut Unknown) -> LogSection {
         // Log capacity                 104857600      (9.x)
         } else if let Some([bytes]) = numbers(&line, "Log capacity {}") {
             section.capacity_bytes = Some(bytes);
+        // Max checkpoint age    80826164               (Percona Server 5.x)
+        } else if let Some([bytes]) = numbers(&line, "Max checkpoint age {}") {
+            section.checkpoint_max_age_bytes = Some(bytes);
         // 0 pending log writes, 0 pending chkp writes     (up to 5.6)
         // 0 pending log flushes, 0 pending chkp writes    (5.7)
         } else if let Some([writes]) =

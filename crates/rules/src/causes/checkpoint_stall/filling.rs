@@ -26,6 +26,9 @@ pub(crate) struct Filling {
     pub(super) limit_by: &'static str,
 }
 
+/// A page of InnoDB, where nobody says another size.
+const PAGE_BYTES: f64 = 16_384.0;
+
 /// What would show it: the metric that everybody with the right to PROCESS may read, or the text of the status.
 const AGE_UNLOCK: &str = "SET GLOBAL innodb_monitor_enable = 'log_lsn_checkpoint_age', or where SHOW ENGINE INNODB STATUS is \
                           asked (fleet doctor does not) GRANT PROCESS";
@@ -51,7 +54,7 @@ pub(crate) fn filling(window: &Window) -> Result<Filling, Unavailable> {
 }
 
 /// Bytes between the last checkpoint and the newest redo, over time.
-fn checkpoint_ages(window: &Window) -> Option<(Series, &'static str)> {
+pub(super) fn checkpoint_ages(window: &Window) -> Option<(Series, &'static str)> {
     let of_status = |pick: &dyn Fn(&ServerSample) -> Option<f64>| -> Series {
         window.samples.iter().filter_map(|sample| Some((sample.at_s, pick(&sample.server)?))).collect()
     };
@@ -79,17 +82,32 @@ fn checkpoint_ages(window: &Window) -> Option<(Series, &'static str)> {
 }
 
 /// The checkpoint age at which InnoDB flushes at once or stops writers, whichever comes first.
-fn limit(window: &Window) -> Option<(f64, &'static str)> {
+pub(super) fn limit(window: &Window) -> Option<(f64, &'static str)> {
     redo_log::checkpoint_limit(
         window.server.version,
         window.latest(|s| &s.server.status),
         window.latest(|s| &s.server.innodb_metrics),
         window.latest(|s| &s.server.variables),
     )
+    .or_else(|| limit_in_text(window))
+}
+
+/// What the LOG section itself says of the limit, or of the capacity.
+fn limit_in_text(window: &Window) -> Option<(f64, &'static str)> {
+    let log = &window.latest(|s| &s.server.innodb_status)?.log;
+    let above_zero = |bytes: Option<u64>| bytes.filter(|&bytes| bytes > 0).map(|bytes| bytes as f64);
+    let by_capacity = || {
+        let limit = redo_log::limit_of_capacity(above_zero(log.capacity_bytes)?, 0.0, PAGE_BYTES);
+        Some((limit, "computed from SHOW ENGINE INNODB STATUS Log capacity"))
+            .filter(|(limit, _)| *limit > 0.0)
+    };
+    above_zero(log.checkpoint_max_age_bytes)
+        .map(|limit| (limit, "SHOW ENGINE INNODB STATUS Max checkpoint age"))
+        .or_else(by_capacity)
 }
 
 /// Bytes of redo written a second.
-fn redo_per_s(window: &Window) -> Result<f64, Unavailable> {
+pub(super) fn redo_per_s(window: &Window) -> Result<f64, Unavailable> {
     for name in ["Innodb_redo_log_current_lsn", "Innodb_lsn_current", "Innodb_os_log_written"] {
         if let Some(per_s) = window.status_per_s(name) {
             return Ok(per_s);

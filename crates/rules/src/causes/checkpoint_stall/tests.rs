@@ -1,5 +1,6 @@
 //! Redo logs that are filled at different rates, and how old the checkpoint is.
 
+use spindoctor_model::Reading;
 use spindoctor_model::mysql::InnodbMetric;
 use spindoctor_model::stack::ThreadState;
 
@@ -187,4 +188,85 @@ fn each_server_gets_the_variable_that_it_has() {
     assert!(new.dynamic && new.statement.starts_with("SET GLOBAL innodb_log_file_size"), "{}", new.statement);
     let old = found(&maria("10.6.12-MariaDB")).remedies.remove(0);
     assert!(!old.dynamic && old.statement.contains("restart"), "{}", old.statement);
+}
+
+/// One reading that somebody gave, of a log of 100 MiB.
+fn one_reading(build: Build) -> Window {
+    let mut window = build.remote().without_profile().window();
+    let last = window.samples.len() - 1;
+    window.samples.drain(..last);
+    window.server.no_pid = Some(Unavailable::because(spindoctor_model::window::NOT_GIVEN));
+    window
+}
+
+#[test]
+fn one_reading_that_was_given_shows_a_full_log() {
+    let at = |age: f64, free: f64| {
+        one_reading(
+            Build::busy("8.0.36")
+                .lsn(1e9, age, 8e6)
+                .gauge("Innodb_buffer_pool_pages_total", 65_528.0)
+                .gauge("Innodb_buffer_pool_pages_free", free)
+                .gauge("Innodb_buffer_pool_pages_dirty", 9_000.0)
+                .gauge("Innodb_buffer_pool_wait_free", 0.0),
+        )
+    };
+    let found = |age, free| of_capture(&at(age, free));
+    let full = found(85e6, 4_000.0).expect("a finding");
+    assert!(full.headline.starts_with("The redo log is full: 81.1 MiB since"), "{}", full.headline);
+    assert_eq!(full.severity, spindoctor_model::Severity::Warning);
+    // At 7/8 it is one where the pool has no free page, and else a note.
+    assert_eq!(found(79e6, 8.0).map(|finding| finding.severity), Some(spindoctor_model::Severity::Warning));
+    assert_eq!(found(79e6, 4_000.0).map(|finding| finding.severity), Some(spindoctor_model::Severity::Note));
+    assert_eq!(found(50e6, 8.0), None);
+    // A log of another size: no checkpoint is that old.
+    assert_eq!(found(3e9, 8.0), None);
+    // A live server has two readings.
+    assert_eq!(of_capture(&Build::busy("8.0.36").lsn(1e9, 85e6, 50e3).window()), None);
+}
+
+#[test]
+fn the_status_alone_says_how_full_the_log_is() {
+    let at = |files: Option<&'static str>, free_pages: u64| {
+        let build = Build::busy("5.7.44").each(move |at_s, server, _| {
+            let mut status = spindoctor_model::InnodbStatus::default();
+            status.log.current_lsn = Some(5_000_000_000);
+            status.log.checkpoint_lsn = Some(4_904_000_000);
+            status.buffer_pool.pages = Some(65_528);
+            status.buffer_pool.free_pages = Some(free_pages);
+            server.innodb_status = answer(at_s, status);
+            let mut variables = vec![("innodb_log_file_size", "100663296")];
+            variables.extend(files.map(|files| ("innodb_log_files_in_group", files)));
+            server.variables = answer(at_s, spindoctor_model::mysql::NamedValues::from_iter(variables));
+            server.status = Reading::Unavailable(Unavailable::because(spindoctor_model::window::NOT_GIVEN));
+            server.innodb_metrics =
+                Reading::Unavailable(Unavailable::because(spindoctor_model::window::NOT_GIVEN));
+        });
+        of_capture(&one_reading(build))
+    };
+    let severity = |finding: Option<Finding>| finding.map(|finding| finding.severity);
+    let unknown = at(None, 0).expect("a finding");
+    assert!(unknown.why.contains("innodb_log_files_in_group"), "{}", unknown.why);
+    assert_eq!(severity(Some(unknown)), Some(spindoctor_model::Severity::Warning));
+    assert_eq!(severity(at(None, 9_000)), Some(spindoctor_model::Severity::Note), "there may be two files");
+    assert_eq!(severity(at(Some("1"), 9_000)), Some(spindoctor_model::Severity::Warning));
+    assert_eq!(at(Some("2"), 0), None);
+}
+
+#[test]
+fn the_log_section_of_percona_server_has_its_own_limit() {
+    let build = Build::busy("5.6.30").each(|at_s, server, _| {
+        let mut status = spindoctor_model::InnodbStatus::default();
+        status.log.current_lsn = Some(5_000_000_000);
+        status.log.checkpoint_lsn = Some(4_921_000_000);
+        status.log.checkpoint_max_age_bytes = Some(80_576_000);
+        server.innodb_status = answer(at_s, status);
+        for reading in [&mut server.variables, &mut server.status] {
+            *reading = Reading::Unavailable(Unavailable::because(spindoctor_model::window::NOT_GIVEN));
+        }
+        server.innodb_metrics =
+            Reading::Unavailable(Unavailable::because(spindoctor_model::window::NOT_GIVEN));
+    });
+    let found = of_capture(&one_reading(build)).expect("a finding");
+    assert!(found.headline.contains("98 % of what is usable"), "{}", found.headline);
 }
