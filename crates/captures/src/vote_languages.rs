@@ -10,7 +10,7 @@
 struct Vote<'l> {
     change: &'l str,
     code: &'l str,
-    /// Its text, without values.
+    /// Its text, without names and values.
     words: String,
 }
 
@@ -38,7 +38,9 @@ impl<'l> Vote<'l> {
         // Of several errors the first is that of the statement.
         let (words, rest) = errors.split_once(", Error_code: ")?;
         let code = rest.split(|c: char| !c.is_ascii_digit()).next().filter(|code| !code.is_empty())?;
-        Some(Self { change, code, words: spindoctor_sql::error_without_values(words.trim()) })
+        // Names stand in quotes in every language.
+        let around_names: Vec<&str> = words.trim().split('\'').step_by(2).collect();
+        Some(Self { change, code, words: spindoctor_sql::error_without_values(&around_names.join("''")) })
     }
 }
 

@@ -89,7 +89,7 @@ fn evaluate(window: &Window) -> Outcome {
 
 fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let channels = replica::keeping_up(window)?;
-    let is_stopped = |seen: &KeepingUp| is_stopped_on_purpose(window, seen);
+    let is_stopped = |seen: &KeepingUp| at_rest(window, seen).is_some();
     let bad = |seen: &&KeepingUp| seen.shape.lags() || failure(seen).is_some() || is_stopped(seen);
     let score = |seen: &KeepingUp| match failure(seen) {
         None if is_stopped(seen) => NOTE,
@@ -103,9 +103,9 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let worst = channels.iter().filter(bad).max_by(|a, b| score(a).total_cmp(&score(b)));
     Ok(worst.map(|worst| {
         let waiting = Waiting::from_window(window);
-        let found = match is_stopped(worst) {
-            true => stopped_on_purpose(window, worst, waiting.most(NOTE)),
-            false => finding(window, worst, waiting.most(score(worst))),
+        let found = match at_rest(window, worst) {
+            Some(rests) => stopped_on_purpose(window, worst, rests, waiting.most(NOTE)),
+            None => finding(window, worst, waiting.most(score(worst))),
         };
         waiting.beside(found)
     }))
@@ -190,44 +190,116 @@ enum Failure {
 
 fn failure(seen: &KeepingUp) -> Option<Failure> {
     let channel = &seen.channel;
-    if seen.shape == Shape::Stopped && !channel.applier_error.is_empty() {
+    // A number without words is an error, too: the text may have been left out.
+    let has_error = |number: Option<u32>, words: &str| number.is_some() || !words.is_empty();
+    if seen.shape == Shape::Stopped && has_error(channel.applier_errno, &channel.applier_error) {
         return Some(Failure::Applier);
     }
     let runs = channel.receiver_running.eq_ignore_ascii_case("Yes");
-    (!runs && !channel.receiver_error.is_empty()).then_some(Failure::Receiver)
+    (!runs && has_error(channel.receiver_errno, &channel.receiver_error)).then_some(Failure::Receiver)
 }
 
-/// True where somebody stopped the applier, and what it would apply arrives; in one list that somebody captured, has arrived.
-fn is_stopped_on_purpose(window: &Window, seen: &KeepingUp) -> bool {
+/// What of a replica does not run though no error is named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum AtRest {
+    Applier,
+    Receiver,
+    Both,
+    /// It tries to reach its source, and has not failed yet.
+    Connecting,
+}
+
+/// What does not run, and was stopped by somebody: of a live server the applier while what it would apply arrives; of one list that
+/// somebody captured, who did so because something is wrong, whatever does not run.
+fn at_rest(window: &Window, seen: &KeepingUp) -> Option<AtRest> {
     let channel = &seen.channel;
-    let grows = seen.received_per_s.is_some_and(|bytes| bytes > 0.0);
-    let waits = window.is_given() && seen.backlog_bytes.is_some_and(|bytes| bytes > 0.0);
-    seen.shape == Shape::Stopped
-        && failure(seen).is_none()
-        && channel.receiver_running.eq_ignore_ascii_case("Yes")
-        && (grows || waits)
+    // The channels of a group come and go with it.
+    if failure(seen).is_some() || channel.name.starts_with("group_replication_") {
+        return None;
+    }
+    let receiver = |is: &str| channel.receiver_running.eq_ignore_ascii_case(is);
+    let has_applier_stopped = seen.shape == Shape::Stopped;
+    if !window.is_given() {
+        let grows = seen.received_per_s.is_some_and(|bytes| bytes > 0.0);
+        return (has_applier_stopped && receiver("Yes") && grows).then_some(AtRest::Applier);
+    }
+    match has_applier_stopped {
+        true if receiver("No") => Some(AtRest::Both),
+        true => Some(AtRest::Applier),
+        // What it has received is work enough.
+        false if seen.shape.lags() => None,
+        false if receiver("No") => Some(AtRest::Receiver),
+        false => receiver("Connecting").then_some(AtRest::Connecting),
+    }
 }
 
 /// A note where nobody waits for it: a backup, or who upgrades, stops it on purpose, and may forget it.
-fn stopped_on_purpose(window: &Window, seen: &KeepingUp, score: f64) -> Finding {
+fn stopped_on_purpose(window: &Window, seen: &KeepingUp, rests: AtRest, score: f64) -> Finding {
     let status = replica::asked(window.server.version);
     let word = if status.contains("REPLICA") { "REPLICA" } else { "SLAVE" };
     let source = source(seen);
+    let source = if source.is_empty() { "its source" } else { &source };
     let bytes = |reading: &str, bytes: Option<f64>, unit: &str| {
         bytes.map(|bytes| Evidence::new(reading, bytes, unit, status))
     };
-    let headline =
-        format!("The applier was stopped by somebody: changes of {source} are received and not applied");
+    let (headline, why, thread, effect) = match rests {
+        AtRest::Applier => (
+            match seen.received_per_s.or(seen.backlog_bytes).is_some_and(|bytes| bytes > 0.0) {
+                true => format!(
+                    "The applier was stopped by somebody: changes of {source} are received and not applied"
+                ),
+                false => format!("The applier was stopped by somebody: nothing of {source} is applied"),
+            },
+            "It does not run, and no error stopped it. The replica falls behind by a second each second, and its relay log grows.",
+            " SQL_THREAD",
+            "It applies what has come since it was stopped.",
+        ),
+        AtRest::Receiver => (
+            format!("The receiver was stopped by somebody: nothing comes from {source}"),
+            "It does not run, and no error is named in what was given. What the applier has is all that there is, so that the replica may \
+             say that it is 0 seconds behind.",
+            " IO_THREAD",
+            "It fetches what the source has written since.",
+        ),
+        AtRest::Both => (
+            format!("The replica was stopped by somebody: it gets nothing from {source} and applies nothing"),
+            "Its receiver and its applier do not run, and no error is named in what was given: STOP REPLICA, a start with \
+             --skip-replica-start, or a replica that was set up and never started. It falls behind by a second each second.",
+            "",
+            "Both go on from where they were stopped.",
+        ),
+        AtRest::Connecting => return connecting(status, source),
+    };
     Draft::new(&CAUSE, score, headline)
-        .why("It does not run, and no error stopped it. The replica falls behind by a second each second, and its relay log grows.")
+        .why(why)
         .evidence_if(bytes("binary log received", seen.received_per_s, "bytes/s"))
         .evidence_if(bytes("received and not applied", seen.backlog_bytes, "bytes"))
         .remedy(Remedy {
-            statement: format!("START {word} SQL_THREAD"),
-            why: "It applies what has come since it was stopped.".into(),
+            statement: format!("START {word}{thread}"),
+            why: effect.into(),
             dynamic: true,
-            risk: "Who stopped it may have a reason: a backup that still runs, or a change that is to stay out.".into(),
-            undo: format!("STOP {word} SQL_THREAD"),
+            risk:
+                "Who stopped it may have a reason: a backup that still runs, or a change that is to stay out."
+                    .into(),
+            undo: format!("STOP {word}{thread}"),
+        })
+        .finding()
+}
+
+/// A receiver that has no connection yet, and no error.
+fn connecting(status: &str, source: &str) -> Finding {
+    Draft::new(&CAUSE, NOTE, format!("The receiver is connecting to {source}: nothing comes meanwhile, and no error is named"))
+        .why("Until its first try has failed there is no error. A host that answers nothing, as behind a firewall, fails after a minute or \
+              two; a refused connection or login within a second.")
+        .evidence(Evidence::new("the receiver", "Connecting", "", status))
+        .remedy(Remedy {
+            statement: format!(
+                "{status}\\G again after a minute; on the replica: mysql -h HOST -P PORT -u ACCOUNT -p with what {status} names"
+            ),
+            why: "The second look has the error with its number; the login by hand has it at once.".into(),
+            dynamic: true,
+            risk: "It only reads.".into(),
+            undo: String::new(),
         })
         .finding()
 }

@@ -85,7 +85,8 @@ impl<'w> Said<'w> {
     /// The error, and where it is.
     pub(super) fn evidence(&self, status: &str) -> Vec<Evidence> {
         let number = self.number.map_or_else(String::new, |number| format!("{number}: "));
-        let error = Evidence::new("error", format!("{number}{}", self.text), "", status);
+        let error = format!("{number}{}", self.text);
+        let error = Evidence::new("error", error.trim_end_matches(": "), "", status);
         let place = self.place.as_ref().map(|place| Evidence::new("transaction", place.clone(), "", status));
         [error].into_iter().chain(place).collect()
     }

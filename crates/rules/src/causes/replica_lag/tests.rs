@@ -268,3 +268,51 @@ fn what_the_applier_itself_says_that_it_waits_for_is_why() {
     assert!(why("Waiting for semi-sync ACK from slave").contains("a replica of this replica"));
     assert!(!why("Reading event from the relay log").contains("transaction"));
 }
+
+/// One list of a replica that somebody captured.
+fn captured(channel: ReplicaChannel) -> Window {
+    let mut window = Build::busy("8.0.36")
+        .each(move |at_s, server, _| server.replication = answer(at_s, vec![channel.clone()]))
+        .window();
+    let last = window.samples.len() - 1;
+    window.samples.drain(..last);
+    window.server.no_pid = Some(Unavailable::because(spindoctor_model::window::NOT_GIVEN));
+    window
+}
+
+#[test]
+fn what_somebody_stopped_is_a_note_of_a_list_that_was_given() {
+    let of = |receiver: &str, applier: &str| {
+        captured(ReplicaChannel {
+            receiver_running: receiver.into(),
+            applier_running: applier.into(),
+            behind_s: None,
+            ..channel(0.0)
+        })
+    };
+    for (receiver, applier, begins, remedy) in [
+        ("No", "No", "The replica was stopped by somebody", "START REPLICA"),
+        ("Yes", "No", "The applier was stopped by somebody: nothing of db1:3306", "START REPLICA SQL_THREAD"),
+        ("No", "Yes", "The receiver was stopped by somebody", "START REPLICA IO_THREAD"),
+        ("Connecting", "Yes", "The receiver is connecting to db1:3306", "SHOW REPLICA STATUS"),
+    ] {
+        let finding = found(&of(receiver, applier));
+        assert!(finding.headline.starts_with(begins), "{}", finding.headline);
+        assert!(finding.remedies[0].statement.starts_with(remedy), "{:?}", finding.remedies);
+        assert_eq!(finding.severity, spindoctor_model::Severity::Note);
+    }
+    assert!(matches!(evaluate(&of("Yes", "Yes")), Outcome::NotEnoughEvidence(_)), "a replica that runs");
+}
+
+#[test]
+fn an_error_of_which_the_words_were_left_out_is_one() {
+    let stopped = captured(ReplicaChannel {
+        applier_running: "No".into(),
+        applier_errno: Some(1062),
+        behind_s: None,
+        ..channel(0.0)
+    });
+    let finding = found(&stopped);
+    assert!(finding.headline.starts_with("The applier has stopped with error 1062"), "{}", finding.headline);
+    assert!(finding.evidence.iter().any(|one| one.reading == "error"), "{:?}", finding.evidence);
+}
