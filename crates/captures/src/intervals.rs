@@ -14,13 +14,13 @@ use spindoctor_collect::mysql::Rows;
 use spindoctor_model::mysql::NamedValues;
 
 use crate::named;
-use crate::part::{Kind, Part, Said};
+use crate::part::{Kind, Moment, Part, Said};
 
 /// The most seconds between two readings that somebody has printed as differences. By judgement.
 const LONGEST_INTERVAL_S: f64 = 600.0;
 
 /// How counters begin that never get smaller while a server runs, in lower case.
-const COUNTERS: [&str; 29] = [
+const COUNTERS: [&str; 32] = [
     "aborted_",
     "binlog_cache_",
     "bytes_",
@@ -29,11 +29,13 @@ const COUNTERS: [&str; 29] = [
     "created_tmp",
     "handler_",
     "innodb_buffer_pool_read",
+    "innodb_buffer_pool_wait_free",
     "innodb_buffer_pool_write",
     "innodb_data_fsyncs",
     "innodb_data_read",
     "innodb_data_writes",
     "innodb_data_written",
+    "innodb_log_waits",
     "innodb_log_write",
     "innodb_os_log_fsyncs",
     "innodb_os_log_written",
@@ -49,6 +51,7 @@ const COUNTERS: [&str; 29] = [
     "slow_queries",
     "sort_",
     "table_locks_",
+    "table_open_cache_",
     "threads_created",
 ];
 
@@ -150,6 +153,13 @@ fn sum_up(readings: &mut [&mut NamedValues]) {
     }
 }
 
+/// True for a counter that never gets smaller while a server runs.
+fn is_counter(name: &str) -> bool {
+    COUNTERS.iter().any(|begins| name.starts_with(begins))
+        && !name.ends_with("_avg")
+        && !name.ends_with("_max")
+}
+
 /// True where the readings behind the first are differences; `asked` where the command in the text asks for them.
 fn are_differences(readings: &[&mut NamedValues], asked: bool) -> bool {
     let [first, behind @ ..] = readings else { return false };
@@ -181,11 +191,6 @@ fn are_differences(readings: &[&mut NamedValues], asked: bool) -> bool {
             are_short && (asked || fell || run_unconnected() || has_signs())
         }
         (None, None) => {
-            let is_counter = |name: &str| {
-                COUNTERS.iter().any(|begins| name.starts_with(begins))
-                    && !name.ends_with("_avg")
-                    && !name.ends_with("_max")
-            };
             let counters = first.iter().filter(|(name, _)| is_counter(name));
             let totals: Vec<(&str, f64)> = counters
                 .filter_map(|(name, _)| Some((name, first.number(name).filter(|total| *total > 0.0)?)))
@@ -220,6 +225,9 @@ fn statuses(part: &mut Part) -> impl Iterator<Item = &mut NamedValues> {
 pub(crate) fn settle(parts: &mut [Part], text: &str) {
     let is_status = |part: &&mut Part| part.kind == Kind::GlobalStatus;
     let asked = commands(text).any(|line| line.split_whitespace().any(is_relative));
+    if asked && interval_s(text).is_some_and(|interval_s| as_two(parts, interval_s)) {
+        return;
+    }
     {
         let mut all: Vec<&mut NamedValues> = parts.iter_mut().filter(is_status).flat_map(statuses).collect();
         if all.iter().all(|values| values.number("uptime").is_some()) {
@@ -252,6 +260,46 @@ pub(crate) fn settle(parts: &mut [Part], text: &str) {
             }
         }
     }
+}
+
+/// More than the interval that was asked for may pass between two readings of a busy server. By judgement.
+const LATE: f64 = 1.2;
+
+/// Makes two readings of the only one, where its `Uptime` is the interval that its command asks for: it is the second that `mysqladmin -r`
+/// printed, and of the first, which was not copied, nothing but the beginning of the interval is known. What it says of numbers that go
+/// up and down is by how much they changed, which says nothing alone. False where it is another reading.
+fn as_two(parts: &mut [Part], interval_s: f64) -> bool {
+    let mut given: Vec<&mut Part> =
+        parts.iter_mut().filter(|part| part.kind == Kind::GlobalStatus && !part.moments.is_empty()).collect();
+    let [part] = &mut given[..] else { return false };
+    let added = {
+        let mut readings = statuses(part);
+        match (readings.next(), readings.next()) {
+            (Some(only), None) => added(only, interval_s),
+            _ => None,
+        }
+    };
+    let Some((uptime_s, added)) = added else { return false };
+    let nothing: NamedValues = added.iter().map(|(name, _)| (name, "0")).collect();
+    part.moments = [(0.0, nothing), (uptime_s, added)]
+        .into_iter()
+        .map(|(after_s, values)| Moment {
+            after_s: Some(after_s),
+            said: vec![Said::Status(values)],
+            ..Moment::default()
+        })
+        .collect();
+    part.says.push(format!("what was added within {uptime_s:.0} s, as the command says"));
+    true
+}
+
+/// The seconds that a reading counted, and its counters; None where it counted for longer than the interval.
+fn added(reading: &NamedValues, interval_s: f64) -> Option<(f64, NamedValues)> {
+    let most_s = (interval_s * LATE).max(interval_s + 1.0);
+    let uptime_s = reading.number("uptime").filter(|&s| s > 0.0 && s <= most_s)?;
+    let is_such = |name: &str, value: &str| is_counter(name) && value.parse::<u64>().is_ok();
+    let counters: NamedValues = reading.iter().filter(|(name, value)| is_such(name, value)).collect();
+    (!counters.is_empty()).then_some((uptime_s, counters))
 }
 
 /// How many sessions were at work in the readings.
@@ -489,6 +537,31 @@ mod tests {
         {
             assert_eq!(is_relative(word), wanted, "{word}");
         }
+    }
+
+    #[test]
+    fn the_second_reading_alone_is_what_was_added_in_the_interval() {
+        let of = |command: &str, uptime_s: i64| {
+            let second: [&[(&str, i64)]; 1] = [&[
+                ("Handler_read_rnd_next", 52_000_000),
+                ("Innodb_rows_read", 52_000_000),
+                ("Questions", 900),
+                ("Select_full_join", 40),
+                ("Select_scan", 210),
+                ("Threads_running", 4),
+                ("Uptime", uptime_s),
+            ]];
+            window(&recognise("x", &format!("{command}{}", tables(&second, true))))
+        };
+        let asked = "# mysqladmin ext -r -i 20 | grep -v ' 0 '\n";
+        let two = of(asked, 20);
+        assert_eq!(two.status_per_s("Handler_read_rnd_next"), Some(2.6e6));
+        assert_eq!(two.status("Threads_running"), None, "by how much it changed");
+        let findings = spindoctor_rules::diagnose(&two).findings;
+        assert_eq!(findings.first().map(|one| one.cause.as_str()), Some("rows-read-waste"), "{findings:?}");
+        // The first reading of the same command, and one that is no difference.
+        assert_eq!(of(asked, 812_000).status_per_s("Questions"), None);
+        assert_eq!(of("# mysqladmin ext -i 20\n", 20).status_per_s("Questions"), None);
     }
 
     #[test]
