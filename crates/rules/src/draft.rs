@@ -1,7 +1,7 @@
 //! How a rule puts a finding together. Name, references and severity come from the cause and the
 //! score, so that no rule can disagree with the catalogue or with [`crate::rank`].
 
-use spindoctor_model::{Evidence, Finding, Remedy, Root, Severity};
+use spindoctor_model::{Evidence, Finding, Remedy, Root, Severity, Window};
 
 use crate::{Cause, rank};
 
@@ -30,6 +30,15 @@ fn counted(headline: String) -> String {
         ("1", None) => headline,
         _ => format!("{number} sessions {rest}"),
     }
+}
+
+/// What sets a global variable back: to the value that was read, and where none was read to what it was. A default is no value of this
+/// server, and differs by version. A value that is no word ([`Window::variable_word`]) is in no statement.
+pub(crate) fn set_back(window: &Window, name: &str) -> String {
+    window.variable_word(name).map_or_else(
+        || format!("SET GLOBAL {name} to what it was"),
+        |value| format!("SET GLOBAL {name} = {value}"),
+    )
 }
 
 /// A finding in the making.
@@ -131,6 +140,14 @@ impl Draft {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_variable_that_was_not_read_is_set_back_to_no_default() {
+        let name = "innodb_purge_batch_size";
+        let read = crate::testing::Build::busy("8.0.36").variable(name, "700").window();
+        assert_eq!(set_back(&read, name), "SET GLOBAL innodb_purge_batch_size = 700");
+        assert_eq!(set_back(&Window::default(), name), "SET GLOBAL innodb_purge_batch_size to what it was");
+    }
 
     #[test]
     fn a_mean_that_is_a_whole_number_reads_as_one() {

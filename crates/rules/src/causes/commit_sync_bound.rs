@@ -13,7 +13,7 @@ use spindoctor_model::{
 use super::{cluster_partition, commit_delay_set, disk_full, semi_sync_wait};
 use crate::commits::commits_per_s;
 use crate::disk_users::BusyDisk;
-use crate::draft::Draft;
+use crate::draft::{Draft, set_back};
 use crate::logged;
 use crate::rank::WARNING_FROM;
 use crate::redo_sync::{CommitQueue, FROM_COMMITS, redo_has_another_disk, redo_sync_behind};
@@ -292,10 +292,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             why: "Commits wait 300 us for company and share one sync.".into(),
             dynamic: true,
             risk: crate::proposals::risks::COMMITS_LATER.into(),
-            undo: format!(
-                "SET GLOBAL binlog_group_commit_sync_delay = {}",
-                window.variable_word("binlog_group_commit_sync_delay").unwrap_or("0")
-            ),
+            undo: set_back(window, "binlog_group_commit_sync_delay"),
         }))
         .remedy_if(sync.is_of_binlog.then(|| Remedy {
             statement: "SET GLOBAL sync_binlog = 100".into(),

@@ -6,7 +6,7 @@ use spindoctor_model::mysql::ServerThread;
 use spindoctor_model::number::{self, whole};
 use spindoctor_model::{Evidence, Finding, NoSessionKind, Remedy, TroubleKind, Unavailable, Window};
 
-use crate::draft::Draft;
+use crate::draft::{Draft, set_back};
 use crate::logged;
 use crate::rank::WARNING_FROM;
 use crate::since_start::{self, SinceStart};
@@ -170,10 +170,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
                 dynamic: true,
                 risk: "Clients that do not reconnect by themselves see a lost connection after 300 s of silence."
                     .into(),
-                undo: format!(
-                    "SET GLOBAL wait_timeout = {}",
-                    window.variable_word("wait_timeout").unwrap_or("28800")
-                ),
+                undo: set_back(window, "wait_timeout"),
             }))
             .remedy(Remedy {
                 statement: format!("SET GLOBAL max_connections = {raised:.0}"),

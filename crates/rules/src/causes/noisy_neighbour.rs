@@ -119,10 +119,32 @@ fn writes_are_slow(window: &Window) -> bool {
     !with_write.is_empty() && with_write.len() as f64 >= IN_WRITE * profile.snapshots.len() as f64
 }
 
-/// What `top` or `vmstat` shows: that others have the CPUs.
+/// What `top` or `vmstat` shows: that others have the CPUs, on this host or below it.
 fn of_capture(window: &Window) -> Option<Finding> {
-    let why = "The server's threads get what is left over.";
-    logged::printed(window, &CAUSE, TroubleKind::CpusTaken, WARNING_FROM, why, bound(&[]))
+    let (trouble, _) = logged::at_the_end(window, TroubleKind::CpusTaken)?;
+    let (why, remedy) = match trouble.line.contains("(steal)") {
+        true => (
+            "This machine is a virtual one, and its hypervisor gives it no more: because others on the same hardware want the CPUs, or because \
+             the instance has spent its CPU credits. Nothing that is set within it changes that.",
+            another_machine(),
+        ),
+        false => ("The server's threads get what is left over.", bound(&[])),
+    };
+    logged::printed(window, &CAUSE, TroubleKind::CpusTaken, WARNING_FROM, why, remedy)
+}
+
+/// What helps against steal.
+fn another_machine() -> Remedy {
+    Remedy {
+        statement: "Look at the instance's CPU credits where it has any (CPUCreditBalance of T2 to T4g, a B series, an e2 or shared-core machine): \
+                    unlimited credits, or an instance with CPUs of its own. With credits left, or none by its kind: stop and start the \
+                    instance, which may bring it to another host, or ask who runs the hypervisor"
+            .into(),
+        why: "The CPUs that are missing are taken below this machine: a weight or a cpuset within it shares out what is left.".into(),
+        dynamic: true,
+        risk: "Stop and start interrupts the server; another instance, or unlimited credits, cost money.".into(),
+        undo: "The size before, the same way.".into(),
+    }
 }
 
 fn evaluate(window: &Window) -> Outcome {
@@ -633,6 +655,25 @@ pub(crate) mod examples {
         assert!(finding.headline.contains("while 7.0 threads"), "{}", finding.headline);
         assert!(finding.why.contains("in 88 % of the time"), "{}", finding.why);
         assert!((finding.score - 7.0 / 16.0).abs() < 0.01, "{}", finding.score);
+    }
+
+    #[test]
+    fn steal_has_no_remedy_within_the_machine() {
+        let of = |line: &str| {
+            let trouble = spindoctor_model::LoggedTrouble {
+                kind: TroubleKind::CpusTaken,
+                times: 1,
+                line: line.to_owned(),
+                source: "vmstat".into(),
+                ..Default::default()
+            };
+            let window = Window { error_log: vec![trouble], ..Window::default() };
+            of_capture(&window).map(|finding| finding.remedies[0].statement.clone())
+        };
+        let stolen = of("Other virtual machines have 44 % of this one's CPUs (steal)").expect("a remedy");
+        assert!(stolen.contains("CPU credits") && !stolen.contains("CPUWeight"), "{stolen}");
+        let others = of("Other programs use 7.2 CPUs").expect("a remedy");
+        assert!(others.contains("CPUWeight"), "{others}");
     }
 
     #[test]

@@ -15,7 +15,7 @@ use self::views::Oldest;
 pub(crate) use self::views::oldest;
 use super::cpu_saturated;
 use crate::below::is_below;
-use crate::draft::Draft;
+use crate::draft::{Draft, set_back};
 use crate::history::history;
 use crate::sessions::{self, Waiting};
 use crate::since_start::{self, SinceStart};
@@ -399,12 +399,15 @@ fn delays_us(window: &Window, lengths: &[(f64, f64)], limit: f64) -> Vec<f64> {
 
 fn larger_batch(window: &Window) -> Remedy {
     const LARGEST_BATCH: f64 = 5_000.0;
-    let now = window.variable_number("innodb_purge_batch_size").unwrap_or(300.0);
+    // MariaDB's default is 1000 from 10.6.19, 10.11.9 and 11.4.3 on (MDEV-32050).
+    let is_mariadb = window.server.version.is_some_and(ServerVersion::is_mariadb);
+    let usual = if is_mariadb { 1_000.0 } else { 300.0 };
+    let now = window.variable_number("innodb_purge_batch_size").unwrap_or(usual);
     Remedy {
         statement: format!("SET GLOBAL innodb_purge_batch_size = {:.0}", (4.0 * now).min(LARGEST_BATCH)),
         why: "More is removed at a time.".into(),
         dynamic: true,
         risk: crate::proposals::risks::PURGES_MORE.into(),
-        undo: format!("SET GLOBAL innodb_purge_batch_size = {now:.0}"),
+        undo: set_back(window, "innodb_purge_batch_size"),
     }
 }

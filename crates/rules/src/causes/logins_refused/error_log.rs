@@ -4,7 +4,7 @@ use spindoctor_model::{Finding, Remedy, TroubleKind, Window};
 
 use super::named::Named;
 use super::{CAUSE, forget_hosts, shrink};
-use crate::draft::Draft;
+use crate::draft::{Draft, set_back};
 use crate::logged;
 use crate::rank::WARNING_FROM;
 
@@ -44,7 +44,7 @@ fn blocked_host(window: &Window) -> Option<Finding> {
         why: "Without that the host is blocked again when as many have broken off.".into(),
         dynamic: true,
         risk: "A scanner may try for longer.".into(),
-        undo: "SET GLOBAL max_connect_errors = 100, or what it was.".into(),
+        undo: set_back(window, "max_connect_errors"),
     };
     let headline = format!("The server refuses all logins of a host: {}", Named::HostBlocked.headline());
     let draft = Draft::new(&CAUSE, WARNING_FROM, headline).why(Named::HostBlocked.why());

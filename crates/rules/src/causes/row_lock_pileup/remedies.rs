@@ -7,6 +7,7 @@ use super::meaning::{transactions, with_user};
 use super::pileup::Pileup;
 use super::stacks::ByStacks;
 use super::statements::{Table, Wanted};
+use crate::draft::set_back;
 use crate::killing::LOOK_FIRST;
 use crate::wait_graph::Verdict;
 
@@ -267,7 +268,7 @@ pub(in crate::causes) fn shorter_timeout(window: &Window) -> Option<Remedy> {
         why: format!("Waiters fail after {SHORT_TIMEOUT_S} s instead of filling the connections."),
         dynamic: true,
         risk: risk.into(),
-        undo: format!("SET GLOBAL {TIMEOUT} = {}", window.variable_word(TIMEOUT).unwrap_or("50")),
+        undo: set_back(window, TIMEOUT),
     })
 }
 
