@@ -9,13 +9,16 @@ use crate::rows::{MOST_ROWS, Tables};
 use crate::stretch::{Look, Stretch, is_title};
 use crate::tables::{name_sources, table_parts};
 use crate::{
-    advisors, clock, deadlock_rows, dump_slow, error_log, events, heartbeat, intervals, kernel_waits,
-    log_lines, logged_waits, named, other_programs, plan, plan_json, proxy_log, sampled, secrets,
-    server_status, server_version, slow_log, stacks, statement_report, status, system, topology, tuner,
+    advisors, clock, deadlock_rows, dump_slow, error_log, events, heartbeat, instruments, intervals,
+    kernel_waits, log_lines, logged_waits, named, other_programs, plan, plan_json, proxy_log, sampled,
+    secrets, server_status, server_version, slow_log, stacks, statement_report, status, system, topology,
+    tuner,
 };
 
 /// Characters of what was not recognised that are shown.
 const SHOWN: usize = 60;
+/// Lines of a table of one column and one row, with what stands around it.
+const SHORT: usize = 20;
 
 /// The documents of a stretch of a file. What stands below a table counts its rows. `is_alone` where nothing else is known in the file.
 pub(crate) fn read(name: &str, stretch: &Stretch, below: Option<&Stretch>, is_alone: bool) -> Vec<Part> {
@@ -130,6 +133,10 @@ impl Source<'_> {
     }
 
     fn unknown(&self) -> Vec<Part> {
+        let lines: Vec<&str> = self.stretch.text.lines().take(SHORT).collect();
+        if let Some(total) = instruments::total(&lines) {
+            return vec![self.says(Kind::Summary, vec![total])];
+        }
         unknown(self.part(Kind::Unknown), &self.stretch.text)
     }
 

@@ -8,11 +8,11 @@ use std::borrow::Cow;
 
 use crate::rows::is_border;
 use crate::{
-    advisors, aliases, boxes, clock, collectors, container_status, double_spaced, exporter, group_members,
-    heads, heartbeat, indented, intervals, kernel_log, kill_log, log_lines, markup, memory_limits,
-    named_rows, numbered_blocks, one_line, perf_lines, plan_rows, printed, profile_rows, prose, python,
-    replica_messages, reshaped, screens, slow_marks, status_page, summary, terminal, tool_tables, tuner,
-    wrapped_lines, xml, yaml_rows,
+    advisors, aliases, boxes, clock, collectors, container_status, double_spaced, exporter, expressions,
+    group_members, heads, heartbeat, indented, intervals, kernel_log, kill_log, log_lines, markup,
+    memory_limits, named_rows, numbered_blocks, one_line, perf_lines, plan_rows, printed, profile_rows,
+    prose, python, replica_messages, reshaped, screens, slow_marks, status_page, summary, terminal,
+    tool_tables, tuner, wrapped_lines, xml, yaml_rows,
 };
 
 /// Beginnings of lines, as servers and their tools write them, that stand nowhere within a line of an error log.
@@ -77,7 +77,7 @@ pub(crate) fn undamaged(text: &str) -> String {
     let lines: Vec<Cow<'_, str>> = lines.into_iter().map(without_what_collected_it).collect();
     let lines = intervals::with_lists(wrapped_lines::joined(&lines));
     let lines = screens::as_lists(exporter::as_lists(tuner::as_lists(advisors::with_lists(lines))));
-    let lines = aliases::with_names(slow_marks::with_marks(lines));
+    let lines = expressions::with_names(aliases::with_names(slow_marks::with_marks(lines)));
     let lines = group_members::with_heads(heads::with_heads(reshaped::reshaped(kill_log::with_lists(lines))));
     let lines = replica_messages::with_names(plan_rows::with_head(profile_rows::with_tabs(lines)));
     let mut text = heads::with_row_numbers(lines).join("\n");

@@ -17,6 +17,7 @@ use spindoctor_collect::mysql::rows::Row;
 use spindoctor_model::number;
 
 use crate::amounts::bytes;
+use crate::instruments;
 use crate::sys_session::latency;
 
 /// Lines of a summary that are named.
@@ -56,6 +57,10 @@ const TIMES_S: [&str; 8] = [
     "total_time_s",
     "total_time_sec",
 ];
+/// The same beside the name of an instrument or a statement, where nothing else can be meant.
+const BARE_S: [&str; 4] = ["s", "sec", "secs", "seconds"];
+const NAMES: [&str; 2] = ["event_name", "digest_text"];
+const READ: [&str; 2] = ["sum_rows_examined", "rows_examined"];
 const BYTES: [&str; 3] = ["current_alloc", "current_number_of_bytes_used", "current_allocated"];
 const EVENTS: [&str; 4] = ["event_name", "events", "event_class", "code_area"];
 const FILES: [&str; 2] = ["file_name", "file"];
@@ -69,10 +74,14 @@ const OF_MYSQL: [&str; 6] =
 /// Which summary has these columns, in lower case.
 pub(crate) fn summary(columns: &[String]) -> Option<Summary> {
     let any = |names: &[&str]| names.iter().any(|name| columns.iter().any(|column| column == name));
+    let has_time = any(&TIMES) || any(&TIMES_MS) || any(&TIMES_S) || any(&BARE_S) && any(&NAMES);
     match () {
         () if any(&BYTES) && (any(&EVENTS) || any(&["user", "host"])) => Some(Summary::Memory),
-        () if !any(&TIMES) && !any(&TIMES_MS) && !any(&TIMES_S) => None,
-        () if any(&STATEMENTS) && any(&CALLS) && any(&OF_MYSQL) => Some(Summary::Statements),
+        // Without its time a statement has the rows that it read.
+        () if any(&STATEMENTS) && any(&CALLS) && any(&OF_MYSQL) && (has_time || any(&READ)) => {
+            Some(Summary::Statements)
+        }
+        () if !has_time => None,
         () if any(&FILES) => Some(Summary::Files),
         () if any(&EVENTS) => Some(Summary::Events),
         () if any(&TABLES) => Some(Summary::Tables),
@@ -89,7 +98,7 @@ fn first<'r>(row: &Row<'r>, names: &[&str]) -> Option<&'r str> {
 fn time(row: &Row<'_>) -> Option<f64> {
     let number = |names: &[&str]| first(row, names)?.parse::<f64>().ok();
     let in_ms = || number(&TIMES_MS).map(|ms| ms / 1e3);
-    let in_s = || number(&TIMES_S);
+    let in_s = || number(&TIMES_S).or_else(|| number(&BARE_S));
     first(row, &TIMES).and_then(latency).or_else(in_ms).or_else(in_s).filter(|seconds| seconds.is_finite())
 }
 
@@ -97,8 +106,8 @@ fn time(row: &Row<'_>) -> Option<f64> {
 pub(crate) fn sentences(summary: Summary, rows: &Rows) -> Vec<String> {
     let said = match summary {
         Summary::Statements => return statements(rows),
-        Summary::Memory => memory(rows),
-        Summary::Events => times(rows, "instruments", |row| first(row, &EVENTS).map(str::to_owned)),
+        Summary::Memory => return memory(rows),
+        Summary::Events => return events(rows),
         Summary::Files => times(rows, "files", |row| first(row, &FILES).map(str::to_owned)),
         Summary::Tables => times(rows, "tables", |row| {
             let name = first(row, &TABLES)?;
@@ -109,17 +118,33 @@ pub(crate) fn sentences(summary: Summary, rows: &Rows) -> Vec<String> {
     said.into_iter().collect()
 }
 
-fn memory(rows: &Rows) -> Option<String> {
+fn memory(rows: &Rows) -> Vec<String> {
     let name =
         |row: &Row<'_>| first(row, &EVENTS).or_else(|| first(row, &["user", "host"])).map(str::to_owned);
-    let (all, largest) = ranked(rows, name, |row| first(row, &BYTES).and_then(bytes))?;
+    let Some((all, largest)) = ranked(rows, name, |row| first(row, &BYTES).and_then(bytes)) else {
+        return Vec::new();
+    };
     let named = listed(&largest, number::bytes);
-    Some(format!("memory in use: {named}; {} in all that is listed", number::bytes(all)))
+    let said = format!("memory in use: {named}; {} in all that is listed", number::bytes(all));
+    std::iter::once(said).chain(instruments::of_memory(&largest, all)).collect()
+}
+
+/// The time by instrument, and what those measure that have the most of it.
+fn events(rows: &Rows) -> Vec<String> {
+    let name = |row: &Row<'_>| first(row, &EVENTS).map(str::to_owned);
+    let Some(said) = times(rows, "instruments", name) else { return Vec::new() };
+    let largest = ranked(rows, |row| name(row).filter(|name| !rests(name)), time);
+    let measured = largest.map(|(all_s, largest)| instruments::of_time(rows, &largest, all_s, time));
+    std::iter::once(said).chain(measured.unwrap_or_default()).collect()
+}
+
+/// True for what waits for its client.
+fn rests(name: &str) -> bool {
+    ["idle", "wait/idle"].contains(&name)
 }
 
 fn times(rows: &Rows, what: &str, name: impl Fn(&Row<'_>) -> Option<String>) -> Option<String> {
-    // What rests waits for its client.
-    let name = |row: &Row<'_>| name(row).filter(|name| !["idle", "wait/idle"].contains(&name.as_str()));
+    let name = |row: &Row<'_>| name(row).filter(|name| !rests(name));
     let (all, largest) = ranked(rows, name, time)?;
     let named = listed(&largest, |seconds| number::percent(seconds / all));
     let all = number::duration(all);
@@ -171,26 +196,35 @@ fn statements(rows: &Rows) -> Vec<String> {
         Some(One {
             shape: spindoctor_sql::digest(first(&row, &STATEMENTS)?),
             calls: count(&row, &CALLS),
-            time_s: time(&row)?,
+            time_s: time(&row).unwrap_or(0.0),
             locked_s: first(&row, &["sum_lock_time", "lock_latency"]).and_then(latency).unwrap_or(0.0),
-            read: count(&row, &["sum_rows_examined", "rows_examined"]),
+            read: count(&row, &READ),
             wanted: count(&row, &["sum_rows_sent", "rows_sent"])
                 + count(&row, &["sum_rows_affected", "rows_affected"]),
         })
     };
     let mut all: Vec<One> = rows.iter().filter_map(one).collect();
     let whole_s: f64 = all.iter().map(|one| one.time_s).sum();
-    all.retain(|one| one.time_s > 0.0 && one.calls > 0.0);
-    all.sort_by(|one, other| other.time_s.total_cmp(&one.time_s));
+    let whole_read: f64 = all.iter().map(|one| one.read).sum();
+    let has_times = whole_s > 0.0;
+    let weight = |one: &One| if has_times { one.time_s } else { one.read };
+    all.retain(|one| weight(one) > 0.0 && one.calls > 0.0);
+    all.sort_by(|one, other| weight(other).total_cmp(&weight(one)));
     let sentence = |one: &One| {
         let shape: String = one.shape.chars().take(SHOWN).collect();
-        let mut said = format!(
-            "{} of the time of the statements that are listed: {shape}, {} times, {} each",
-            number::percent(one.time_s / whole_s),
-            number::whole(one.calls),
-            number::duration(one.time_s / one.calls)
-        );
-        if one.locked_s >= LOCK_SHARE * one.time_s {
+        let calls = number::whole(one.calls);
+        let mut said = match has_times {
+            true => format!(
+                "{} of the time of the statements that are listed: {shape}, {calls} times, {} each",
+                number::percent(one.time_s / whole_s),
+                number::duration(one.time_s / one.calls)
+            ),
+            false => format!(
+                "{} of the rows that the statements that are listed read: {shape}, {calls} times",
+                number::percent(one.read / whole_read)
+            ),
+        };
+        if has_times && one.locked_s >= LOCK_SHARE * one.time_s {
             said.push_str(&format!(
                 "; it waited for locks in {} of that",
                 number::percent(one.locked_s / one.time_s)
@@ -242,8 +276,8 @@ mod tests {
             row(1, "wait/io/file/innodb/innodb_log_file", 6_000_000_000_000),
             row(2, "wait/synch/mutex/innodb/trx_sys_mutex", 2_000_000_000_000),
         ];
-        assert_eq!(says(of_sys), [wanted]);
-        assert_eq!(says(&of_schema.concat()), [wanted]);
+        assert_eq!(says(of_sys)[0], wanted);
+        assert_eq!(says(&of_schema.concat())[0], wanted);
     }
 
     #[test]
@@ -304,6 +338,52 @@ mod tests {
         );
         assert!(says[1].ends_with("10 times, 3 s each; it waited for locks in 97 % of that"), "{says:?}");
         assert!(!says[1].contains("= 7"), "{says:?}");
+    }
+
+    #[test]
+    fn slow_files_of_logs_and_what_instruments_measure_are_said() {
+        let row = |name: &str, calls: u32, total: &str| format!("| {name} | {calls} | {total} |\n");
+        let list =
+            |rows: &[String]| format!("| event_name | count_star | total_latency |\n{}", rows.concat());
+        let slow = list(&[
+            row("wait/io/file/innodb/innodb_log_file", 20_000, "400.00 s"),
+            row("wait/io/file/sql/binlog", 9_000, "9.00 s"),
+            row("wait/synch/mutex/sql/LOCK_table_cache", 70_000, "300.00 s"),
+            row("wait/synch/mutex/innodb/trx_sys_mutex", 900, "1.00 s"),
+        ]);
+        let said = says(&slow);
+        assert!(said[1].starts_with("each call for the redo log took 20 ms on average"), "{said:?}");
+        assert!(
+            said[2].starts_with("LOCK_table_cache: sessions wait for the mutex of the table cache"),
+            "{said:?}"
+        );
+        assert_eq!(said.len(), 3, "{said:?}");
+        let quick = list(&[row("wait/io/file/innodb/innodb_log_file", 900_000, "300.00 s")]);
+        assert_eq!(says(&quick).len(), 1, "{:?}", says(&quick));
+    }
+
+    #[test]
+    fn what_has_the_memory_is_explained_and_all_of_it_is_said() {
+        let list = "| event_name | current_count | current_alloc |\n| memory/sql/sp_head::main_mem_root | 90000 | 9.00 GiB |\n\
+                    | memory/innodb/buf_buf_pool | 8 | 1.00 GiB |\n";
+        assert!(says(list)[1].starts_with("sp_head::main_mem_root: stored programs"), "{:?}", says(list));
+        let total = "mysql> select * from sys.memory_global_total;\n+-----------------+\n| total_allocated |\n+-----------------+\n\
+                     | 11.50 GiB       |\n+-----------------+\n";
+        let parts = recognise("x", total);
+        let said = parts.iter().flat_map(|part| &part.says).next().map(String::as_str);
+        assert_eq!(said, Some("11.5 GiB are allocated in all, as performance_schema counts"), "{parts:?}");
+    }
+
+    #[test]
+    fn statements_without_their_time_are_said_by_the_rows_that_they_read() {
+        let list = "| DIGEST_TEXT | COUNT_STAR | SUM_ROWS_EXAMINED | SUM_ROWS_SENT |\n\
+                    | SELECT * FROM `parcel` WHERE `state` = ? | 90 | 9000000 | 90 |\n| SELECT ? | 10 | 1000000 | 10 |\n";
+        let said = says(list);
+        assert!(said[0].starts_with("90 % of the rows that the statements that are listed read"), "{said:?}");
+        assert!(said[0].contains("90 times; it reads 100,000 rows each time for 1"), "{said:?}");
+        let bare =
+            "| DIGEST_TEXT | COUNT_STAR | s |\n| SELECT * FROM `parcel` WHERE `state` = ? | 90 | 45.0 |\n";
+        assert!(says(bare)[0].contains("90 times, 500 ms each"), "{:?}", says(bare));
     }
 
     #[test]
