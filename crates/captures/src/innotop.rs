@@ -1,4 +1,5 @@
-//! innotop's screens of transactions (mode T) and of the last deadlock (mode D) as the parts of InnoDB's status that they were made from.
+//! innotop's screens of transactions (mode T), of locks (mode L) and of the last deadlock (mode D) as the parts of InnoDB's status that they
+//! were made from.
 //!
 //! ```text
 //! ID     User       Host        Txn Status  Time      Undo   Query Text
@@ -12,6 +13,11 @@
 //! ______ Deadlock Locks ______
 //! ID  Waiting  Mode  DB    Table  Index    Special          Ins Intent
 //!  4        1  X     shop  stock  PRIMARY  rec but not gap           0
+//!
+//! ______ InnoDB Locks ______
+//! ID      Type    Waiting  Wait   Active  Mode  DB    Table   Index    Ins Intent  Special
+//! 20411   RECORD        1  00:41   01:11  X     shop  stock   PRIMARY           0  rec but not gap
+//! 20377   RECORD        0  00:00   06:10  X     shop  stock   PRIMARY           0  rec but not gap
 //! ```
 
 /// Transactions and locks of a deadlock that are read.
@@ -75,6 +81,105 @@ fn transaction(line: &str) -> Option<Vec<String>> {
         all.push(format!("------- TRX HAS BEEN WAITING {age_s} SEC FOR THIS LOCK TO BE GRANTED:"));
     }
     Some(all)
+}
+
+/// The lines of a text, with each screen of locks but the last left out, and the last as a list of transactions with their locks.
+pub(crate) fn with_locks(lines: Vec<String>) -> Vec<String> {
+    let Some(last) = lines.iter().rposition(|line| is_head_of_screen(line)) else { return lines };
+    let mut locks: Vec<ScreenLock> = Vec::new();
+    let mut all = Vec::with_capacity(lines.len());
+    let (mut place, mut in_list) = (None, false);
+    for (at, line) in lines.into_iter().enumerate() {
+        if is_head_of_screen(&line) {
+            in_list = true;
+            if at == last {
+                place = Some(all.len());
+            }
+            continue;
+        }
+        match screen_lock(&line).filter(|_| in_list) {
+            Some(lock) if at > last && locks.len() < MOST => locks.push(lock),
+            Some(_) => {}
+            None => {
+                in_list &= line.trim().is_empty();
+                all.push(line);
+            }
+        }
+    }
+    let place = place.unwrap_or(all.len());
+    drop(all.splice(place..place, with_their_locks(&locks)));
+    all
+}
+
+/// A lock of the screen, with the connection that has it or waits for it.
+struct ScreenLock {
+    id: u64,
+    waits: bool,
+    waited_s: u64,
+    age_s: u64,
+    /// As InnoDB prints it.
+    text: String,
+}
+
+fn is_head_of_screen(line: &str) -> bool {
+    line.split_whitespace().take(7).eq(["ID", "Type", "Waiting", "Wait", "Active", "Mode", "DB"])
+}
+
+fn screen_lock(line: &str) -> Option<ScreenLock> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let [id, "RECORD", waits, waited, age, mode, schema, table, index, intent, special @ ..] = &words[..]
+    else {
+        return None;
+    };
+    let is_set = |flag: &str| match flag {
+        "1" => Some(true),
+        "0" => Some(false),
+        _ => None,
+    };
+    let waits = is_set(waits)?;
+    let special = if special.is_empty() { String::new() } else { format!(" locks {}", special.join(" ")) };
+    let intent = if is_set(intent)? { " insert intention" } else { "" };
+    let waiting = if waits { " waiting" } else { "" };
+    let text = format!(
+        "RECORD LOCKS space id 0 page no 0 n bits 0 index {index} of table `{schema}`.`{table}` trx id 0 lock_mode \
+         {mode}{special}{intent}{waiting}"
+    );
+    Some(ScreenLock { id: id.parse().ok()?, waits, waited_s: seconds(waited)?, age_s: seconds(age)?, text })
+}
+
+/// Transactions as InnoDB prints them, each once, with their locks; nothing where there are none. The screen has their connections alone.
+fn with_their_locks(locks: &[ScreenLock]) -> Vec<String> {
+    if locks.is_empty() {
+        return Vec::new();
+    }
+    let mut all: Vec<String> = ["------------", "TRANSACTIONS", "------------"].map(str::to_owned).into();
+    let mut named: Vec<u64> = Vec::new();
+    for lock in locks {
+        let ScreenLock { id, age_s, .. } = lock;
+        if named.contains(id) {
+            continue;
+        }
+        named.push(*id);
+        let own = || locks.iter().filter(|other| other.id == *id);
+        let wanted = own().find(|lock| lock.waits);
+        let wait = if wanted.is_some() { "LOCK WAIT " } else { "" };
+        all.push(format!("---TRANSACTION {id}, ACTIVE {age_s} sec"));
+        all.push(format!(
+            "{wait}2 lock struct(s), heap size 1136, {} row lock(s), undo log entries 0",
+            own().count()
+        ));
+        all.push(format!("MySQL thread id {id}, OS thread handle 1, query id 1"));
+        if let Some(wanted) = wanted {
+            all.push(format!(
+                "------- TRX HAS BEEN WAITING {} SEC FOR THIS LOCK TO BE GRANTED:",
+                wanted.waited_s
+            ));
+            all.push(wanted.text.clone());
+            all.push("------------------".to_owned());
+        }
+        all.extend(own().filter(|lock| !lock.waits).map(|lock| lock.text.clone()));
+    }
+    all
 }
 
 /// The lines of a text, with the last screen of a deadlock as InnoDB prints one, and without those before it.
@@ -240,6 +345,23 @@ mod tests {
         assert!(!says.contains("secret") && !says.contains("SELECT"), "{says}");
         let other = vec!["ID Timestring".to_owned()];
         assert_eq!(with_deadlock(other.clone()), other);
+    }
+
+    #[test]
+    fn the_screen_of_locks_names_who_has_the_row() {
+        let screen = "[RO] Locks (? for help)      db7, 3+01:02:03, InnoDB 2s :-), 90 QPS, 41/8/1 con/run/cac thds\n\n\
+                      ____________________ InnoDB Locks ____________________\n\
+                      ID      Type    Waiting  Wait   Active  Mode  DB    Table   Index    Ins Intent  Special\n\
+                      811     RECORD        1  00:31  00:33   X     mail  queue   PRIMARY           0  rec but not gap\n\
+                      812     RECORD        1  00:20  00:20   X     mail  queue   PRIMARY           0  rec but not gap\n\
+                      790     RECORD        0  00:00  12:05   X     mail  queue   PRIMARY           0  rec but not gap\n";
+        let window = crate::window(&crate::recognise("x", screen));
+        let findings = spindoctor_rules::diagnose(&window).findings;
+        let first = findings.first().unwrap_or_else(|| panic!("no finding"));
+        assert_eq!(first.cause, "row-lock-pileup", "{findings:?}");
+        assert!(first.headline.contains("790"), "{}", first.headline);
+        let other = vec!["ID Type Waiting".to_owned()];
+        assert_eq!(with_locks(other.clone()), other);
     }
 
     #[test]

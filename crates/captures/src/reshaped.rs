@@ -11,7 +11,9 @@ use crate::{
 pub(crate) fn reshaped(lines: Vec<String>) -> Vec<String> {
     let lines = nameless_disks::with_names(split_columns::whole(bare_frames::with_numbers(lines)));
     let lines = headless_processes::with_head(lines);
-    let lines = uniq::with_heads(unwrapped(innotop::with_deadlock(innotop::with_transactions(lines))));
+    let lines = uniq::with_heads(unwrapped(innotop::with_deadlock(innotop::with_locks(
+        innotop::with_transactions(lines),
+    ))));
     let lines = quoted_lines::in_one_line(blanks::with_tabs(labelled::with_tabs(wrapped_rows::whole(lines))));
     sessions_of_mytop(spaced::with_tabs(headless::with_head(headless::with_head_of_transactions(
         backtraces(lines),

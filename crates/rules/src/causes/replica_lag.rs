@@ -22,7 +22,7 @@ use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 use blocked::Blocked;
 use errors::Said;
-use scanning::Scan;
+use scanning::{Scan, Suspect};
 use waiting::Waiting;
 
 /// The catalogue entry.
@@ -345,8 +345,14 @@ fn finding(window: &Window, seen: &KeepingUp, score: f64) -> Finding {
         }
     };
     let scan = Scan::from_window(window).filter(|_| said.is_none() && blocked.is_none());
-    let headline = match blocked.as_ref().and_then(Blocked::who).or_else(|| scan.as_ref().map(Scan::headline))
-    {
+    let suspect =
+        Suspect::from_channel(channel).filter(|_| said.is_none() && blocked.is_none() && scan.is_none());
+    let ends = [
+        blocked.as_ref().and_then(Blocked::who),
+        scan.as_ref().map(Scan::headline),
+        suspect.as_ref().map(Suspect::headline),
+    ];
+    let headline = match ends.into_iter().flatten().next() {
         Some(who) => format!("{headline}: {who}"),
         None => headline,
     };
@@ -358,7 +364,7 @@ fn finding(window: &Window, seen: &KeepingUp, score: f64) -> Finding {
         .why(match (&blocked, &scan) {
             (Some(blocked), _) => blocked.why(),
             (None, Some(scan)) => scan.why().to_owned(),
-            (None, None) => why(seen, most),
+            (None, None) => suspect.as_ref().map_or_else(|| why(seen, most), Suspect::why),
         })
         .evidence_if(channel.behind_s.map(|behind_s| {
             Evidence::new("behind the source", behind_s, "s", status)
@@ -383,12 +389,17 @@ fn finding(window: &Window, seen: &KeepingUp, score: f64) -> Finding {
             Evidence::new("appliers seen at", format!("{:.0} % {what}", share * 100.0), "", "thread list")
         }))
         .evidence_if(scan.as_ref().map(Scan::evidence))
+        .evidence_if(suspect.as_ref().map(|suspect| suspect.evidence(status)))
         .remedies(match (&said, &blocked) {
             (Some(said), _) => said.remedies(window),
             (None, Some(blocked)) => vec![blocked.remedy()],
-            (None, None) => {
-                scan.as_ref().map_or_else(|| vec![what_takes_the_time()], |scan| scan.remedies(window))
-            }
+            (None, None) => match (&scan, &suspect) {
+                (Some(scan), _) => scan.remedies(window),
+                (None, Some(suspect)) => {
+                    suspect.remedies(window).into_iter().chain([what_takes_the_time()]).collect()
+                }
+                (None, None) => vec![what_takes_the_time()],
+            },
         })
         .remedy_if(more_workers(window, seen).filter(|_| blocked.is_none() && scan.is_none()))
         .root(blocked.as_ref().and_then(Blocked::root))

@@ -1,9 +1,10 @@
 //! An applier that reads a table whole for each row that changed.
 
-use spindoctor_model::mysql::{MetadataLock, ServerThread};
+use spindoctor_model::mysql::{MetadataLock, ReplicaChannel, ServerThread};
 use spindoctor_model::stack::{Observation, Profile};
 use spindoctor_model::{Evidence, Remedy, Window};
 
+use super::LISTED_BEHIND_S;
 use crate::{applier_scans, replica};
 
 /// The part of an applier's stacks that must lie in a scan before its table is said to have no key. Chosen.
@@ -65,6 +66,55 @@ impl Scan {
             undo: String::new(),
         };
         [Some(key), one_scan_for_all(window)].into_iter().flatten().collect()
+    }
+}
+
+/// What MariaDB's state of an applier says where no stacks were read: `Delete_rows_log_event::find_row(-1) on table \`visit\``
+/// (sql/log_event_server.cc). It is seen there for long where each row is looked for in the whole table.
+pub(super) struct Suspect {
+    state: String,
+    /// Without its schema, which the state has not.
+    table: Option<String>,
+}
+
+impl Suspect {
+    /// None of another state, and of a lag that one large event explains.
+    pub(super) fn from_channel(channel: &ReplicaChannel) -> Option<Self> {
+        const EVENTS: [&str; 2] = ["delete_rows_log_event", "update_rows_log_event"];
+        let state = channel.applier_state.to_ascii_lowercase();
+        let is_such = EVENTS.iter().any(|event| state.starts_with(event));
+        let is_behind = channel.behind_s.is_some_and(|behind_s| behind_s >= LISTED_BEHIND_S);
+        let table = channel.applier_state.split_once("on table `").and_then(|(_, rest)| rest.split_once('`'));
+        (is_such && is_behind).then(|| Self {
+            state: channel.applier_state.clone(),
+            table: table.map(|(table, _)| table.to_owned()).filter(|table| !table.is_empty()),
+        })
+    }
+
+    fn named(&self) -> String {
+        self.table.as_ref().map_or_else(|| "a table".to_owned(), |table| format!("the table {table}"))
+    }
+
+    /// The end of a headline.
+    pub(super) fn headline(&self) -> String {
+        format!("its applier changes rows of {}, which may have no primary key", self.named())
+    }
+
+    pub(super) fn why(&self) -> String {
+        format!(
+            "The applier was seen at an UPDATE or DELETE of rows of {}. It looks for each row by the primary key or another unique one: without \
+             one it reads the table whole for each. Whether it has one is not in what was read; an event of very many rows looks the same.",
+            self.named()
+        )
+    }
+
+    pub(super) fn evidence(&self, status: &str) -> Evidence {
+        Evidence::new("the applier", self.state.clone(), "", status)
+    }
+
+    /// To look at the table, and its key.
+    pub(super) fn remedies(&self, window: &Window) -> Vec<Remedy> {
+        Scan { share: 0.0, table: self.table.clone() }.remedies(window)
     }
 }
 

@@ -316,3 +316,22 @@ fn an_error_of_which_the_words_were_left_out_is_one() {
     assert!(finding.headline.starts_with("The applier has stopped with error 1062"), "{}", finding.headline);
     assert!(finding.evidence.iter().any(|one| one.reading == "error"), "{:?}", finding.evidence);
 }
+
+#[test]
+fn an_applier_that_is_seen_at_a_change_of_rows_names_its_table() {
+    let at = |behind_s: f64, state: &str| {
+        found(&captured(ReplicaChannel { applier_state: state.into(), ..channel(behind_s) }))
+    };
+    let deletes = "Delete_rows_log_event::find_row(-1) on table `visit`";
+    let finding = at(9_000.0, deletes);
+    assert!(
+        finding.headline.ends_with("rows of the table visit, which may have no primary key"),
+        "{}",
+        finding.headline
+    );
+    assert!(finding.remedies[0].statement.starts_with("SHOW CREATE TABLE visit"), "{:?}", finding.remedies);
+    assert!(finding.evidence.iter().any(|one| one.reading == "the applier"), "{:?}", finding.evidence);
+    // One event may take so long.
+    assert!(!at(9.0, deletes).headline.contains("visit"));
+    assert!(!at(9_000.0, "Reading event from the relay log").headline.contains("primary key"));
+}
