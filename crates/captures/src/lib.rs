@@ -16,6 +16,7 @@ mod amounts;
 mod appliers;
 mod atop;
 mod bare_frames;
+mod beside;
 mod blanks;
 mod boxes;
 mod busy_threads;

@@ -5,8 +5,8 @@ use crate::part::{Kind, Moment, Part, Said};
 use crate::stretch::{Look, Stretch, stretches};
 use crate::tables::table_parts;
 use crate::{
-    cluster_status, cut_status, intervals, json, log_lines, logged_json, memory_left, option_remarks, plain,
-    pool_and_memory, server_version, statement_report, sysstat,
+    beside, cluster_status, cut_status, intervals, json, log_lines, logged_json, memory_left, option_remarks,
+    plain, pool_and_memory, server_version, statement_report, sysstat,
 };
 
 /// Documents of one text that are kept, and how many are read before those that are too many go.
@@ -97,6 +97,7 @@ fn documents(name: &str, text: &str) -> Vec<Part> {
     parts.truncate(MOST_PARTS);
     cut_status::with_waits_of_log(&mut parts);
     intervals::settle(&mut parts, &text);
+    beside::say(&mut parts, &text);
     for part in &mut parts {
         part.version = part.version.or(version);
     }

@@ -5,6 +5,7 @@
 
 mod waits;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use spindoctor_collect::mysql::innodb_status;
@@ -116,7 +117,8 @@ pub(crate) fn is_heading(line: &str) -> bool {
 
 /// Reads a text, or what there is of one. None where it says nothing.
 pub(crate) fn read(text: &str) -> Option<StatusText> {
-    let text = with_headings(&text[..text.floor_char_boundary(LONGEST_STATUS)]);
+    let text = &text[..text.floor_char_boundary(LONGEST_STATUS)];
+    let text = with_headings(&with_history_first(text));
     let status = innodb_status::parse(&text);
     let (threads, entries) = entries(&text, &status);
     let waits = waits::between(&entries, &status);
@@ -133,6 +135,33 @@ pub(crate) fn read(text: &str) -> Option<StatusText> {
     // Of a transaction that lost its first lines, the wait alone is known, or that it waits.
     let waits = !said.waits.is_empty() || said.transactions.iter().any(|one| one.state == "LOCK WAIT");
     (said.status != nothing || waits).then_some(said)
+}
+
+/// The text with the length of the history list before its transactions, where the server prints it: who pasted a few lines of a status may
+/// have put it below them, where it would be a line of a transaction.
+fn with_history_first(text: &str) -> Cow<'_, str> {
+    const LENGTH: &str = "History list length ";
+    let is_length = |line: &&str| {
+        let digits = line.strip_prefix(LENGTH).map(str::trim_end);
+        digits.is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    if text.lines().filter(is_length).count() != 1 || text.contains("INNODB MONITOR OUTPUT") {
+        return Cow::Borrowed(text);
+    }
+    let first = text.lines().position(|line| line.starts_with("---TRANSACTION "));
+    let length = text.lines().position(|line| is_length(&line));
+    let (Some(first), Some(length)) = (first, length) else { return Cow::Borrowed(text) };
+    if length < first {
+        return Cow::Borrowed(text);
+    }
+    let mut lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let line = lines.remove(length);
+    lines.insert(first, line);
+    let moved: String = lines
+        .iter()
+        .map(|line| if line.ends_with('\n') { (*line).to_owned() } else { format!("{line}\n") })
+        .collect();
+    Cow::Owned(moved)
 }
 
 /// The text with the headings of the sections whose lines stand in it: a part that was pasted lost them, or their rules.

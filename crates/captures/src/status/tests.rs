@@ -190,3 +190,15 @@ fn two_that_wait_for_each_other_in_a_status_are_a_ring_that_innodb_does_not_end_
     assert!(headline("9 SEC").starts_with("2 sessions wait for each other on s.a"), "{}", headline("9 SEC"));
     assert!(!headline("1 SEC").contains("each other"), "{}", headline("1 SEC"));
 }
+
+#[test]
+fn the_length_of_the_history_list_is_read_below_the_transactions_too() {
+    let text = "---TRANSACTION 7712, ACTIVE 9000 sec updating or deleting\nmysql tables in use 1, locked 1\n\
+                812 lock struct(s), heap size 8122, 90000 row lock(s), undo log entries 90000\nHistory list length 4000123\n";
+    for text in [text.to_owned(), text.trim_end().to_owned()] {
+        let read = super::read(&text).unwrap_or_else(|| panic!("nothing in {text}"));
+        assert_eq!(read.status.transactions.history_list_length, Some(4_000_123), "{text}");
+        assert_eq!(read.transactions.len(), 1, "{text}");
+        assert_eq!(read.transactions[0].rows_modified, 90_000, "{text}");
+    }
+}

@@ -416,7 +416,7 @@ pub fn nothing_found(page: &mut Page, diagnosis: &Diagnosis) {
         page.paragraph("", "What the error log says of trouble stands above.", PLAIN);
     }
     let looked = number::counted(count, "cause was", "causes were");
-    page.paragraph("", &format!("{looked} checked, none present:"), PLAIN);
+    page.paragraph("", &format!("{looked} checked and not seen in it:"), PLAIN);
     page.paragraph("    ", &diagnosis.clear.join(", "), QUIET);
 }
 

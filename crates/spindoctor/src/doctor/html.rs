@@ -93,7 +93,7 @@ fn verdict(diagnosis: &Diagnosis) -> Markup {
                 } @else if !diagnosis.given.is_empty() {
                     h2 { (NO_PROOF) }
                     p.quiet {
-                        (number::counted(diagnosis.clear.len() as u64, "cause was", "causes were")) " checked, none present."
+                        (number::counted(diagnosis.clear.len() as u64, "cause was", "causes were")) " checked and not seen in it."
                     }
                 } @else if diagnosis.interrupted.is_some() {
                     h2 { "Nothing found until then; what came after was not seen" }

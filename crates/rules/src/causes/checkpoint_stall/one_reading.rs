@@ -62,7 +62,7 @@ pub(super) fn full(window: &Window) -> Option<Finding> {
             ),
         )
         .why(format!(
-            "From 15/16 of the limit on InnoDB writes all old pages at once, and at the limit whoever changes rows waits for them. One \
+            "From 15/16 of the limit on InnoDB writes all old pages at once, and at the limit each session that changes rows waits for them. One \
              reading says that it was so then, and not for how long.{files}"
         ))
         .evidence(

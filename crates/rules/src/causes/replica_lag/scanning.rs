@@ -69,7 +69,7 @@ impl Scan {
     }
 }
 
-/// What MariaDB's state of an applier says where no stacks were read: `Delete_rows_log_event::find_row(-1) on table \`visit\``
+/// What MariaDB's state of an applier says where no stacks were read: ``Delete_rows_log_event::find_row(-1) on table `visit` ``
 /// (sql/log_event_server.cc). It is seen there for long where each row is looked for in the whole table.
 pub(super) struct Suspect {
     state: String,
