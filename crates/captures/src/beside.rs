@@ -1,4 +1,5 @@
-//! What a person wrote beside the lists that somebody pasted, and that belongs to them: that a statement was killed and rolls back.
+//! What a person wrote beside the lists that somebody pasted, and that belongs to them: that a statement was killed and rolls
+//! back, how many connections are allowed.
 
 use spindoctor_model::mysql::Transaction;
 use spindoctor_model::number;
@@ -13,7 +14,7 @@ const WAIT: &str = "Wait for it: it takes about as long as the changes did. Neit
                     recovery goes on with the same rollback, and the locks stay";
 
 /// Says beside the transactions that one of them is being rolled back, where the text says so and the list, which is older, does not.
-pub(crate) fn say(parts: &mut [Part], text: &str) {
+pub(crate) fn say_rollback(parts: &mut [Part], text: &str) {
     if !text.lines().filter(|line| line.len() <= LONGEST).any(says_rollback) || knows_rollback(parts) {
         return;
     }
@@ -30,6 +31,58 @@ pub(crate) fn say(parts: &mut [Part], text: &str) {
         part.says
             .push(format!("the text beside it says that a killed statement is rolled back{changed}. {WAIT}"));
     }
+}
+
+/// Connections that are open of those that are allowed, from which on they are taken.
+const TAKEN: f64 = 0.95;
+/// Of the connections that are open those at work, up to which the others keep their places for nothing. By judgement.
+const AT_WORK: f64 = 0.1;
+
+/// Says that connections which rest keep all places, where a status has how many are open, and the text beside it their limit.
+pub(crate) fn say_connections(parts: &mut [Part], text: &str) {
+    let is_status = |part: &&mut Part| part.kind == Kind::GlobalStatus;
+    let Some(limit) = number_behind(text, "max_connections").filter(|&limit| limit > 0.0) else { return };
+    let Some(part) = parts.iter_mut().find(is_status) else { return };
+    let last = part.moments.iter().rev().flat_map(|moment| &moment.said);
+    let last =
+        last.filter_map(|said| if let Said::Status(values) = said { Some(values) } else { None }).next();
+    let both = last
+        .and_then(|values| Some((values.number("threads_connected")?, values.number("threads_running")?)));
+    let Some((connected, running)) = both else { return };
+    if connected < TAKEN * limit || running > AT_WORK * connected {
+        return;
+    }
+    let after = number_behind(text, "wait_timeout")
+        .map_or_else(String::new, |s| format!(" (now {})", number::duration(s)));
+    part.says.push(format!(
+        "{connected:.0} connections are open and max_connections is {limit:.0}; {running:.0} are at work, the others rest and keep their places. \
+         Smaller pools of the clients, or a shorter wait_timeout{after}, give them back; a larger max_connections only adds more that rest"
+    ));
+}
+
+/// The number behind a variable's name in a text, on its line or, where somebody asked for it, on one of the two below:
+/// `max_connections 151`, `wait_timeout = 28800`, `lee: wait_timeout?` and `kim: 28800`.
+fn number_behind(text: &str, name: &str) -> Option<f64> {
+    const BELOW: usize = 2;
+    let number = |line: &str| -> Option<f64> {
+        let words = line.split(|c: char| c.is_whitespace() || ['=', '|', ':', '\'', '?', ','].contains(&c));
+        words.filter(|word| !word.is_empty()).find_map(|word| word.parse::<u32>().ok()).map(f64::from)
+    };
+    let lines: Vec<&str> = text.lines().filter(|line| line.len() <= LONGEST).collect();
+    let behind = |line: &&str| {
+        let (before, rest) = line.split_once(name)?;
+        let is_whole = !before.ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
+            && !rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
+        number(rest).filter(|_| is_whole)
+    };
+    let asked = || {
+        let at = lines.iter().position(|line| line.contains(name) && line.trim_end().ends_with('?'))?;
+        lines[at + 1..]
+            .iter()
+            .take(BELOW)
+            .find_map(|line| number(line.rsplit_once(": ").map_or(*line, |(_, said)| said)))
+    };
+    lines.iter().find_map(behind).or_else(asked)
 }
 
 /// `I killed it and now it says Command: Killed State: query end / rolling back`
@@ -53,6 +106,25 @@ fn knows_rollback(parts: &[Part]) -> bool {
 #[cfg(test)]
 mod tests {
     use crate::recognise;
+
+    #[test]
+    fn connections_that_rest_are_said_where_the_limit_stands_beside_the_status() {
+        let says = |running: u32, limit: &str| {
+            let text = format!(
+                "[10:01] ann: show status like 'Threads%';\nThreads_cached 0\nThreads_connected 300\nThreads_created 9122\nThreads_running {running}\n\
+                 [10:02] ann: max_connections {limit}\n[10:03] bob: wait_timeout?\n[10:03] ann: 28800\n"
+            );
+            recognise("x", &text).into_iter().flat_map(|part| part.says).collect::<Vec<_>>().join("; ")
+        };
+        let said = says(4, "300");
+        assert!(
+            said.contains("max_connections is 300; 4 are at work")
+                && said.contains("wait_timeout (now 8 h 0 min)"),
+            "{said}"
+        );
+        assert!(!says(280, "300").contains("keep their places"));
+        assert!(!says(4, "3000").contains("keep their places"));
+    }
 
     #[test]
     fn a_rollback_that_a_person_writes_of_is_said_beside_the_transactions() {

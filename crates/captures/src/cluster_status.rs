@@ -142,7 +142,12 @@ pub(crate) fn read(text: &str) -> Option<ClusterStatus> {
         number::counted(said.members.len() as u64, "member", "members"),
         GroupMember::states(&said.members)
     ));
-    let of_set_text = spindoctor_sql::sentence_without_quotes(of_set_text);
+    // The members are named already.
+    let of_set_text = said.members.iter().fold(of_set_text.to_owned(), |text, member| {
+        let address = format!("{}:{}", member.host, member.port);
+        text.replace(&format!("'{address}'"), &address)
+    });
+    let of_set_text = spindoctor_sql::sentence_without_quotes(&of_set_text);
     if !of_set.is_empty() && of_set != "OK" {
         let text = if of_set_text.is_empty() { String::new() } else { format!(": {of_set_text}") };
         said.says.push(format!("the cluster is {of_set}{text}"));
@@ -218,7 +223,7 @@ mod tests {
             part.says,
             [
                 "2 members of a replication group: 2 ONLINE, and 1 that belong to the cluster and not to the group (MISSING)",
-                "the cluster is OK_NO_TOLERANCE_PARTIAL: as seen from ?"
+                "the cluster is OK_NO_TOLERANCE_PARTIAL: as seen from db0:3306"
             ]
         );
         assert!(
@@ -246,6 +251,13 @@ mod tests {
 
     proptest::proptest! {
         #[test]
+    fn the_member_from_which_the_cluster_was_seen_is_named() {
+        let parts = recognise("a.txt", &status("NO_QUORUM", ["ONLINE", "UNREACHABLE", "UNREACHABLE"]));
+        let says: Vec<String> = parts.into_iter().flat_map(|part| part.says).collect();
+        assert!(says.iter().any(|said| said.ends_with("NO_QUORUM: as seen from db0:3306")), "{says:?}");
+    }
+
+    #[test]
         fn no_text_makes_it_panic(text in "(?s)(\"defaultReplicaSet\"|\"address\": \"|\"status\": \"|[{}\":\\\\\n]|.){0,60}") {
             read(&text);
         }

@@ -238,6 +238,7 @@ impl Source<'_> {
         let mut says = vec![written];
         says.extend(sampled::sentence(&stacks.profile));
         says.extend(sampled::memory_of_kernel(&stacks.profile));
+        says.extend(sampled::scan(&stacks.profile));
         let notes = stacks.profile.notes.iter();
         says.extend(notes.filter(|note| note.contains(stacks::WITHOUT_INNERMOST)).cloned());
         if stacks.form == "gdb backtrace"

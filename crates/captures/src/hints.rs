@@ -4,6 +4,7 @@ use spindoctor_model::mysql::{NamedValues, ServerThread};
 use spindoctor_model::number;
 
 use crate::part::{Kind, Part, Said};
+use crate::system::CPUS_FULL;
 
 /// States of a statement that changes rows which it keeps while it waits for the lock of one: the list has no word for that wait.
 const MAY_WAIT: [&str; 5] = [
@@ -24,6 +25,8 @@ pub fn say_hints(parts: &mut [Part]) {
     let has = |kinds: &[Kind]| parts.iter().any(|part| kinds.contains(&part.kind));
     let has_locks = has(&[Kind::InnodbStatus, Kind::Transactions, Kind::LockWaits]);
     let has_replica = has(&[Kind::ReplicaStatus]);
+    let mut of_system = parts.iter().filter(|part| part.kind == Kind::System).flat_map(|part| &part.says);
+    let are_cpus_full = of_system.any(|said| said.starts_with(CPUS_FULL));
     for part in parts.iter_mut().filter(|part| part.kind == Kind::ProcessList) {
         let last = part.moments.iter().rev().flat_map(|moment| &moment.said);
         let Some(threads) = last
@@ -35,6 +38,7 @@ pub fn say_hints(parts: &mut [Part]) {
         part.says.extend(row_lock(threads).filter(|_| !has_locks));
         part.says.extend(alone(threads));
         part.says.extend(behind(threads).filter(|_| !has_replica));
+        part.says.extend(works(threads).filter(|_| are_cpus_full));
     }
     let has_list = parts.iter().any(|part| part.kind == Kind::ProcessList);
     for part in parts.iter_mut().filter(|part| part.kind == Kind::GlobalStatus) {
@@ -113,6 +117,28 @@ fn alone(threads: &[ServerThread]) -> Option<String> {
     ))
 }
 
+/// Whether sessions that seem to run work or wait, which a list does not say, where the CPUs beside it are full.
+fn works(threads: &[ServerThread]) -> Option<String> {
+    let runs = |thread: &&ServerThread| {
+        let state = thread.state.to_ascii_lowercase();
+        thread.is_at_work()
+            && thread.user != "system user"
+            && !["wait", "lock"].iter().any(|word| state.contains(word))
+    };
+    let longest = threads.iter().filter(runs).max_by(|one, other| one.time_s.total_cmp(&other.time_s))?;
+    let count = threads.iter().filter(runs).count() as u64;
+    let explain = longest
+        .connection_id
+        .map_or_else(String::new, |id| format!(": EXPLAIN FOR CONNECTION {id} begins with the longest"));
+    (longest.time_s >= LONG_S).then(|| {
+        format!(
+            "the host's CPUs are full beside it, so that most of the time here is work and no wait: {}, and what they read is where time can \
+             be won{explain}",
+            number::counted(count, "session runs", "sessions run")
+        )
+    })
+}
+
 /// How far behind its source a replica is, by what its appliers are at: the time of each is that since the source made the change.
 fn behind(threads: &[ServerThread]) -> Option<String> {
     /// How the states of appliers begin that none but they have, in lower case.
@@ -166,6 +192,18 @@ mod tests {
         assert_eq!(says(&format!("{list}\n{status}")).len(), 1, "the status says it");
         let reads = format!("{HEAD}7\tapp\tQuery\t70\tSending data\tSELECT 1\n");
         assert!(says(&reads).iter().all(|said| !said.contains("changes rows")), "{:?}", says(&reads));
+    }
+
+    #[test]
+    fn full_cpus_beside_a_list_say_that_its_sessions_work() {
+        let list = format!(
+            "{HEAD}7\tapp\tQuery\t70\tSending data\tSELECT a FROM b\n8\tapp\tQuery\t62\tSending data\tSELECT a FROM b\n"
+        );
+        let of = |idle: &str| {
+            says(&format!("{list}\n%Cpu(s): 97.1 us,  2.0 sy,  0.0 ni, {idle} id,  0.0 wa\n")).join("; ")
+        };
+        assert!(of("0.9").contains("EXPLAIN FOR CONNECTION 7 begins with the longest"), "{}", of("0.9"));
+        assert!(!of("50.9").contains("CPUs"), "{}", of("50.9"));
     }
 
     #[test]

@@ -97,7 +97,8 @@ fn documents(name: &str, text: &str) -> Vec<Part> {
     parts.truncate(MOST_PARTS);
     cut_status::with_waits_of_log(&mut parts);
     intervals::settle(&mut parts, &text);
-    beside::say(&mut parts, &text);
+    beside::say_rollback(&mut parts, &text);
+    beside::say_connections(&mut parts, &text);
     for part in &mut parts {
         part.version = part.version.or(version);
     }

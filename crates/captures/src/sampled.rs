@@ -40,6 +40,73 @@ pub(crate) fn sentence(profile: &Profile) -> Option<String> {
     (!named.is_empty()).then(|| format!("of the CPU samples {}", named.join(", ")))
 }
 
+/// Functions that read rows one after the other, by how their names begin: InnoDB's cursor, the row of its page as the server has it, and the
+/// loop that asks for the next one (storage/innobase/row/row0sel.cc, sql/sql_executor.cc).
+const READS: [&str; 18] = [
+    "row_search_mvcc",
+    "row_search_for_mysql",
+    "row_sel_",
+    "rec_get_offsets",
+    "rec_init_offsets",
+    "btr_pcur_move_to_next",
+    "ha_innobase::general_fetch",
+    "ha_innobase::rnd_next",
+    "ha_innobase::index_next",
+    "handler::ha_rnd_next",
+    "handler::ha_index_next",
+    "rr_sequential",
+    "evaluate_join_record",
+    "sub_select",
+    "TableScanIterator::Read",
+    "FilterIterator::Read",
+    "Item_func_like::",
+    "Item_cond_and::val_int",
+];
+/// Functions that compare texts by their collation (strings/ctype-uca.cc, ctype-utf8.cc, item_cmpfunc.cc).
+const COMPARES: [&str; 7] = [
+    "my_strnxfrm",
+    "my_strnncoll",
+    "my_hash_sort",
+    "my_wildcmp",
+    "my_like_range",
+    "my_uca_",
+    "Item_func_like::",
+];
+/// Parts of the samples that are worth a sentence, of reads and of comparisons. By judgement.
+const MOSTLY_READS: f64 = 0.4;
+const COMPARISONS: f64 = 0.1;
+
+/// A sentence on CPU samples of which most read rows one after the other, and on texts that are compared meanwhile.
+pub(crate) fn scan(profile: &Profile) -> Option<String> {
+    if profile.source != StackSource::Cpu {
+        return None;
+    }
+    let samples = profile.samples();
+    let part = |begins: &[&str]| {
+        let is_such = |stack: u32| {
+            let first = profile.stacks.get(stack as usize).and_then(|stack| stack.frames.first());
+            let frame = first.and_then(|&at| profile.frames.get(at as usize));
+            frame.is_some_and(|frame| begins.iter().any(|begin| frame.name.starts_with(begin)))
+        };
+        samples.iter().filter(|sample| is_such(sample.stack)).count() as f64 / samples.len().max(1) as f64
+    };
+    let (reads, compares) = (part(&READS), part(&COMPARES));
+    let texts = match compares >= COMPARISONS {
+        true => format!(
+            ", and {:.0} % compare texts by their collation (LIKE with a % in front, or a text of another collation, can use no index)",
+            compares * 100.0
+        ),
+        false => String::new(),
+    };
+    (reads >= MOSTLY_READS).then(|| {
+        format!(
+            "of the CPU samples {:.0} % read rows one after the other{texts}: statements that scan. SHOW FULL PROCESSLIST names them, and EXPLAIN \
+             says which table is read whole",
+            reads * 100.0
+        )
+    })
+}
+
 /// Functions of the kernel that move pages together until many are free in one piece (mm/compaction.c), and those that look for memory to
 /// free (mm/vmscan.c, mm/page_alloc.c).
 const COMPACTS: [&str; 8] = [
@@ -236,6 +303,28 @@ mod tests {
         assert!(said.len() == 1 && said[0].starts_with(wanted), "{said:?}");
         assert_eq!(says(&text.replace("unlink", "poll")), Vec::<String>::new());
         assert_eq!(says(&text.replacen("__lll_lock_wait", "poll", 1)), Vec::<String>::new());
+    }
+
+    #[test]
+    fn samples_that_read_row_after_row_are_a_scan() {
+        let report = |rows: &[(&str, f64)]| -> String {
+            let line = |(name, percent): &(&str, f64)| {
+                format!("    {percent:.2}%  connection  mysqld  [.] {name}\n")
+            };
+            let rows: String = rows.iter().map(line).collect();
+            let text = format!("# Overhead  Command  Shared Object  Symbol\n{rows}");
+            crate::recognise("x", &text).into_iter().flat_map(|part| part.says).collect::<Vec<_>>().join("; ")
+        };
+        let scans = report(&[
+            ("row_search_mvcc", 30.0),
+            ("rec_get_offsets_func", 14.0),
+            ("Item_func_like::val_int", 9.0),
+            ("my_strnxfrm_uca_900_tmpl<Mb_wc_utf8mb4, 1>", 8.0),
+            ("ut_delay", 2.0),
+        ]);
+        assert!(scans.contains("53 % read rows one after the other, and 17 % compare texts"), "{scans}");
+        let works = report(&[("row_search_mvcc", 12.0), ("log_write_up_to", 30.0), ("JOIN::optimize", 20.0)]);
+        assert!(!works.contains("one after the other"), "{works}");
     }
 
     #[test]

@@ -89,6 +89,37 @@ impl SystemText {
     }
 }
 
+/// How the sentence on full CPUs begins, whatever tool shows it.
+pub(crate) const CPUS_FULL: &str = "The CPUs are full";
+
+/// Percent of the host's memory from which on the server itself is what has it. By judgement: the rest of a host needs a few.
+const SERVERS_MEMORY: f64 = 80.0;
+
+/// Says where the server itself has the host's memory, as `ps aux` and `top` print it, and adds it to what is said of a full memory.
+///
+/// ```text
+/// USER       PID %CPU %MEM      VSZ      RSS TTY   STAT START       TIME COMMAND
+/// mysql     1822  212 96.1 79012340 63220112 ?     Ssl  Mar02   91223:11 /usr/sbin/mysqld
+/// ```
+fn memory_of_server(text: &str, found: &mut SystemText) {
+    let is_head = |words: &[&str]| {
+        words.contains(&"PID") && words.contains(&"%MEM") && words.last() == Some(&"COMMAND")
+    };
+    let Some(rows) = tables(text, is_head).pop() else { return };
+    let is_server = |name: &str| ["mysqld", "mariadbd"].iter().any(|server| name.ends_with(server));
+    let of_server = rows.iter().filter(|row| row.get("COMMAND").is_some_and(|name| is_server(name)));
+    let percent = of_server.filter_map(|row| number(row, "%MEM")).fold(0.0, f64::max);
+    if !(SERVERS_MEMORY..=100.0).contains(&percent) {
+        return;
+    }
+    let full = found.troubles.iter_mut().filter(|trouble| trouble.kind == TroubleKind::Swapping);
+    full.for_each(|trouble| trouble.line.push_str(&format!("; {THE_SERVER_ITSELF} {percent:.0} % of it")));
+    found.add("ps", None, format!("Of the host's memory {THE_SERVER_ITSELF} {percent:.0} %"));
+}
+
+/// What is said of a host whose memory the server has.
+const THE_SERVER_ITSELF: &str = "the server itself has";
+
 /// Reads them.
 pub(crate) fn read(text: &str) -> SystemText {
     let mut found = SystemText::default();
@@ -100,6 +131,7 @@ pub(crate) fn read(text: &str) -> SystemText {
     cpu_stat(text, &mut found);
     sysstat::read(text, &mut found);
     memory_left::read(text, &mut found);
+    memory_of_server(text, &mut found);
     busy_threads::read(text, &mut found);
     sysstat_io::read(text, &mut found);
     kernel_waits::read(text, &mut found);
@@ -263,8 +295,19 @@ fn iostat(text: &str, found: &mut SystemText) {
             name => format!("The disk {name}"),
         };
         if busy >= BUSY_PERCENT && ms >= SLOW_MS {
-            let sentence =
-                format!("{disk} is {busy:.0} % busy: {per_s:.0} {what} a second take {ms:.0} ms each");
+            // The other side may have more requests, each of which takes less.
+            let (others, others_per_s, others_ms) = match is_read {
+                true => ("writes", writes, write_ms),
+                false => ("reads", reads, read_ms),
+            };
+            let has_more = of("tps").is_none() && others_per_s > per_s && others_ms >= SLOW_MS;
+            let beside = match has_more {
+                true => format!(", and {others_per_s:.0} {others} {others_ms:.0} ms"),
+                false => String::new(),
+            };
+            let sentence = format!(
+                "{disk} is {busy:.0} % busy: {per_s:.0} {what} a second take {ms:.0} ms each{beside}"
+            );
             found.add(source, Some(kind), sentence);
         } else if ms >= QUEUE_MS && per_s >= QUEUE_PER_S {
             let sentence = format!(
@@ -302,7 +345,14 @@ fn top(text: &str, found: &mut SystemText) {
     if let Some(Shares { kernel, programs, .. }) = cpus {
         found.add_kernel("top", kernel, programs);
     }
-    let Some(rows) = processes(text) else { return };
+    let Some(rows) = processes(text) else {
+        // Who has them the head alone does not say.
+        if let Some(Shares { idle, .. }) = cpus.filter(|shares| shares.idle + shares.waiting <= IDLE_PERCENT)
+        {
+            found.add("top", None, format!("{CPUS_FULL}: {idle:.1} % of their time is idle"));
+        }
+        return;
+    };
     let mut used: BTreeMap<&str, f64> = BTreeMap::new();
     for row in &rows {
         let is_process = row.get("COMMAND").is_some_and(|name| name.parse::<f64>().is_err());

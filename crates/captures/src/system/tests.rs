@@ -69,6 +69,11 @@ fn a_disk_that_is_full_of_requests_is_named_with_what_it_does() {
     let found = read(&report("812.00", "102.00", "100.00"));
     assert_eq!(found.says, ["The disk sda is 100 % busy: 812 reads a second take 18 ms each"]);
     assert_eq!(kinds(&report("8.00", "102.00", "100.00")), [TroubleKind::BusyWriting]);
+    let both = read(&report("110.00", "102.00", "100.00"));
+    assert_eq!(
+        both.says,
+        ["The disk sda is 100 % busy: 102 writes a second take 42 ms each, and 110 reads 18 ms"]
+    );
     assert_eq!(kinds(&report("812.00", "102.00", "40.00")), []);
     // The first report is of all time.
     assert_eq!(
@@ -232,4 +237,40 @@ fn rows_of_df_without_their_head_are_read() {
     for line in ["we are at 100% /var today", "a 1 2 3 100% var", "/dev/sda1 1 2 3 x% /var"] {
         assert!(!is_row_of_df(line), "{line}");
     }
+}
+
+#[test]
+fn the_head_of_top_alone_says_that_the_cpus_are_full() {
+    let found = read("%Cpu(s): 97.1 us,  2.0 sy,  0.0 ni,  0.9 id,  0.0 wa\n");
+    assert_eq!(
+        (found.says, found.troubles.len()),
+        (vec!["The CPUs are full: 0.9 % of their time is idle".to_owned()], 0)
+    );
+    assert!(read("%Cpu(s): 47.1 us,  2.0 sy,  0.0 ni, 50.9 id,  0.0 wa\n").says.is_empty());
+}
+
+#[test]
+fn a_server_that_has_the_host_s_memory_is_named() {
+    let text = |percent: &str| {
+        format!(
+            "              total        used        free      shared  buff/cache   available\n\
+             Mem:          32000       31800          90           9         110          60\n\
+             Swap:          4000        3900         100\n\n\
+             USER       PID %CPU %MEM    VSZ   RSS TTY      STAT START   TIME COMMAND\n\
+             mysql      701  112 {percent} 41234567 30720000 ?   Ssl  Mar02 812:11 /usr/sbin/mariadbd\n"
+        )
+    };
+    let found = read(&text("93.4"));
+    assert!(
+        found.says.contains(&"Of the host's memory the server itself has 93 %".to_owned()),
+        "{:?}",
+        found.says
+    );
+    let full = found.troubles.iter().find(|trouble| trouble.kind == TroubleKind::Swapping);
+    assert!(
+        full.is_some_and(|full| full.line.ends_with("; the server itself has 93 % of it")),
+        "{:?}",
+        found.troubles
+    );
+    assert!(!read(&text("33.4")).says.iter().any(|said| said.contains("the server itself")));
 }

@@ -88,9 +88,18 @@ const AVAILABLE: f64 = 0.1;
 fn of_capture(window: &Window) -> Option<Finding> {
     let why = "Pages that were swapped out are read from a disk before the thread that needs them goes on. `grep VmSwap /proc/PID/status` says \
                how much of the server is among them.";
+    let (full, _) = logged::at_the_end(window, TroubleKind::Swapping)?;
+    let statement = match full.line.contains("the server itself has") {
+        true => {
+            "Lower innodb_buffer_pool_size, and the memory for each connection (max_connections, sort_buffer_size, tmp_table_size): \
+             sys.memory_global_by_current_bytes says what has it"
+        }
+        false => {
+            "Find who took the memory (`top`, sorted by RES), and lower innodb_buffer_pool_size or the other program's share"
+        }
+    };
     let remedy = Remedy {
-        statement: "Find who took the memory (`top`, sorted by RES), and lower innodb_buffer_pool_size or the other program's share"
-            .into(),
+        statement: statement.into(),
         why: "What is in use must fit into memory.".into(),
         dynamic: true,
         risk: "A smaller pool reads more from disk.".into(),

@@ -12,6 +12,9 @@ use crate::replica::Words;
 
 use cures::{CURES, IN_CLUSTER, OF_APPLIER, OF_RECEIVER, OF_RELAY_LOG};
 
+/// Where a worker's own error is read.
+const OF_WORKER: &str = "replication_applier_status_by_worker";
+
 /// An error as the server has it, without values of rows.
 pub(super) struct Said<'w> {
     channel: &'w ReplicaChannel,
@@ -21,6 +24,8 @@ pub(super) struct Said<'w> {
     text: String,
     /// The transaction, and its place in the source's binary log.
     place: Option<String>,
+    /// What performance_schema says of the worker that failed, and not the replica's status.
+    is_of_worker: bool,
 }
 
 impl<'w> Said<'w> {
@@ -37,7 +42,8 @@ impl<'w> Said<'w> {
             },
         };
         let (place, text) = parts(&spindoctor_sql::error_without_values(raw));
-        Self { channel, failure, number: number.or_else(|| number_in(raw)), text, place }
+        let is_of_worker = failure == Failure::Applier && of_worker().is_some();
+        Self { channel, failure, number: number.or_else(|| number_in(raw)), text, place, is_of_worker }
     }
 
     /// The headline: which part stopped, with which error, and what of it is known in a few words.
@@ -84,6 +90,7 @@ impl<'w> Said<'w> {
 
     /// The error, and where it is.
     pub(super) fn evidence(&self, status: &str) -> Vec<Evidence> {
+        let status = if self.is_of_worker { OF_WORKER } else { status };
         let number = self.number.map_or_else(String::new, |number| format!("{number}: "));
         let error = format!("{number}{}", self.text);
         let error = Evidence::new("error", error.trim_end_matches(": "), "", status);

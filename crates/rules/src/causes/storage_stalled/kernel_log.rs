@@ -147,6 +147,12 @@ fn on(trouble: &LoggedTrouble) -> String {
     let is_nfs = trouble.line.contains("nfs: server ");
     let ends = |c: char| [',', ':', ')', ' '].contains(&c) || c == '.' && !is_nfs;
     let device = rest.as_deref().and_then(|rest| rest.split(ends).next());
+    // A journal is called by its device and the number of its inode: `Aborting journal on device sdc1-8.`
+    let is_journal = trouble.line.contains("journal on device ");
+    let device = device.map(|device| match device.rsplit_once('-').filter(|_| is_journal) {
+        Some((device, inode)) if inode.bytes().all(|byte| byte.is_ascii_digit()) => device,
+        _ => device,
+    });
     device.filter(|device| !device.is_empty()).map_or_else(String::new, |device| format!(" ({device})"))
 }
 
@@ -227,6 +233,14 @@ mod tests {
             assert_eq!((finding.cause.as_str(), finding.severity), (CAUSE.name, severity), "{line}");
             assert!(finding.headline.ends_with(device), "{line}: {}", finding.headline);
         }
+    }
+
+    #[test]
+    fn a_journal_is_named_by_its_device() {
+        let on = |line: &str| on(&LoggedTrouble { line: line.to_owned(), ..LoggedTrouble::default() });
+        assert_eq!(on("Aborting journal on device sdc1-8."), " (sdc1)");
+        assert_eq!(on("Aborting journal on device dm-3-8."), " (dm-3)");
+        assert_eq!(on("Buffer I/O error on device dm-3, logical block 7"), " (dm-3)");
     }
 
     #[test]
