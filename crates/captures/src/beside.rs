@@ -15,22 +15,20 @@ const WAIT: &str = "Wait for it: it takes about as long as the changes did. Neit
 
 /// Says beside the transactions that one of them is being rolled back, where the text says so and the list, which is older, does not.
 pub(crate) fn say_rollback(parts: &mut [Part], text: &str) {
-    if !text.lines().filter(|line| line.len() <= LONGEST).any(says_rollback) || knows_rollback(parts) {
+    let is_of_transactions =
+        |part: &Part| matches!(part.kind, Kind::Transactions | Kind::InnodbStatus | Kind::ProcessList);
+    let Some(at) = parts.iter().position(is_of_transactions) else { return };
+    if knows_rollback(parts) || !text.lines().any(says_rollback) {
         return;
     }
     let changed = transactions(parts).map(|open| open.rows_modified).max().filter(|&rows| rows > 0);
-    let is_of_transactions =
-        |part: &&mut Part| matches!(part.kind, Kind::Transactions | Kind::InnodbStatus | Kind::ProcessList);
-    if let Some(part) = parts.iter_mut().find(is_of_transactions) {
-        let changed = changed.map_or_else(String::new, |rows| {
-            format!(
-                " ({} in the list, which is of before)",
-                number::counted(rows, "changed row", "changed rows")
-            )
-        });
-        part.says
-            .push(format!("the text beside it says that a killed statement is rolled back{changed}. {WAIT}"));
-    }
+    let changed = changed.map_or_else(String::new, |rows| {
+        let rows = number::counted(rows, "changed row", "changed rows");
+        format!(" ({rows} in the list, which is of before)")
+    });
+    parts[at]
+        .says
+        .push(format!("the text beside it says that a killed statement is rolled back{changed}. {WAIT}"));
 }
 
 /// Connections that are open of those that are allowed, from which on they are taken.
@@ -40,15 +38,14 @@ const AT_WORK: f64 = 0.1;
 
 /// Says that connections which rest keep all places, where a status has how many are open, and the text beside it their limit.
 pub(crate) fn say_connections(parts: &mut [Part], text: &str) {
-    let is_status = |part: &&mut Part| part.kind == Kind::GlobalStatus;
-    let Some(limit) = number_behind(text, "max_connections").filter(|&limit| limit > 0.0) else { return };
-    let Some(part) = parts.iter_mut().find(is_status) else { return };
+    let Some(part) = parts.iter_mut().find(|part| part.kind == Kind::GlobalStatus) else { return };
     let last = part.moments.iter().rev().flat_map(|moment| &moment.said);
     let last =
         last.filter_map(|said| if let Said::Status(values) = said { Some(values) } else { None }).next();
     let both = last
         .and_then(|values| Some((values.number("threads_connected")?, values.number("threads_running")?)));
     let Some((connected, running)) = both else { return };
+    let Some(limit) = number_behind(text, "max_connections").filter(|&limit| limit > 0.0) else { return };
     if connected < TAKEN * limit || running > AT_WORK * connected {
         return;
     }
@@ -87,9 +84,8 @@ fn number_behind(text: &str, name: &str) -> Option<f64> {
 
 /// `I killed it and now it says Command: Killed State: query end / rolling back`
 fn says_rollback(line: &str) -> bool {
-    let line = line.to_ascii_lowercase();
-    line.contains("kill")
-        && ["rolling back", "rollback", "rolls back"].iter().any(|words| line.contains(words))
+    let has = |line: &str| line.contains("killed") && line.contains("rolling back");
+    line.len() <= LONGEST && line.contains("illed") && has(&line.to_ascii_lowercase())
 }
 
 fn transactions(parts: &[Part]) -> impl Iterator<Item = &Transaction> {

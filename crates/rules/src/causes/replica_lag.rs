@@ -255,14 +255,16 @@ fn stopped_on_purpose(window: &Window, seen: &KeepingUp, rests: AtRest, score: f
             "It applies what has come since it was stopped.",
         ),
         AtRest::Receiver => (
-            format!("The receiver was stopped by somebody: nothing comes from {source}"),
+            format!("The receiver is stopped, and no error is named: nothing comes from {source}"),
             "It does not run, and no error is named in what was given. What the applier has is all that there is, so that the replica may \
              say that it is 0 seconds behind.",
             " IO_THREAD",
             "It fetches what the source has written since.",
         ),
         AtRest::Both => (
-            format!("The replica was stopped by somebody: it gets nothing from {source} and applies nothing"),
+            format!(
+                "The replica is stopped, and no error is named: it gets nothing from {source} and applies nothing"
+            ),
             "Its receiver and its applier do not run, and no error is named in what was given: STOP REPLICA, a start with \
              --skip-replica-start, or a replica that was set up and never started. It falls behind by a second each second.",
             "",

@@ -291,9 +291,9 @@ fn what_somebody_stopped_is_a_note_of_a_list_that_was_given() {
         })
     };
     for (receiver, applier, begins, remedy) in [
-        ("No", "No", "The replica was stopped by somebody", "START REPLICA"),
+        ("No", "No", "The replica is stopped, and no error is named", "START REPLICA"),
         ("Yes", "No", "The applier was stopped by somebody: nothing of db1:3306", "START REPLICA SQL_THREAD"),
-        ("No", "Yes", "The receiver was stopped by somebody", "START REPLICA IO_THREAD"),
+        ("No", "Yes", "The receiver is stopped, and no error is named", "START REPLICA IO_THREAD"),
         ("Connecting", "Yes", "The receiver is connecting to db1:3306", "SHOW REPLICA STATUS"),
     ] {
         let finding = found(&of(receiver, applier));
