@@ -58,7 +58,7 @@ pub(super) fn full(window: &Window) -> Option<Finding> {
             format!(
                 "The redo log is full: {} since the last checkpoint, {} of what is usable",
                 bytes(age),
-                whole_percent(ratio)
+                whole_percent(ratio.min(1.0))
             ),
         )
         .why(format!(
