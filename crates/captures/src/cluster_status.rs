@@ -249,15 +249,15 @@ mod tests {
         }
     }
 
-    proptest::proptest! {
-        #[test]
+    #[test]
     fn the_member_from_which_the_cluster_was_seen_is_named() {
         let parts = recognise("a.txt", &status("NO_QUORUM", ["ONLINE", "UNREACHABLE", "UNREACHABLE"]));
         let says: Vec<String> = parts.into_iter().flat_map(|part| part.says).collect();
         assert!(says.iter().any(|said| said.ends_with("NO_QUORUM: as seen from db0:3306")), "{says:?}");
     }
 
-    #[test]
+    proptest::proptest! {
+        #[test]
         fn no_text_makes_it_panic(text in "(?s)(\"defaultReplicaSet\"|\"address\": \"|\"status\": \"|[{}\":\\\\\n]|.){0,60}") {
             read(&text);
         }

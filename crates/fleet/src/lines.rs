@@ -104,7 +104,8 @@ const SPECIAL: [u8; 4] = [b'\t', b'\n', b'\\', 0];
 /// How many bytes of a text are written otherwise within a cell. A release's link for size makes no loop over many bytes at
 /// once of what is written as one; memchr's counts are such loops. They go over a part that stays in the CPU's nearest cache.
 fn special(bytes: &[u8]) -> usize {
-    let of_part = |part: &[u8]| SPECIAL.iter().map(|&byte| memchr::memchr_iter(byte, part).count()).sum::<usize>();
+    let of_part =
+        |part: &[u8]| SPECIAL.iter().map(|&byte| memchr::memchr_iter(byte, part).count()).sum::<usize>();
     bytes.chunks(CACHED_BYTES).map(of_part).sum()
 }
 
