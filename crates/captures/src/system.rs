@@ -92,8 +92,12 @@ impl SystemText {
 /// How the sentence on full CPUs begins, whatever tool shows it.
 pub(crate) const CPUS_FULL: &str = "The CPUs are full";
 
-/// Percent of the host's memory from which on the server itself is what has it. By judgement: the rest of a host needs a few.
+/// Percent of a full memory from which on the server itself is what has it. By judgement: the rest of a host needs a few.
 const SERVERS_MEMORY: f64 = 80.0;
+
+/// Percent from which on it has so much that nothing else has to say that the memory is full. By judgement: a twentieth is what the kernel and
+/// the rest of a host need.
+const NOTHING_LEFT: f64 = 95.0;
 
 /// Says where the server itself has the host's memory, as `ps aux` and `top` print it, and adds it to what is said of a full memory.
 ///
@@ -110,6 +114,11 @@ fn memory_of_server(text: &str, found: &mut SystemText) {
     let of_server = rows.iter().filter(|row| row.get("COMMAND").is_some_and(|name| is_server(name)));
     let percent = of_server.filter_map(|row| number(row, "%MEM")).fold(0.0, f64::max);
     if !(SERVERS_MEMORY..=100.0).contains(&percent) {
+        return;
+    }
+    let is_full = found.troubles.iter().any(|trouble| trouble.kind == TroubleKind::Swapping);
+    // A server of its own host has most of the memory, and is well.
+    if percent < NOTHING_LEFT && !is_full {
         return;
     }
     let full = found.troubles.iter_mut().filter(|trouble| trouble.kind == TroubleKind::Swapping);

@@ -196,7 +196,8 @@ fn numbers_of_another_tool_below_a_list_of_processes_are_no_process() {
         [
             "The host swaps: 962 KiB/s in, 1204 KiB/s out",
             "16 threads wait for a disk, and the CPUs do nothing else in 91 % of the time",
-            "Threads wait for a disk, and the CPUs do nothing else in 90 % of the time"
+            "Threads wait for a disk, and the CPUs do nothing else in 90 % of the time",
+            "Of the host's memory the server itself has 92 %"
         ]
     );
     // CPUs that wait for a disk are not full, even where another program uses what is left.

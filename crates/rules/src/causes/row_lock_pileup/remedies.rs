@@ -340,7 +340,7 @@ mod tests {
         };
         assert_eq!(undo("120"), "SET GLOBAL innodb_lock_wait_timeout = 120");
         for text in ["50; DROP DATABASE shop; -- ", "50 /* */", "(SELECT 1)", "5'0", ""] {
-            assert_eq!(undo(text), "SET GLOBAL innodb_lock_wait_timeout = 50", "{text}");
+            assert_eq!(undo(text), "SET GLOBAL innodb_lock_wait_timeout to what it was", "{text}");
         }
     }
 
