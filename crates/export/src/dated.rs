@@ -11,6 +11,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use jiff::Timestamp;
 use spindoctor_model::Segment;
+use spindoctor_record::span::Span;
 use spindoctor_record::{Recording, Stretch};
 
 use super::file::FileFormat;
@@ -55,7 +56,9 @@ impl Dated {
         position: &Position,
         more: More,
     ) -> anyhow::Result<Option<(Position, Vec<Whole>)>> {
-        let Some(slice) = slice::next(position, stretches, self.every, more) else { return Ok(None) };
+        let sampled_within = |span: Span| recording.first_within(span.from, span.to);
+        let next = slice::next(position, stretches, self.every, more, sampled_within)?;
+        let Some(slice) = next else { return Ok(None) };
         let heads = recording.events()?;
         let slice = slice.with_events(position, &heads);
         let files = self.write(recording, &slice)?;
@@ -313,6 +316,32 @@ mod tests {
         let seconds = slices.iter().map(|row| row.split(',').nth(3).unwrap().parse::<f64>().unwrap());
         // The first list has none before it.
         assert!((seconds.sum::<f64>() - (13.0 * 15.0 + 1.0)).abs() < 0.01, "{slices:?}");
+    }
+
+    #[test]
+    fn a_sample_from_before_the_clock_was_set_is_in_a_slice_and_the_years_after_it_are_in_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.rec");
+        let keep_for = Duration::from_secs(100 * 365 * 86_400);
+        let mut writer = Writer::open(&file, WriterOptions { keep_for, ..WriterOptions::default() }).unwrap();
+        let segment = writer.begin_segment(Timestamp::UNIX_EPOCH, ServerIdentity::default());
+        for at in [Timestamp::UNIX_EPOCH, at(0), at(1)] {
+            writer.write_sample(RecordedSample { at, segment, sample: Sample::default() }).unwrap();
+        }
+        let recording = Recording::open(&file).unwrap();
+        let dated = Dated {
+            folder: folder.path().join("dated"),
+            tables: vec![table::by_name("minutes").unwrap()],
+            format: FileFormat::Csv,
+            reader: Reader::People,
+            every: Duration::from_mins(1),
+        };
+        let position = lay_out(&recording, &dated, Position::default(), 2);
+        let stretches = recording.stretches(position.segment()).unwrap();
+        assert!(dated.step(&recording, &stretches, &position, More::Ended).unwrap().is_none(), "two are all");
+        let laid_out = files(&dated.folder, &dated.folder);
+        let rows: Vec<usize> = laid_out.values().map(|bytes| lines(bytes) - 1).collect();
+        assert_eq!(rows, [1, 1], "{:?}", laid_out.keys());
     }
 
     fn lines(bytes: &[u8]) -> usize {

@@ -18,6 +18,9 @@ use super::part::Part;
 use spindoctor_record::span::{ONE_MORE, Span, after};
 
 const DAY_MS: i64 = 86_400_000;
+/// A day before the last that a clock can show, 9999-12-29: a recording that claims to have later samples is damaged, and
+/// behind each slice there is an instant for the next.
+const LATEST: Timestamp = Timestamp::constant(253_402_041_600, 0);
 const MINUTE_MS: i64 = 60_000;
 /// A slice is cut when there are samples of so long after it, of its segment or of those that followed. By then the
 /// recorder has written what it writes late: what it saw of locks up to 12 s before a stall was known, and that an event
@@ -69,28 +72,44 @@ pub struct Slice {
 
 /// The slice after a position, without its events; none where none is due.
 ///
-/// `stretches` are those of the position's segment and of all later ones.
-pub fn next(position: &Position, stretches: &[Stretch], every: Duration, more: More) -> Option<Slice> {
+/// `stretches` are those of the position's segment and of all later ones; `sampled_within` gives the first instant of a
+/// span at which there may be a sample. Time without a sample makes no slices, be it the years between two settings of a
+/// clock: what there is of it is in the slice after it.
+///
+/// # Errors
+/// That of `sampled_within`.
+pub fn next<E>(
+    position: &Position,
+    stretches: &[Stretch],
+    every: Duration,
+    more: More,
+    sampled_within: impl Fn(Span) -> Result<Option<Timestamp>, E>,
+) -> Result<Option<Slice>, E> {
     for (place, stretch) in stretches.iter().enumerate() {
         if stretch.segment < position.segment {
             continue;
         }
         let later = &stretches[place + 1..];
         let is_first = stretch.segment != position.segment;
-        let from = if is_first { stretch.first } else { position.until.max(stretch.first) };
-        if from > stretch.last {
+        let last = stretch.last.min(LATEST);
+        let next = if is_first { stretch.first } else { position.until.max(stretch.first) };
+        if next > last {
             continue;
         }
+        let from = match is_first {
+            true => next,
+            false => sampled_within(Span::new(next, last))?.unwrap_or(last),
+        };
         let (strikes, end) = struck(from, every);
-        let is_last = end > stretch.last;
+        let is_last = end > last;
         let is_due = more == More::Ended
             || match later {
-                [] => !is_last && stretch.last >= after(end, SETTLES),
+                [] => !is_last && last >= after(end, SETTLES),
                 _ => sampled(later) >= SETTLES,
             };
         let last_ms = end.as_millisecond() - 1;
-        let to = stretch.last.min(Timestamp::from_millisecond(last_ms).unwrap_or(stretch.last));
-        return is_due.then(|| Slice {
+        let to = last.min(Timestamp::from_millisecond(last_ms).unwrap_or(last));
+        return Ok(is_due.then(|| Slice {
             segment: stretch.segment,
             span: Span::new(from, to),
             since: position.until.min(from),
@@ -98,11 +117,11 @@ pub fn next(position: &Position, stretches: &[Stretch], every: Duration, more: M
             is_first,
             is_last,
             is_final: is_last && later.is_empty() && more == More::Ended,
-            seen: stretch.last,
+            seen: last,
             events: BTreeSet::new(),
-        });
+        }));
     }
-    None
+    Ok(None)
 }
 
 /// For how long there are samples, whatever the clock was set to between them.
@@ -196,7 +215,8 @@ impl Part for Slice {
     fn minutes(&self) -> Option<Span> {
         let minute_ms = |at: Timestamp| at.as_millisecond().div_euclid(MINUTE_MS) * MINUTE_MS;
         let instant = |ms| Timestamp::from_millisecond(ms).unwrap_or(self.span.from);
-        let from = if self.is_first { self.span.from } else { instant(minute_ms(self.span.from)) };
+        // Of the time before it that had no slice, too: the minute that the slice before broke off in may have ended there.
+        let from = if self.is_first { self.span.from } else { instant(minute_ms(self.since)) };
         let to = match self.is_last {
             true => self.span.to,
             false => instant(minute_ms(after(self.span.to, ONE_MORE)) - 1),
@@ -230,6 +250,8 @@ impl Part for Slice {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+
     use super::*;
 
     const EVERY: Duration = Duration::from_mins(5);
@@ -244,6 +266,12 @@ mod tests {
 
     fn head(id: u64, segment: u64, ended: Option<&str>, headline: &str) -> EventHead {
         EventHead { id, segment, ended: ended.map(at), headline: headline.to_owned(), ..EventHead::default() }
+    }
+
+    /// The slice after a position, of a recording that has samples all the time.
+    fn next(position: &Position, stretches: &[Stretch], every: Duration, more: More) -> Option<Slice> {
+        let always = |span: Span| Ok::<_, Infallible>(Some(span.from));
+        super::next(position, stretches, every, more, always).unwrap()
     }
 
     /// All slices that are due, as `segment from..to` with their events.
@@ -281,6 +309,29 @@ mod tests {
         let rest = cut(&mut position, &goes_on("09:51:00"), &[], More::Ended);
         assert_eq!(rest, ["1 09:50:00..09:51:00"]);
         assert!(cut(&mut position, &goes_on("09:51:00"), &[], More::Ended).is_empty());
+    }
+
+    #[test]
+    fn time_without_a_sample_makes_no_slice_and_what_it_has_is_in_the_slice_after_it() {
+        // The clock said 1970 at first; and a sample claims to be from after all time.
+        let samples = [Timestamp::UNIX_EPOCH, at("09:32:10"), at("09:33:50"), Timestamp::MAX];
+        let all = [Stretch { segment: 1, first: samples[0], last: samples[3] }];
+        let within =
+            |span: Span| Ok::<_, Infallible>(samples.into_iter().find(|sample| span.contains(*sample)));
+        let mut position = Position::default();
+        let mut spans = Vec::new();
+        while let Some(slice) =
+            super::next(&position, &all, Duration::from_mins(1), More::Ended, within).unwrap()
+        {
+            position = position.behind(&slice, &[]);
+            spans.push((slice.span.from, slice.span.to));
+            assert!(slice.since <= slice.span.from && spans.len() <= 4, "{spans:?}");
+            let minutes = slice.minutes().unwrap();
+            assert!(minutes.from <= slice.since, "the minutes since the slice before are in it");
+        }
+        let minute = |from: Timestamp| (from, struck(from, Duration::from_mins(1)).1 - ONE_MORE);
+        let [first, second, third, _] = samples.map(minute);
+        assert_eq!(spans, [first, second, third, (LATEST, LATEST)]);
     }
 
     #[test]

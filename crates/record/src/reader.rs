@@ -115,12 +115,14 @@ impl Recording {
     /// # Errors
     /// The file cannot be read.
     pub fn extent(&self) -> Result<Option<(Timestamp, Timestamp)>, Error> {
-        // The last to begin is not the last to end where the clock was set back; a chunk is a minute long.
+        // The last to begin is not the last to end where the clock was set back; a chunk is a minute long, and one that
+        // claims more is damaged.
         self.read(|db| {
             db.query_row(
                 "SELECT min(first), max(last) FROM (
                      SELECT (SELECT min(from_ms) FROM chunks) AS first,
-                            (SELECT max(to_ms) FROM chunks
+                            (SELECT max(CASE WHEN to_ms - from_ms BETWEEN 0 AND ?1 THEN to_ms ELSE from_ms END)
+                             FROM chunks
                              WHERE from_ms >= (SELECT max(from_ms) FROM chunks) - ?1) AS last
                      UNION ALL SELECT min(at_ms), max(at_ms) FROM samples)",
                 [CHUNK_MS],

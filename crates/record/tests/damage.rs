@@ -111,6 +111,8 @@ fn years_without_a_sample_are_not_read_five_minutes_at_a_time() {
     let (pieces, samples) = in_pieces(&recording, Timestamp::MIN, Timestamp::MAX);
     assert_eq!((pieces.len(), samples as u64), (2, story::FIRST_S));
     assert_eq!(recording.first_within(story::after(1000), Timestamp::MAX).unwrap(), None);
+    let [stretch] = recording.stretches(0).unwrap()[..] else { panic!("one segment") };
+    assert!(stretch.last < story::after(1000), "{stretch:?}");
 }
 
 #[test]
