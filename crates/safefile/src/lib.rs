@@ -7,6 +7,7 @@
 //! * [`create`], [`write()`], [`append`] and [`read_write`] are for what the user named: a page, a table, a recording. A new file
 //!   is 0600 and made with `O_EXCL`. A file that is there must be ours, with one name. A symbolic link is followed only
 //!   where it and the folder that it lies in belong to us or to root.
+//! * [`open_named`] and [`read_named`] are for what the user named to be read, and of which nothing is believed.
 //! * [`read_trusted`] is for what decides what spindoctor does: a configuration file. Nobody but us and root may be able to
 //!   change it, a link on the way to it, or a folder that it lies in.
 //!
@@ -19,6 +20,7 @@
 //! Every refusal is an [`io::Error`] of the kind `PermissionDenied` whose text is one line that says what to do.
 
 mod folder;
+mod named;
 mod walk;
 
 use std::ffi::OsStr;
@@ -33,6 +35,7 @@ use rustix::io::Errno;
 use thiserror::Error;
 
 pub use folder::Folder;
+pub use named::{Named, open_named};
 use walk::{Parents, link_refused, walk};
 
 /// Why a file or folder is not used.
@@ -174,14 +177,15 @@ pub fn read_trusted(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
     }
 }
 
-/// All of a file that somebody named, or of what comes through a pipe: for who believes nothing that is in it.
+/// All of a file that somebody named, or of what comes through a pipe, opened as [`open_named`] does: for who believes nothing
+/// that is in it.
 ///
 /// # Errors
-/// It has more bytes, as `/dev/zero` has; or the system's error.
+/// It has more bytes, as `/dev/zero` has; or as [`open_named`].
 pub fn read_named(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
     let too_large =
         || io::Error::new(io::ErrorKind::FileTooLarge, format!("it has more than {most_bytes} bytes"));
-    let file = File::open(path)?;
+    let file = open_named(path)?;
     if file.metadata()?.len() > most_bytes {
         return Err(too_large());
     }

@@ -288,3 +288,38 @@ fn of_a_file_that_was_named_no_more_is_read_than_is_allowed() {
     sparse.set_len(1 << 33).unwrap();
     assert_eq!(read_named(&file, 1 << 30).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
 }
+
+/// A pipe in a folder.
+fn pipe(folder: &Path) -> PathBuf {
+    let pipe = folder.join("pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, Mode::RUSR | Mode::WUSR).unwrap();
+    pipe
+}
+
+#[test]
+fn a_pipe_that_nobody_writes_into_is_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let why = read_named(&pipe(folder.path()), 1 << 20).unwrap_err().to_string();
+    assert_eq!(why, "there is nothing to read: nobody writes into this pipe");
+}
+
+#[test]
+fn a_pipe_is_read_to_its_end_however_late_it_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = pipe(folder.path());
+    // The writer has opened it before it is read, writes when its own input ends, and that is more than a pipe holds.
+    let mut reader = open_named(&pipe).unwrap();
+    let mut writer = File::options().write(true).open(&pipe).unwrap();
+    let text = vec![b'x'; 1 << 20];
+    let written = std::thread::spawn(move || {
+        writer.write_all(&text).unwrap();
+    });
+    let mut bytes = Vec::new();
+    reader.read_to_end(&mut bytes).unwrap();
+    written.join().unwrap();
+    assert_eq!(bytes.len(), 1 << 20);
+    // As a shell's `<(true)`: nothing was written, and its writer is gone.
+    let mut reader = open_named(&pipe).unwrap();
+    drop(File::options().write(true).open(&pipe).unwrap());
+    assert_eq!(reader.read_to_end(&mut Vec::new()).unwrap(), 0);
+}

@@ -21,6 +21,10 @@ const MAX_FILES: usize = 256;
 /// What is read of one file: real ones have some KiB.
 const MAX_BYTES: u64 = 16 << 20;
 
+/// Lines that mean something, of all files: a server can be given less than a thousand options, and each line that is kept takes
+/// some hundred bytes.
+const MAX_LINES: usize = 10_000;
+
 /// One line of an option file that means something.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Line {
@@ -49,9 +53,12 @@ pub enum Line {
 ///
 /// Bytes that are not UTF-8 become the replacement character.
 pub fn parse(text: &[u8]) -> Vec<(usize, Line)> {
-    let text = String::from_utf8_lossy(text);
-    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-    text.lines().enumerate().filter_map(|(at, line)| Some((at + 1, parse_line(line)?))).collect()
+    lines(&String::from_utf8_lossy(text)).collect()
+}
+
+fn lines(text: &str) -> impl Iterator<Item = (usize, Line)> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    text.lines().enumerate().filter_map(|(at, line)| Some((at + 1, parse_line(line)?)))
 }
 
 fn parse_line(line: &str) -> Option<Line> {
@@ -194,12 +201,13 @@ pub struct Reader<'a> {
     /// The files that are being read now, outermost first.
     open: Vec<PathBuf>,
     files: usize,
+    lines: usize,
 }
 
 impl<'a> Reader<'a> {
     /// A reader of these groups (in lower case); absolute paths in `!include` are below `root`.
     pub fn new(groups: &'a [String], root: &'a Path) -> Self {
-        Self { groups, root, found: Settings::default(), open: Vec::new(), files: 0 }
+        Self { groups, root, found: Settings::default(), open: Vec::new(), files: 0, lines: 0 }
     }
 
     /// What was found.
@@ -252,8 +260,19 @@ impl<'a> Reader<'a> {
     /// Takes the text of a file; the path is for the notes.
     pub(crate) fn take(&mut self, path: &Path, text: &[u8]) {
         let mut group: Option<String> = None;
-        for (number, line) in parse(text) {
+        for (number, line) in lines(&String::from_utf8_lossy(text)) {
             let origin = || format!("{} line {number}", path.display());
+            self.lines += 1;
+            if self.lines > MAX_LINES {
+                // The files that include this one end at their next line, without a note of their own.
+                if self.lines == MAX_LINES + 1 {
+                    self.note(format!(
+                        "{} and all after it is passed over: option files with more than {MAX_LINES} lines are not read",
+                        origin()
+                    ));
+                }
+                return;
+            }
             match line {
                 Line::Group(name) => group = Some(name.to_ascii_lowercase()),
                 Line::Option { key, value } => match &group {
@@ -462,6 +481,20 @@ mod tests {
         let found = read(root.path(), "0.cnf", &["client"]);
         assert!(found.settings.len() <= MAX_FILES);
         assert!(found.notes.iter().any(|note| note.contains("too many")));
+    }
+
+    #[test]
+    fn a_file_of_very_many_lines_takes_no_more_than_so_many_of_them() {
+        for line in ["user=x\n", "=\n", "[client]\n"] {
+            let root = tempfile::tempdir().unwrap();
+            write(root.path(), "a.cnf", &format!("[client]\n!include /b.cnf\n{line}{line}"));
+            write(root.path(), "b.cnf", &format!("[client]\n{}", line.repeat(MAX_LINES + 100)));
+            let found = read(root.path(), "a.cnf", &["client"]);
+            assert!(found.settings.len() + found.notes.len() <= MAX_LINES, "{line}");
+            let said: Vec<_> = found.notes.iter().filter(|note| note.contains("all after it")).collect();
+            assert_eq!(said.len(), 1, "{said:?}");
+            assert!(said[0].contains("b.cnf line 9999"), "{said:?}");
+        }
     }
 
     #[test]

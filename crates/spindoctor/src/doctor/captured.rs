@@ -1,13 +1,12 @@
 //! `doctor --from`: files that somebody captured, to a window, and how a report says what they were.
 
-use std::fs::{self, File};
-use std::io::{Read, Seek as _, SeekFrom};
-use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
+use std::fs;
+use std::io::Read;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use flate2::read::MultiGzDecoder;
-use rustix::fs::OFlags;
 use spindoctor_captures::{
     Kind, LONGEST_BYTES, NOT_GIVEN, Part, Text, collections, recognise, say_hints, window,
 };
@@ -247,22 +246,16 @@ impl Reader {
         if fs::metadata(path).is_ok_and(|about| about.file_type().is_socket()) {
             bail!("{} is neither a file, a folder nor a pipe", path.display());
         }
-        // A pipe that nobody writes into would be waited for at its opening, and has its end at once like this.
-        let mut file = File::options()
-            .read(true)
-            .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
-            .open(path)
-            .with_context(failed)?;
+        let mut file = spindoctor_safefile::open_named(path).with_context(failed)?;
         let about = file.metadata().with_context(failed)?;
         if !about.is_file() && !about.file_type().is_fifo() {
             bail!("{} is neither a file, a folder nor a pipe", path.display());
         }
-        rustix::fs::fcntl_setfl(&file, OFlags::empty()).with_context(failed)?;
         let length = about.len();
         let mut note = None;
         if length > LONGEST_BYTES as u64 {
             // Of a log the end counts.
-            file.seek(SeekFrom::Start(length - LONGEST_BYTES as u64)).with_context(failed)?;
+            file.skip_to(length - LONGEST_BYTES as u64).with_context(failed)?;
             note = Some(format!(
                 "only the last {} MiB of {} were read",
                 LONGEST_BYTES >> 20,

@@ -1,7 +1,7 @@
 //! The servers to ask: lists, commands that print lists, discovery, selection; and how to reach each.
 
 use std::collections::BTreeMap;
-use std::io::Read as _;
+use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -109,22 +109,41 @@ impl Fleet {
 
 fn read(file: &Path) -> anyhow::Result<String> {
     if file == Path::new("-") {
-        let mut text = String::new();
-        std::io::stdin().read_to_string(&mut text).context("could not read the list from standard input")?;
-        return Ok(text);
+        let failed = "could not read the list from standard input";
+        let bytes = bounded(std::io::stdin().lock(), LARGEST_BYTES).context(failed)?;
+        return String::from_utf8(bytes).context(failed);
     }
     let failed = || format!("could not read the list {}", file.display());
     let bytes = spindoctor_safefile::read_named(file, LARGEST_BYTES).with_context(failed)?;
     String::from_utf8(bytes).with_context(failed)
 }
 
-fn output_of(command: &str) -> anyhow::Result<String> {
-    let ran = Command::new("sh").args(["-c", command]).stdin(Stdio::null()).stderr(Stdio::inherit()).output();
-    let ran = ran.context("could not run sh")?;
-    if !ran.status.success() {
-        bail!("--servers-from: {} ended with {}; no server was asked", safe(command), ran.status);
+/// All of what comes, as far as a list goes.
+fn bounded(content: impl Read, most_bytes: u64) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    content.take(most_bytes.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most_bytes {
+        return Err(std::io::Error::other(format!("a list has at most {most_bytes} bytes")));
     }
-    String::from_utf8(ran.stdout).context("the output of --servers-from is not UTF-8")
+    Ok(bytes)
+}
+
+fn output_of(command: &str) -> anyhow::Result<String> {
+    let mut shell = Command::new("sh")
+        .args(["-c", command])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::inherit())
+        .spawn()
+        .context("could not run sh")?;
+    // Its end of the pipe is closed before it is waited for: one that goes on writing ends at that.
+    let printed = shell.stdout.take().map(|printed| bounded(printed, LARGEST_BYTES));
+    let ended = shell.wait().context("could not wait for sh")?;
+    let printed = printed.transpose().with_context(|| format!("--servers-from: {}", safe(command)))?;
+    if !ended.success() {
+        bail!("--servers-from: {} ended with {ended}; no server was asked", safe(command));
+    }
+    String::from_utf8(printed.unwrap_or_default()).context("the output of --servers-from is not UTF-8")
 }
 
 /// How servers are reached: option files are read once for all that need no more than a host.
@@ -216,5 +235,17 @@ impl Reach {
                 (target, listed.tags)
             })
             .collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_without_an_end_is_read_up_to_a_bound() {
+        assert_eq!(bounded(&b"db17\n"[..], 5).unwrap(), b"db17\n");
+        let endless = bounded(std::io::repeat(b'x'), 1 << 20).unwrap_err().to_string();
+        assert_eq!(endless, "a list has at most 1048576 bytes");
     }
 }

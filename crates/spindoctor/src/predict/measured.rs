@@ -3,7 +3,6 @@
 //! A table: a line for each number of connections, two numbers in it; titles, `#` comments, thousands apart by commas
 //! within quotes, tabs and semicolons are as people paste them.
 
-use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, anyhow, bail};
@@ -50,11 +49,9 @@ pub fn read(path: &Path, was: &[(String, String)]) -> anyhow::Result<Source> {
         expect_varied(was, |_| false)?;
         return recorded::read(path).with_context(|| format!("{name} cannot be used"));
     }
-    let length = fs::metadata(path).with_context(|| format!("could not read {name}"))?.len();
-    if length > LARGEST_BYTES {
-        bail!("{name} has {length} bytes: this is not a table of measurements");
-    }
-    let text = fs::read_to_string(path).with_context(|| format!("could not read {name}"))?;
+    let failed = || format!("could not read {name}, as a table of measurements");
+    let bytes = spindoctor_safefile::read_named(path, LARGEST_BYTES).with_context(failed)?;
+    let text = String::from_utf8(bytes).with_context(failed)?;
     let source = match text.trim_start().starts_with('{') {
         true => from_sweep(&text, was),
         false => from_table(&text, was),

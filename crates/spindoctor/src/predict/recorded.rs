@@ -74,8 +74,10 @@ const SQLITE: &[u8] = b"SQLite format 3\0";
 /// True where this file is a recording, or a bundle with one.
 pub fn is_one(path: &Path) -> bool {
     let mut begin = [0; SQLITE.len()];
-    let read = File::open(path).and_then(|mut file| file.read_exact(&mut begin));
-    read.is_ok() && begin == *SQLITE || bundle::is_one(path)
+    // What comes through a pipe can be read only once.
+    let is_file = std::fs::metadata(path).is_ok_and(|about| about.is_file());
+    let mut is_read = || File::open(path).and_then(|mut file| file.read_exact(&mut begin)).is_ok();
+    is_file && is_read() && begin == *SQLITE || bundle::is_one(path)
 }
 
 /// Reads it.

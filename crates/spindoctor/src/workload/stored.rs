@@ -1,6 +1,5 @@
 //! The workload of a recording, and of a captured file.
 
-use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
@@ -120,7 +119,8 @@ pub fn captured(asked: &Asked, file: &Path) -> anyhow::Result<Workload> {
     let reader: Box<dyn BufRead> = match file.as_os_str() == "-" {
         true => Box::new(std::io::stdin().lock()),
         false => {
-            Box::new(BufReader::new(File::open(file).with_context(|| format!("could not open {name}"))?))
+            let opened = spindoctor_safefile::open_named(file);
+            Box::new(BufReader::new(opened.with_context(|| format!("could not open {name}"))?))
         }
     };
     let mut captured = Captured::new(reader, asked.every.as_secs_f64(), asked.replica);

@@ -88,6 +88,19 @@ fn devices_pipes_rings_of_folders_and_bombs_have_an_end() {
     }
 }
 
+/// Each command that reads a file by its name.
+#[test]
+fn a_pipe_that_nobody_writes_into_is_said_by_every_command_and_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR).unwrap();
+    for line in ["doctor --window", "stacks --load", "fleet servers --servers", "workload --file"] {
+        let (message, code) = complained(&format!("{line} {}", pipe.display()));
+        assert_eq!((code, message.lines().count()), (2, 1), "{line}: {message}");
+        assert!(message.contains("nobody writes into this pipe"), "{line}: {message}");
+    }
+}
+
 /// A line of 2 MB, and a log that is more than 64 MB long when it is unpacked.
 #[test]
 fn what_is_longer_than_any_capture_is_read_in_part() {
