@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use spindoctor_page::safe::safe;
+
 use super::metrics::{Family, Histogram, Kind, PROBE_BOUNDS_S, Point, Value};
 
 /// What the answer is, for its head.
@@ -45,7 +47,9 @@ fn buckets(text: &mut String, name: &str, labels: &[(&'static str, String)], his
 }
 
 fn braced(labels: &[(&'static str, String)], bound: Option<&str>) -> String {
-    let escaped = |value: &str| value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+    // A page of it is shown in a terminal, too: curl prints it.
+    let shown = |value: &str| value.split('\n').map(safe).collect::<Vec<_>>().join("\n");
+    let escaped = |value: &str| shown(value).replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
     let labels = labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value)));
     let all: Vec<String> = labels.chain(bound.map(|bound| format!("le=\"{bound}\""))).collect();
     if all.is_empty() { String::new() } else { format!("{{{}}}", all.join(",")) }
@@ -90,6 +94,12 @@ mod tests {
         };
         let words: usize = families.iter().flat_map(|family| &family.points).map(lines_of).sum();
         assert!(text.ends_with('\n') && series.len() == words, "{text}");
+    }
+
+    #[test]
+    fn what_a_terminal_would_obey_is_made_visible() {
+        let labels = [("hostname", "db\u{1b}[2J17\u{9b}".to_owned())];
+        assert_eq!(braced(&labels, None), r#"{hostname="db\\u{1b}[2J17\\u{9b}"}"#);
     }
 
     #[test]

@@ -103,6 +103,8 @@ pub enum Refused {
     Cleartext {
         /// Whether the user allowed such plugins.
         is_allowed: bool,
+        /// What lies between the server and us.
+        channel: Channel,
     },
     /// The key of the user's or the server's is of no use.
     Key(String),
@@ -134,10 +136,16 @@ impl fmt::Display for Refused {
             Self::Unproved(_) => f.write_str(
                 "the server wants the password itself, and there is no TLS; use TLS with --ssl-ca, a unix socket (-S), or --server-public-key-path with the server's public_key.pem",
             ),
-            Self::Cleartext { is_allowed: true } => f.write_str(
+            Self::Cleartext { channel: Channel::OpenSocket, .. } => f.write_str(
+                "the server wants the password in clear text, and anybody could have made its socket: the folder is open to everyone and the process is another user's; move the socket, or use TLS with --ssl-ca, and allow it with enable-cleartext-plugin in [client]",
+            ),
+            Self::Cleartext { channel: Channel::Verified | Channel::Socket, .. } => f.write_str(
+                "the server wants the password in clear text; allow it with enable-cleartext-plugin in [client] of an option file, as of --defaults-extra-file",
+            ),
+            Self::Cleartext { is_allowed: true, .. } => f.write_str(
                 "the server wants the password in clear text and has not proved who it is; give its authority with --ssl-ca, or use a unix socket (-S)",
             ),
-            Self::Cleartext { is_allowed: false } => f.write_str(
+            Self::Cleartext { is_allowed: false, .. } => f.write_str(
                 "the server wants the password in clear text; allow it with enable-cleartext-plugin in [client], over TLS with --ssl-ca or a unix socket (-S)",
             ),
             Self::Key(why) => write!(f, "the server's public key cannot be used: {why}"),
@@ -292,7 +300,7 @@ impl<'a> Login<'a> {
             "mysql_clear_password" if self.account.password.is_empty() => Ok(self.password_as_it_is()),
             "mysql_clear_password" => match (self.account.cleartext, self.channel.is_proved()) {
                 (true, true) => Ok(self.password_as_it_is()),
-                (is_allowed, _) => Err(Refused::Cleartext { is_allowed }),
+                (is_allowed, _) => Err(Refused::Cleartext { is_allowed, channel: self.channel }),
             },
             "sha256_password" => self.password_itself(),
             _ => match proof(&self.plugin, &self.nonce, self.account.password) {
@@ -485,7 +493,7 @@ mod tests {
             // Nobody allowed it; then allowed, and then even what is trusted by name.
             assert_eq!(
                 login(ACCOUNT, Allowed::default(), channel).packet(CLEAR),
-                Err(Refused::Cleartext { is_allowed: false })
+                Err(Refused::Cleartext { is_allowed: false, channel })
             );
             let open = Account { cleartext: true, ..ACCOUNT };
             for unverified_server in [false, true] {
@@ -493,7 +501,13 @@ mod tests {
                 let step = login(open, allowed, channel).packet(CLEAR);
                 match channel.is_proved() {
                     true => assert_eq!(sent(step).as_deref(), Some(ITSELF), "{channel:?}"),
-                    false => assert_eq!(step, Err(Refused::Cleartext { is_allowed: true }), "{channel:?}"),
+                    false => {
+                        assert_eq!(
+                            step,
+                            Err(Refused::Cleartext { is_allowed: true, channel }),
+                            "{channel:?}"
+                        );
+                    }
                 }
             }
         }
@@ -588,10 +602,19 @@ mod tests {
         let refusals = CHANNELS
             .map(Refused::Unproved)
             .into_iter()
-            .chain([Refused::Cleartext { is_allowed: true }, Refused::Cleartext { is_allowed: false }]);
+            .chain(CHANNELS.map(|channel| Refused::Cleartext { is_allowed: true, channel }))
+            .chain(CHANNELS.map(|channel| Refused::Cleartext { is_allowed: false, channel }));
         for refused in refusals {
             let message = refused.to_string();
             assert!(!message.contains('\n') && message.contains("--"), "{message}");
+            // Who has come over a socket is not sent to one.
+            let is_socket = match refused {
+                Refused::Unproved(channel) | Refused::Cleartext { channel, .. } => {
+                    matches!(channel, Channel::Socket | Channel::OpenSocket)
+                }
+                _ => false,
+            };
+            assert!(!(is_socket && message.contains("-S)") && message.contains("clear text")), "{message}");
         }
     }
 }
