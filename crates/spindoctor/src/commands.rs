@@ -154,8 +154,8 @@ pub fn parse_configured(arguments: impl IntoIterator<Item = OsString>) -> Result
     let line = with_long_password(line);
     let program = help::program(Cli::command(), page);
     let typed = program.clone().try_get_matches_from(&line);
-    if behind_password(&line).is_some_and(|word| is_used(&typed, word)) {
-        return Err(Refused::Usage(clap::Error::raw(ErrorKind::InvalidValue, PASSWORD_BEHIND_SPACE)));
+    if let Some(refused) = behind_password(&line).and_then(|word| taken_for(&typed, word)) {
+        return Err(Refused::Usage(clap::Error::raw(ErrorKind::InvalidValue, refused)));
     }
     // Help needs no file, and nothing that a file says makes an unknown flag one that is known.
     let is_final = typed.as_ref().is_err_and(|error| {
@@ -219,6 +219,55 @@ fn with_long_password(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsSt
 /// A password that was typed behind a space would be looked up as a host, and shown in the error about it.
 const PASSWORD_BEHIND_SPACE: &str = "a password stands right behind -p, without a space, and -p alone asks for it: what stands \
     behind the space would be taken for the server and is not used; name a server with -h\n";
+/// And it would be sent to all servers as the statement.
+const STATEMENT_BEHIND_PASSWORD: &str = "a password stands right behind -p, without a space, and -p alone asks for it: what \
+    stands behind the space would be taken for the statement and is not sent; write the statement before -p\n";
+
+/// Words that statements begin with (MySQL 8.4 Reference Manual, chapter 15).
+const BEGIN_OF_STATEMENTS: &[&str] = &[
+    "ALTER",
+    "ANALYZE",
+    "BINLOG",
+    "CACHE",
+    "CALL",
+    "CHANGE",
+    "CHECK",
+    "CHECKSUM",
+    "CLONE",
+    "CREATE",
+    "DELETE",
+    "DESC",
+    "DESCRIBE",
+    "DO",
+    "DROP",
+    "EXPLAIN",
+    "FLUSH",
+    "GRANT",
+    "HELP",
+    "IMPORT",
+    "INSERT",
+    "INSTALL",
+    "KILL",
+    "LOAD",
+    "OPTIMIZE",
+    "PURGE",
+    "RENAME",
+    "REPAIR",
+    "REPLACE",
+    "RESET",
+    "REVOKE",
+    "SELECT",
+    "SET",
+    "SHOW",
+    "START",
+    "STOP",
+    "TABLE",
+    "TRUNCATE",
+    "UNINSTALL",
+    "UPDATE",
+    "VALUES",
+    "WITH",
+];
 
 /// The word behind a `-p` without a value, where it is not a flag, a URL or a DSN.
 fn behind_password(line: &[OsString]) -> Option<&str> {
@@ -228,12 +277,27 @@ fn behind_password(line: &[OsString]) -> Option<&str> {
     word.to_str().filter(|word| !word.starts_with('-') && !word.contains("://") && !word.contains('='))
 }
 
-/// True where the word is the server's address, or a part of the complaint about the line.
-fn is_used(typed: &Result<ArgMatches, clap::Error>, word: &str) -> bool {
+/// What is said of a word that would be the server's address, the statement, or a part of the complaint about the line; none
+/// of one that is nothing of this.
+fn taken_for(typed: &Result<ArgMatches, clap::Error>, word: &str) -> Option<&'static str> {
     match typed {
-        Ok(matches) => target(matches).is_some_and(|target| target.expose() == word),
-        Err(error) => error.use_stderr() && error.to_string().contains(word),
+        Ok(matches) if target(matches).is_some_and(|target| target.expose() == word) => {
+            Some(PASSWORD_BEHIND_SPACE)
+        }
+        Ok(matches) if statement(matches).is_some_and(|statement| statement == word) => {
+            (!is_statement(word)).then_some(STATEMENT_BEHIND_PASSWORD)
+        }
+        Ok(_) => None,
+        Err(error) => {
+            (error.use_stderr() && error.to_string().contains(word)).then_some(PASSWORD_BEHIND_SPACE)
+        }
     }
+}
+
+/// True for what can only be a statement: a word that one begins with, and more.
+fn is_statement(text: &str) -> bool {
+    let has_more = text.trim().contains(char::is_whitespace);
+    has_more && BEGIN_OF_STATEMENTS.contains(&spindoctor_sql::kind(text).as_str())
 }
 
 /// The server's address of the command that was typed.
@@ -241,6 +305,14 @@ fn target(matches: &ArgMatches) -> Option<&Secret> {
     match matches.subcommand() {
         Some((_, inner)) => target(inner),
         None => matches.try_get_one::<Secret>("target").ok().flatten(),
+    }
+}
+
+/// The statement of the command that was typed, where it takes one without a flag.
+fn statement(matches: &ArgMatches) -> Option<&String> {
+    match matches.subcommand() {
+        Some((_, inner)) => statement(inner),
+        None => matches.try_get_one::<String>("sql").ok().flatten(),
     }
 }
 
@@ -309,6 +381,24 @@ mod tests {
         {
             let arguments: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
             assert_eq!(behind_password(&with_long_password(arguments)), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_password_behind_a_space_is_not_sent_to_all_servers_as_the_statement() {
+        let parsed = |word: &str| {
+            let line = ["spindoctor", "fleet", "query", "--servers", "list", "-u", "app", "-p", word];
+            parse_configured(line.map(OsString::from))
+        };
+        for word in ["topsecret", "Select2024!", "correct horse", "show"] {
+            let why = match parsed(word) {
+                Err(Refused::Usage(usage)) => usage.to_string(),
+                other => panic!("{word}: {other:?}"),
+            };
+            assert!(!why.contains(word) && why.contains("is not sent"), "{word}: {why}");
+        }
+        for statement in ["SELECT @@version", "(select 1)", "/* ops */ SHOW REPLICA STATUS"] {
+            assert!(parsed(statement).is_ok(), "{statement}");
         }
     }
 
