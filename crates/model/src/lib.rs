@@ -7,6 +7,7 @@
 pub mod clock;
 pub mod connections;
 pub mod diagnosis;
+pub mod elements;
 pub mod error_log;
 pub mod fairness;
 pub mod finding;
@@ -36,6 +37,7 @@ pub mod wait_graph;
 pub mod window;
 
 pub use diagnosis::{Cost, Diagnosis, NotExamined};
+pub use elements::Elements;
 pub use error_log::{LoggedTrouble, TroubleKind};
 pub use fairness::Fairness;
 pub use finding::{Evidence, Finding, Remedy, Root, Severity, Value};

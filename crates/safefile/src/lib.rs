@@ -197,6 +197,32 @@ pub fn read_named(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// What is saved is unpacked to so many times its bytes at most: windows are at most 14 times as large as packed (those of
+/// `crates/rules/tests/windows`), a file of nothing but zeros a thousand times.
+const MOST_TIMES: u64 = 200;
+/// And a small one to this.
+const SMALL_BYTES: u64 = 1 << 20;
+
+/// All that comes out of something that was packed by gzip, of so many bytes.
+///
+/// # Errors
+/// `FileTooLarge` where that is more than anything that was saved is unpacked to; or that of the reader.
+pub fn read_unpacked(
+    unpacking: impl io::Read,
+    packed_bytes: usize,
+    largest_bytes: u64,
+) -> io::Result<Vec<u8>> {
+    let most_bytes = (packed_bytes as u64).saturating_mul(MOST_TIMES).max(SMALL_BYTES).min(largest_bytes);
+    let mut bytes = Vec::new();
+    unpacking.take(most_bytes.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most_bytes {
+        let because =
+            format!("it unpacks to more than {most_bytes} bytes, which nothing that was saved does");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, because));
+    }
+    Ok(bytes)
+}
+
 /// All of a regular file that nobody but its owner can write; `expect` says whose it must be.
 fn read_below(
     folder: BorrowedFd<'_>,

@@ -323,3 +323,14 @@ fn a_pipe_is_read_to_its_end_however_late_it_is_written() {
     drop(File::options().write(true).open(&pipe).unwrap());
     assert_eq!(reader.read_to_end(&mut Vec::new()).unwrap(), 0);
 }
+
+#[test]
+fn what_is_packed_is_unpacked_up_to_a_bound_that_grows_with_it() {
+    assert_eq!(read_unpacked(&b"text"[..], 2, 1 << 30).unwrap(), b"text");
+    for (packed_bytes, largest_bytes, most) in
+        [(1_000, 1 << 30, "1048576"), (10_000, 1 << 30, "2000000"), (1 << 20, 1 << 20, "1048576")]
+    {
+        let error = read_unpacked(io::repeat(b' '), packed_bytes, largest_bytes).unwrap_err();
+        assert!(error.kind() == io::ErrorKind::FileTooLarge && error.to_string().contains(most), "{error}");
+    }
+}

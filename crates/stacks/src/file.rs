@@ -7,13 +7,13 @@
 //! In: a profile, or a file from anybody. Out: the file, or a profile that every reader may trust: each place in a list
 //! that it names is there, and its numbers are of this world.
 
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::path::Path;
 
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
-use spindoctor_model::Profile;
+use spindoctor_model::{Elements, Profile};
 
 use crate::error::{Error, Result};
 
@@ -74,10 +74,8 @@ pub fn from_bytes(bytes: &[u8]) -> std::result::Result<Profile, String> {
              load it with the one that wrote it, or a newer one"
         ));
     }
-    let mut json = Vec::new();
-    GzDecoder::new(&rest[line_end + 1..])
-        .take(LARGEST_BYTES)
-        .read_to_end(&mut json)
+    let packed = &rest[line_end + 1..];
+    let json = spindoctor_safefile::read_unpacked(GzDecoder::new(packed), packed.len(), LARGEST_BYTES)
         .map_err(|error| format!("is cut short or damaged: {error}"))?;
     from_json(&json)
 }
@@ -87,6 +85,8 @@ pub fn from_bytes(bytes: &[u8]) -> std::result::Result<Profile, String> {
 /// # Errors
 /// Why the text is no profile, in words that follow the file's name.
 pub fn from_json(json: &[u8]) -> std::result::Result<Profile, String> {
+    let elements: Elements = serde_json::from_slice(json).map_err(|error| format!("is damaged: {error}"))?;
+    elements.check(json.len()).map_err(|because| format!("is damaged: {because}"))?;
     let profile: Profile = serde_json::from_slice(json).map_err(|error| format!("is damaged: {error}"))?;
     profile.check().map_err(|because| format!("is damaged: {because}"))?;
     Ok(profile)
@@ -168,6 +168,19 @@ mod tests {
             let message = refused(&to_bytes(&profile).unwrap());
             assert!(message.ends_with("it names something that is not in it"), "{message}");
         }
+    }
+
+    #[test]
+    fn a_small_file_of_very_many_empty_stacks_is_refused_before_it_takes_memory() {
+        let json = format!(r#"{{"stacks":[{}]}}"#, vec!["{}"; 100_000].join(","));
+        let mut gzip = GzEncoder::new(b"spindoctor profile 1\n".to_vec(), Compression::best());
+        gzip.write_all(json.as_bytes()).unwrap();
+        let message = refused(&gzip.finish().unwrap());
+        assert!(message.contains("100000 elements"), "{message}");
+        let mut bomb = GzEncoder::new(b"spindoctor profile 1\n".to_vec(), Compression::best());
+        bomb.write_all(&vec![b' '; 8 << 20]).unwrap();
+        let message = refused(&bomb.finish().unwrap());
+        assert!(message.contains("unpacks to more than"), "{message}");
     }
 
     #[test]

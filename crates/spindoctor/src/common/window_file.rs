@@ -1,7 +1,7 @@
 //! A window on disk, `spindoctor.window/1`: `{"schema": ..., "window": ...}`, gzip where the name ends in `.gz`. A
 //! saved window can be diagnosed again, elsewhere, by a later version.
 
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
@@ -10,7 +10,7 @@ use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
-use spindoctor_model::{Profile, Window};
+use spindoctor_model::{Elements, Profile, Window};
 
 /// Name and version of the format.
 const SCHEMA: &str = "spindoctor.window/1";
@@ -75,13 +75,11 @@ pub fn load(path: &Path) -> anyhow::Result<Window> {
 
 /// Reads the bytes of a file that [`save`] wrote.
 pub fn from_bytes(bytes: &[u8]) -> anyhow::Result<Window> {
-    let mut unpacked = Vec::new();
+    let unpacked;
     let json = if bytes.starts_with(&GZIP_MAGIC) {
-        MultiGzDecoder::new(bytes)
-            .take(LARGEST_BYTES)
-            .read_to_end(&mut unpacked)
+        unpacked = spindoctor_safefile::read_unpacked(MultiGzDecoder::new(bytes), bytes.len(), LARGEST_BYTES)
             .context("it is a gzip file that is cut short or damaged")?;
-        &unpacked
+        unpacked.as_slice()
     } else {
         bytes
     };
@@ -97,6 +95,10 @@ pub fn from_bytes(bytes: &[u8]) -> anyhow::Result<Window> {
             "it holds {} samples, and no window has more than {MOST_SAMPLES}",
             counted.window.samples.len()
         );
+    }
+    let elements: Elements = serde_json::from_slice(json).context("it is damaged")?;
+    if let Err(because) = elements.check(json.len()) {
+        bail!("it is damaged: {because}");
     }
     let stored: Stored = serde_json::from_slice(json).context("it is damaged")?;
     if stored.window.samples.is_empty() {
@@ -164,5 +166,20 @@ mod tests {
         let json = format!(r#"{{"schema": "{SCHEMA}", "window": {{"samples": [{samples}]}}}}"#);
         let because = refused(json.as_bytes());
         assert!(because.contains("it holds 86401 samples"), "{because}");
+    }
+
+    #[test]
+    fn so_is_one_of_very_many_empty_elements_of_any_list_and_one_that_unpacks_to_very_much() {
+        let stacks = vec!["{}"; 100_000].join(",");
+        let profile =
+            format!(r#"{{"available": {{"at_s": 0, "took_ms": 0, "value": {{"stacks": [{stacks}]}}}}}}"#);
+        let json =
+            format!(r#"{{"schema": "{SCHEMA}", "window": {{"samples": [{{}}], "profile": {profile}}}}}"#);
+        let because = refused(json.as_bytes());
+        assert!(because.contains("100001 elements"), "{because}");
+        let mut bomb = GzEncoder::new(Vec::new(), Compression::best());
+        bomb.write_all(&vec![b' '; 8 << 20]).unwrap();
+        let because = refused(&bomb.finish().unwrap());
+        assert!(because.contains("it unpacks to more than"), "{because}");
     }
 }

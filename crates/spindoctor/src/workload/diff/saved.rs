@@ -1,6 +1,5 @@
 //! A span on disk, `spindoctor.statements/1`: what `workload --save` wrote. It has statements without literals, and counts.
 
-use std::io::Read as _;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
@@ -57,15 +56,14 @@ pub fn is_one(head: &[u8]) -> bool {
 /// # Errors
 /// It is something else, or damaged.
 pub fn read(bytes: &[u8]) -> anyhow::Result<Span> {
-    let mut unpacked = Vec::new();
+    let unpacked;
     let json = match bytes.starts_with(&GZIP_MAGIC) {
         false => bytes,
         true => {
-            MultiGzDecoder::new(bytes)
-                .take(LARGEST_BYTES)
-                .read_to_end(&mut unpacked)
-                .context("it is a gzip file that is cut short or damaged")?;
-            &unpacked
+            unpacked =
+                spindoctor_safefile::read_unpacked(MultiGzDecoder::new(bytes), bytes.len(), LARGEST_BYTES)
+                    .context("it is a gzip file that is cut short or damaged")?;
+            unpacked.as_slice()
         }
     };
     let stored: Stored = serde_json::from_slice(json)
