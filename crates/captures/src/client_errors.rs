@@ -6,6 +6,9 @@ mod below;
 mod chain;
 mod pool;
 
+use std::sync::LazyLock;
+
+use aho_corasick::AhoCorasick;
 use spindoctor_model::TroubleKind;
 
 use crate::log_troubles::{
@@ -474,6 +477,12 @@ pub(crate) fn words() -> impl Iterator<Item = &'static (&'static str, &'static s
     ERRORS.iter().flat_map(|error| error.words)
 }
 
+/// Those words in one pass: most lines of a log have none.
+static WORDS: LazyLock<AhoCorasick> = LazyLock::new(|| {
+    AhoCorasick::new(words().map(|(words, _)| *words))
+        .expect("some hundred short texts are no more than it takes")
+});
+
 /// Which error a line is, as a client or a driver prints it: `ERROR 1040 (HY000): Too many connections`, `(1040, 'Too many connections')`,
 /// `SQLSTATE[08004] [1040] Too many connections`, `java.sql.SQLException: Lock wait timeout exceeded; try restarting transaction`.
 pub(crate) fn entry(line: &str) -> Option<usize> {
@@ -485,7 +494,11 @@ pub(crate) fn entry(line: &str) -> Option<usize> {
         return None;
     }
     let number = printed_number(line).or_else(|| named_number(line));
-    ERRORS.iter().position(|error| number == Some(error.number) || error.is_in(line))
+    let has_words = WORDS.is_match(line);
+    if number.is_none() && !has_words {
+        return None;
+    }
+    ERRORS.iter().position(|error| number == Some(error.number) || has_words && error.is_in(line))
 }
 
 /// True for such a line.

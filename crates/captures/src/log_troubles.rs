@@ -11,6 +11,9 @@ mod over;
 mod replication;
 mod server;
 
+use std::sync::LazyLock;
+
+use aho_corasick::AhoCorasick;
 use spindoctor_model::TroubleKind;
 
 use crate::container_stops::Stop;
@@ -117,7 +120,7 @@ pub(crate) fn meanings() -> impl Iterator<Item = (&'static str, Option<TroubleKi
 
 /// Which entry a line is, of which `lower` is the beginning in lower case.
 pub(crate) fn entry(line: &str, lower: &str) -> Option<usize> {
-    let of_log = TROUBLES.iter().position(|(sign, ..)| is_entry(sign, line, lower));
+    let of_log = entry_of_log(line, lower);
     let of_disks = || disk_entry(line).map(|at| TROUBLES.len() + at);
     let of_denials = || denials::entry(line).map(|at| DENIALS + at);
     let of_start = || start_errors::entry(line).map(|at| STARTS + at);
@@ -130,81 +133,135 @@ pub(crate) fn is_of_majority(entry: usize) -> bool {
     TROUBLES.get(entry).is_some_and(|(.., kind)| *kind == Some(TroubleKind::NoMajority))
 }
 
-/// True where a line has the sign of an entry of logs.
-fn is_entry(sign: &str, line: &str, lower: &str) -> bool {
-    match sign {
-        DID_NOT_RUN => wrote_nothing(lower),
-        HUNG_OF_SERVER => is_hung_server(line),
-        HUNG_IN_KERNEL => is_hung(line),
-        LOCKUP => is_lockup(line),
-        OTHER_KILLED => is_killed_for_memory(line) && !is_kill_for_memory(line),
-        APPLIER_STOPPED => applier_stopped(lower),
-        RECEIVER_FAILED => receiver_failed(lower),
-        RECEIVER_FOLLOWS => is_of_receiver(lower) && lower.contains("relay log write failure"),
-        PACKET_REFUSED => is_of_packet(lower) && lower.contains("server_errno=1236"),
-        PACKET_LOST => is_of_packet(lower),
-        BACKUP_FILE => is_of_backup_file(lower),
-        sign if EVENTS_OF_PROBES.contains(&sign) => has_sign(lower, sign) && is_event_of_probe(line),
-        RECEIVER_STOPPED => {
+/// Whether a line has the sign of an entry of logs: the sign, the line, its beginning in lower case.
+type IsEntry = fn(&str, &str, &str) -> bool;
+
+/// The signs of logs, sorted by how a line is looked through for them: a log has half a million lines, and there are hundreds of signs.
+struct Signs {
+    /// Those that are all that a line must have, found in one pass.
+    texts: AhoCorasick,
+    /// The entry of each of these, and its sign.
+    entries: Vec<(usize, &'static str)>,
+    /// Entries that a sign alone does not decide, in order.
+    own: Vec<(usize, &'static str, IsEntry)>,
+}
+
+static SIGNS: LazyLock<Signs> = LazyLock::new(|| {
+    let (mut texts, mut entries, mut own) = (Vec::new(), Vec::new(), Vec::new());
+    for (at, (sign, ..)) in TROUBLES.iter().enumerate() {
+        match own_test(sign) {
+            Some(is_entry) => own.push((at, *sign, is_entry)),
+            None => {
+                texts.push(*sign);
+                entries.push((at, *sign));
+            }
+        }
+    }
+    let texts = AhoCorasick::new(texts).expect("some hundred short texts are no more than it takes");
+    Signs { texts, entries, own }
+});
+
+/// The first entry of logs whose sign a line has.
+fn entry_of_log(line: &str, lower: &str) -> Option<usize> {
+    let signs = &*SIGNS;
+    let by_text = signs
+        .texts
+        .find_overlapping_iter(lower)
+        .map(|found| (signs.entries[found.pattern().as_usize()], found.end()))
+        .filter(|((_, sign), end)| is_whole(sign, &lower[*end..]))
+        .map(|((entry, _), _)| entry)
+        .min();
+    let mut before = signs.own.iter().take_while(|(at, ..)| by_text.is_none_or(|by_text| *at < by_text));
+    let by_own = before.find(|(_, sign, is_entry)| is_entry(sign, line, lower));
+    by_own.map(|(at, ..)| *at).or(by_text)
+}
+
+/// How a line is known where an entry's sign alone does not decide.
+fn own_test(sign: &str) -> Option<IsEntry> {
+    let is_entry: IsEntry = match sign {
+        DID_NOT_RUN => |_, _, lower| wrote_nothing(lower),
+        HUNG_OF_SERVER => |_, line, _| is_hung_server(line),
+        HUNG_IN_KERNEL => |_, line, _| is_hung(line),
+        LOCKUP => |_, line, _| is_lockup(line),
+        OTHER_KILLED => |_, line, _| is_killed_for_memory(line) && !is_kill_for_memory(line),
+        APPLIER_STOPPED => |_, _, lower| applier_stopped(lower),
+        RECEIVER_FAILED => |_, _, lower| receiver_failed(lower),
+        RECEIVER_FOLLOWS => |_, _, lower| is_of_receiver(lower) && lower.contains("relay log write failure"),
+        PACKET_REFUSED => |_, _, lower| is_of_packet(lower) && lower.contains("server_errno=1236"),
+        PACKET_LOST => |_, _, lower| is_of_packet(lower),
+        BACKUP_FILE => |_, _, lower| is_of_backup_file(lower),
+        _ if EVENTS_OF_PROBES.contains(&sign) => {
+            |sign, line, lower| has_sign(lower, sign) && is_event_of_probe(line)
+        }
+        RECEIVER_STOPPED => |_, _, lower| {
             is_of_receiver(lower)
                 && (lower.contains("got fatal error 1236")
                     || lower.contains("[error]") && lower.contains("error_code:"))
                 // To MySQL 5.0 it does not name itself.
                 || lower.contains("[error] got fatal error 1236")
+        },
+        _ if OF_KILLS.contains(&sign) => |sign, _, lower| has_sign(lower, sign) && is_kill_for_memory(lower),
+        PROBE_FAILED => |_, line, _| is_liveness_failed(line),
+        STARTUP_FAILED => |_, line, _| is_startup_failed(line),
+        POD_EVICTED => |_, line, _| is_evicted(line),
+        SUPERVISOR_GAVE_UP => |_, _, lower| is_given_up(lower),
+        UNIT_CRASHED => |_, line, _| unit(line) == Some(Unit::Crashed),
+        UNIT_KILLED => |_, line, _| unit(line) == Some(Unit::Killed),
+        UNIT_BY_SIGNAL => |_, line, _| unit(line) == Some(Unit::BySignal),
+        UNIT_LATE => |_, line, _| unit(line) == Some(Unit::Late),
+        UNIT_STOPPED_LATE => |_, line, _| unit(line) == Some(Unit::StoppedLate),
+        UNIT_STOP_ENDED => |_, line, _| unit(line) == Some(Unit::StopEnded),
+        UNIT_TIMED_OUT => |_, line, _| unit(line) == Some(Unit::TimedOut),
+        CONTAINER_LATE => |_, line, _| container_stops::stop(line) == Some(Stop::Late),
+        CONTAINER_UNHEALTHY => |_, line, _| container_stops::stop(line) == Some(Stop::Unhealthy),
+        CONTAINER_STOPPED => |_, line, _| container_stops::is_pod_stopped(line),
+        UNIT_RESTARTED => |_, line, _| unit(line) == Some(Unit::Restarted),
+        UNIT_NOT_STARTED => |_, line, _| unit(line) == Some(Unit::NotStarted),
+        SHELL_KILLED => |_, line, _| shell_notices::of_server(line) == Some(Ended::Killed),
+        SHELL_CRASHED => |_, line, _| shell_notices::of_server(line) == Some(Ended::Crashed),
+        UNIT_NOT_RUN => |_, line, _| unit(line) == Some(Unit::NotRun),
+        UNIT_NO_NAMESPACE => |_, line, _| unit(line) == Some(Unit::NoNamespace),
+        UNIT_NO_USER => |_, line, _| unit(line) == Some(Unit::NoUser),
+        NODE_DIFFERS => |_, _, lower| is_of_node(lower),
+        TRANSFER_FAILED => |_, _, lower| transfer_failed(lower),
+        OF_SYSTEM_TABLES => |_, _, lower| is_of_system_tables(lower),
+        OF_LIBRARY => |_, line, _| own_checks::of_library(line).is_some(),
+        FATAL_WAIT => |_, _, lower| goes_on(lower, "innodb_fatal_semaphore_wait_threshold", "was exceeded"),
+        OF_PLUGIN => |_, _, lower| is_of_plugin(lower),
+        OF_LOGIN_PLUGIN => |_, _, lower| is_of_login_plugin(lower),
+        PAGE_CORRUPTION => |_, _, lower| is_page_corruption(lower),
+        OF_SILENT_PEER => |_, _, lower| is_silent_peer(lower),
+        BY_SUPERVISOR => |_, _, lower| is_killed_by_supervisor_s_word(lower),
+        BACKUP_CRASHED => |_, _, _| false,
+        "has the wrong structure" => {
+            |sign, _, lower| has_sign(lower, sign) && lower.contains("native table ")
         }
-        sign if OF_KILLS.contains(&sign) => has_sign(lower, sign) && is_kill_for_memory(lower),
-        PROBE_FAILED => is_liveness_failed(line),
-        STARTUP_FAILED => is_startup_failed(line),
-        POD_EVICTED => is_evicted(line),
-        SUPERVISOR_GAVE_UP => is_given_up(lower),
-        UNIT_CRASHED => unit(line) == Some(Unit::Crashed),
-        UNIT_KILLED => unit(line) == Some(Unit::Killed),
-        UNIT_BY_SIGNAL => unit(line) == Some(Unit::BySignal),
-        UNIT_LATE => unit(line) == Some(Unit::Late),
-        UNIT_STOPPED_LATE => unit(line) == Some(Unit::StoppedLate),
-        UNIT_STOP_ENDED => unit(line) == Some(Unit::StopEnded),
-        UNIT_TIMED_OUT => unit(line) == Some(Unit::TimedOut),
-        CONTAINER_LATE => container_stops::stop(line) == Some(Stop::Late),
-        CONTAINER_UNHEALTHY => container_stops::stop(line) == Some(Stop::Unhealthy),
-        CONTAINER_STOPPED => container_stops::is_pod_stopped(line),
-        UNIT_RESTARTED => unit(line) == Some(Unit::Restarted),
-        UNIT_NOT_STARTED => unit(line) == Some(Unit::NotStarted),
-        SHELL_KILLED => shell_notices::of_server(line) == Some(Ended::Killed),
-        SHELL_CRASHED => shell_notices::of_server(line) == Some(Ended::Crashed),
-        UNIT_NOT_RUN => unit(line) == Some(Unit::NotRun),
-        UNIT_NO_NAMESPACE => unit(line) == Some(Unit::NoNamespace),
-        UNIT_NO_USER => unit(line) == Some(Unit::NoUser),
-        NODE_DIFFERS => is_of_node(lower),
-        TRANSFER_FAILED => transfer_failed(lower),
-        OF_SYSTEM_TABLES => is_of_system_tables(lower),
-        OF_LIBRARY => own_checks::of_library(line).is_some(),
-        FATAL_WAIT => goes_on(lower, "innodb_fatal_semaphore_wait_threshold", "was exceeded"),
-        OF_PLUGIN => is_of_plugin(lower),
-        OF_LOGIN_PLUGIN => is_of_login_plugin(lower),
-        PAGE_CORRUPTION => is_page_corruption(lower),
-        OF_SILENT_PEER => is_silent_peer(lower),
-        BY_SUPERVISOR => is_killed_by_supervisor_s_word(lower),
-        BACKUP_CRASHED => false,
-        "has the wrong structure" => has_sign(lower, sign) && lower.contains("native table "),
-        ASSERTION => is_failed_check(lower),
+        ASSERTION => |_, _, lower| is_failed_check(lower),
         // What a server writes beside a log that it cannot read is advice.
-        "out of memory" => has_sign(lower, sign) && !lower.contains("for example, out of memory"),
+        "out of memory" => {
+            |sign, _, lower| has_sign(lower, sign) && !lower.contains("for example, out of memory")
+        }
         // Not of a relay or binary log, of which a replica says that it may be corrupted, nor of an index that a client is refused.
-        "is corrupted" => {
+        "is corrupted" => |sign, line, lower| {
             has_sign(lower, sign)
                 && !lower.contains(" log is corrupted")
                 && !client_errors::is_of_client(line)
-        }
-        DISK_IS_FULL => has_sign(lower, DISK_IS_FULL) || still_waits(lower),
-        sign => has_sign(lower, sign),
-    }
+        },
+        DISK_IS_FULL => |_, _, lower| has_sign(lower, DISK_IS_FULL) || still_waits(lower),
+        _ => return None,
+    };
+    Some(is_entry)
 }
 
 /// True where a line has a sign. A number ends where its digits do.
 fn has_sign(line: &str, sign: &str) -> bool {
-    let is_number = sign.ends_with(|c: char| c.is_ascii_digit());
-    let mut places = line.match_indices(sign).map(|(at, _)| &line[at + sign.len()..]);
-    places.any(|rest| !(is_number && rest.starts_with(|c: char| c.is_ascii_digit())))
+    line.match_indices(sign).any(|(at, _)| is_whole(sign, &line[at + sign.len()..]))
+}
+
+/// True for a sign with this behind it, unless both are of one number.
+fn is_whole(sign: &str, behind: &str) -> bool {
+    let is_digit = |c: char| c.is_ascii_digit();
+    !(sign.ends_with(is_digit) && behind.starts_with(is_digit))
 }
 
 /// True for a line that has one text, and behind it another.

@@ -1,5 +1,6 @@
 use spindoctor_model::TroubleKind;
 
+use super::catalogue::TROUBLES;
 use super::cluster::{
     AHEAD, APPLIER_WAITS, DIRECT_LOST, INCOMPLETE, INCONSISTENT, LEFT, NO_PROVIDER, NO_SESSION,
     NODE_CERTIFICATE, NOT_CONNECTED, NOT_FIRST, NOT_JOINED, NOT_REACHED, PEER_SILENT, REMNANT,
@@ -10,13 +11,13 @@ use super::files::{
     NEWER_PAGES, NO_SUCH_FILE, NO_UNDO_LOG, NOT_EXTENDED, NOT_IN_DICTIONARY, NOT_OWNED, OVERTAKEN,
     REDO_BLOCK, REDO_GONE, REDO_SIZE, REDO_UNUSABLE, SAME_NUMBER, SHORT_FILE,
 };
-use super::has_sign;
 use super::host::{LIVENESS, READINESS, STARTUP, is_event_of_probe, is_of_script};
 use super::replication::RECEIVER_ENDED;
 use super::server::{
     CHANGE_BUFFER, CONNECTIONS_LOST, ENDED_BY_LATCH, FEWER_FILES, FILE_OPERATION, FULL, NO_AIO,
     NO_CERTIFICATE, NO_LOGIN, NO_LOGIN_PLUGIN, NO_TLS, OLD_TABLES, PAGE_ENDED_IT, PLUGIN_ENDED, RECOVERED,
 };
+use super::{entry_of_log, has_sign, own_test};
 use crate::kernel_log::DISK_ERRORS;
 
 #[test]
@@ -519,4 +520,20 @@ fn a_table_that_is_full_because_innodb_has_no_undo_log_is_not_said_to_lack_room(
     };
     assert!(headline(&format!("{full}{undo}")).contains("no undo log"), "{}", headline(full));
     assert!(headline(full).contains("a table has no room"), "{}", headline(full));
+}
+
+#[test]
+fn a_line_is_the_first_entry_whose_sign_it_has_however_the_signs_are_looked_for() {
+    let lines = TROUBLES.iter().flat_map(|(sign, ..)| {
+        [format!("[ERROR] {sign}: and so on"), format!("[ERROR] {sign}7"), format!("{sign} {sign}")]
+    });
+    for line in lines {
+        let lower = line.to_ascii_lowercase();
+        let is_entry = |sign: &str| match own_test(sign) {
+            Some(is_entry) => is_entry(sign, &line, &lower),
+            None => has_sign(&lower, sign),
+        };
+        let expected = TROUBLES.iter().position(|(sign, ..)| is_entry(sign));
+        assert_eq!(entry_of_log(&line, &lower), expected, "{line}");
+    }
 }
