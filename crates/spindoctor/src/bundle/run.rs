@@ -19,6 +19,7 @@ use super::texts::{self, Head, Pack};
 use crate::common::bundle::{self, Manifest, Text};
 use crate::common::event_window::{add_diagnosis, of_event};
 use crate::common::exit::ExitStatus;
+use crate::common::passing::PassingFolder;
 use crate::common::recorded::{self, Opened};
 use crate::common::runtime::wait_for;
 use crate::common::stalls::day_and_time;
@@ -39,11 +40,9 @@ pub fn run(asked: &Asked) -> anyhow::Result<ExitStatus> {
     expect_free(&asked.out, &asked.file)?;
     let source = recorded::open(&asked.file)?;
     let part = Part::from_flags(asked, &source)?;
-    let folder = tempfile::Builder::new()
-        .prefix("spindoctor-")
-        .tempdir()
+    let folder = PassingFolder::for_recording(bundle::RECORDING)
         .context("could not make a folder for the part of the recording")?;
-    let copy = folder.path().join(bundle::RECORDING);
+    let copy = folder.recording.clone();
     let options =
         CutOptions { span: part.span, literals: asked.literals, most_bytes: bundle::MOST_RECORDING_BYTES };
     let copied = cut(&source, &copy, options)?;

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context as _, bail, ensure};
 use flate2::Compression;
@@ -17,7 +17,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use spindoctor_page::safe::safe;
 use tar::{Archive, EntryType, Header};
-use tempfile::TempDir;
+
+use super::passing::PassingFolder;
 
 /// The folder that all of a bundle is in.
 const FOLDER: &str = "spindoctor-bundle";
@@ -179,9 +180,8 @@ fn unpacked(file: File) -> io::Result<Box<dyn Read>> {
 pub struct Unpacked {
     /// What it says about itself.
     pub manifest: Manifest,
-    /// Its recording.
-    pub recording: PathBuf,
-    _folder: TempDir,
+    /// Where its recording is.
+    pub folder: PassingFolder,
 }
 
 /// Reads a bundle to its end, and writes its recording where nobody else can read it. Nothing else of it is written.
@@ -190,14 +190,11 @@ pub struct Unpacked {
 /// It is cut, damaged, larger than any bundle, or holds what no bundle has: a link, a device, a name that leads elsewhere.
 pub fn unpack(file: &Path) -> anyhow::Result<Unpacked> {
     let failed = || format!("{} is a bundle that cannot be used", file.display());
-    let folder = tempfile::Builder::new()
-        .prefix("spindoctor-")
-        .tempdir()
+    let folder = PassingFolder::for_recording(RECORDING)
         .context("could not make a folder for the recording of the bundle")?;
-    let recording = folder.path().join(RECORDING);
     let content = File::open(file).and_then(unpacked).with_context(failed)?;
-    let manifest = read(content, &recording).with_context(failed)?;
-    Ok(Unpacked { manifest, recording, _folder: folder })
+    let manifest = read(content, &folder.recording).with_context(failed)?;
+    Ok(Unpacked { manifest, folder })
 }
 
 /// Its manifest; the recording goes to that file.
@@ -297,6 +294,8 @@ impl<R: Read> Read for Bounded<R> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
 
     fn manifest(files: Vec<Listed>) -> Manifest {
@@ -340,8 +339,8 @@ mod tests {
             assert!(is_one(&file));
             let unpacked = unpack(&file).unwrap();
             assert_eq!(unpacked.manifest.event, Some(3));
-            assert_eq!(std::fs::read(&unpacked.recording).unwrap(), CONTENT);
-            let place = unpacked.recording.clone();
+            assert_eq!(std::fs::read(&unpacked.folder.recording).unwrap(), CONTENT);
+            let place = unpacked.folder.recording.clone();
             drop(unpacked);
             assert!(!place.parent().unwrap().exists());
         }

@@ -12,6 +12,7 @@ pub mod local_time;
 pub mod moment;
 pub mod names;
 pub mod output;
+pub mod passing;
 pub mod progress;
 pub mod queries;
 pub mod recorded;

@@ -39,7 +39,7 @@ pub fn open(file: &Path) -> anyhow::Result<Opened> {
     }
     let unpacked = bundle::unpack(file)?;
     // All of it is one file, which lasts as long as it is open: so its folder is gone however this process ends.
-    let recording = Recording::open_called(&unpacked.recording, file)?;
+    let recording = Recording::open_called(&unpacked.folder.recording, file)?;
     Ok(Opened { recording, bundle: Some(unpacked.manifest) })
 }
 
