@@ -190,8 +190,9 @@ fn same_statement(threads: &[&ServerThread]) -> Option<String> {
 /// taken after it was asked to.
 pub(crate) fn listing_locks(window: &Window) -> Option<Remedy> {
     let install = window.missing(|sample| &sample.server.metadata_locks)?.unlock?;
+    // The statement is this one, whatever a window that somebody saved says beside it.
     install.contains("metadata_lock_info").then(|| Remedy {
-        statement: install.to_owned(),
+        statement: "INSTALL SONAME 'metadata_lock_info'".into(),
         why: "The plugin lists the locks that are held now: run spindoctor again, and it names the holder."
             .into(),
         dynamic: true,
@@ -289,8 +290,21 @@ pub(crate) fn doing(root: &Root) -> String {
 
 #[cfg(test)]
 mod tests {
+    use spindoctor_model::Reading;
+
     use super::super::testing::{Build, answer, session};
     use super::*;
+
+    #[test]
+    fn what_a_window_names_to_read_the_locks_is_no_statement_to_run() {
+        let text = "INSTALL SONAME 'metadata_lock_info'; DROP DATABASE shop";
+        let window = Build::busy("10.11.6-MariaDB")
+            .each(move |_, server, _| {
+                server.metadata_locks = Reading::Unavailable(Unavailable::because("no plugin").unlock(text));
+            })
+            .window();
+        assert_eq!(listing_locks(&window).unwrap().statement, "INSTALL SONAME 'metadata_lock_info'");
+    }
 
     #[test]
     fn of_a_capture_the_status_is_the_source_of_the_transactions_that_it_lists() {
