@@ -19,7 +19,7 @@ use super::texts::{self, Head, Pack};
 use crate::common::bundle::{self, Manifest, Text};
 use crate::common::event_window::{add_diagnosis, of_event};
 use crate::common::exit::ExitStatus;
-use crate::common::passing::PassingFolder;
+use crate::common::passing::{Passing, PassingFolder};
 use crate::common::recorded::{self, Opened};
 use crate::common::runtime::wait_for;
 use crate::common::stalls::day_and_time;
@@ -228,29 +228,32 @@ fn write(out: &Path, manifest: &Manifest, recording: &Path, texts: &[Text]) -> a
     Ok(bytes)
 }
 
-/// A file that has not its name yet; it goes when this is dropped before that.
+/// A file that has not its name yet; it goes when this is dropped before that, or a signal ends the program.
 struct Partial {
     path: PathBuf,
-    is_special: bool,
+    /// None of what is no file.
+    passing: Option<Passing>,
 }
 
 impl Partial {
     /// `.a.tar.gz.partial` beside `a.tar.gz`; what is no file is written to as it is.
     fn beside(out: &Path, is_special: bool) -> Self {
         if is_special {
-            return Self { path: out.to_owned(), is_special };
+            return Self { path: out.to_owned(), passing: None };
         }
         let mut name = std::ffi::OsString::from(".");
         name.push(out.file_name().unwrap_or_default());
         name.push(".partial");
-        Self { path: out.with_file_name(name), is_special }
+        let path = out.with_file_name(name);
+        let passing = Some(Passing::for_file(&path));
+        Self { path, passing }
     }
 }
 
 impl Drop for Partial {
     fn drop(&mut self) {
         // It is gone where the file got its name.
-        if !self.is_special {
+        if self.passing.is_some() {
             drop(std::fs::remove_file(&self.path));
         }
     }

@@ -1,7 +1,7 @@
-//! Folders of this program's own that are gone when it ends: when they are dropped, and where a signal ends it.
+//! Files and folders of this program's own that are gone when it ends: when they are dropped, and where a signal ends it.
 //!
-//! Ctrl-C, SIGTERM and SIGHUP end a program at once where nobody handles them, and no `Drop` runs. While there is such a folder
-//! they first remove it. A handler of a signal may call little (signal-safety(7)), and reads no folder: the names of all files
+//! Ctrl-C, SIGTERM and SIGHUP end a program at once where nobody handles them, and no `Drop` runs. While there is such a file or
+//! folder they first remove it. A handler of a signal may call little (signal-safety(7)), and reads no folder: the names of all files
 //! that can be in it are made before.
 
 use std::ffi::{CString, OsString, c_int};
@@ -20,12 +20,12 @@ const ENDING: [c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 /// What SQLite and a recording's writer have beside a database (`crates/record/src/lock.rs`).
 const BESIDE: [&str; 5] = ["", "-wal", "-shm", "-journal", "-lock"];
 
-/// The folders that are there, and what can be in them. What is in a place is never freed: a handler may be reading it.
+/// What is there and passes. What is in a place is never freed: a handler may be reading it.
 static PLACES: [AtomicPtr<Names>; 8] = [const { AtomicPtr::new(null_mut()) }; 8];
 
 struct Names {
     files: Vec<CString>,
-    folder: CString,
+    folder: Option<CString>,
 }
 
 /// A folder that nobody else can look into, with one recording in it.
@@ -33,8 +33,9 @@ struct Names {
 pub struct PassingFolder {
     /// The recording's place; nothing is there at first.
     pub recording: PathBuf,
-    place: Option<usize>,
-    folder: TempDir,
+    // It goes first, and then signals are as before.
+    _folder: TempDir,
+    _passing: Passing,
 }
 
 impl PassingFolder {
@@ -48,40 +49,49 @@ impl PassingFolder {
             .permissions(Permissions::from_mode(0o700))
             .tempdir()?;
         let recording = folder.path().join(name);
-        let place = take_place(&recording, folder.path());
-        Ok(Self { recording, place, folder })
+        let file = |ending: &str| {
+            let mut path = OsString::from(&recording);
+            path.push(ending);
+            PathBuf::from(path)
+        };
+        let passing = Passing::new(&BESIDE.map(file), Some(folder.path()));
+        Ok(Self { recording, _folder: folder, _passing: passing })
     }
 }
 
-impl Drop for PassingFolder {
-    /// The folder goes, and then signals are as before.
+/// While it is there, a signal that ends the program first removes what it names.
+#[derive(Debug)]
+pub struct Passing(Option<usize>);
+
+impl Passing {
+    /// For a file that has not its name yet.
+    pub fn for_file(file: &Path) -> Self {
+        Self::new(&[file.to_owned()], None)
+    }
+
+    /// Nothing is removed where there are too many of them, or a name has a zero byte.
+    fn new(files: &[PathBuf], folder: Option<&Path>) -> Self {
+        let name = |path: &Path| CString::new(path.as_os_str().as_bytes()).ok();
+        let files: Option<Vec<CString>> = files.iter().map(|file| name(file)).collect();
+        let Some(files) = files else { return Self(None) };
+        let names = Box::into_raw(Box::new(Names { files, folder: folder.and_then(name) }));
+        let is_taken = |place: &AtomicPtr<Names>| {
+            place.compare_exchange(null_mut(), names, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        };
+        let place = PLACES.iter().position(is_taken);
+        exchange_handlers(libc::SIG_DFL, remove_and_end as *const () as usize);
+        Self(place)
+    }
+}
+
+impl Drop for Passing {
     fn drop(&mut self) {
-        // What cannot be removed now cannot be later: the folder's own drop tries it once more.
-        let _ = std::fs::remove_dir_all(self.folder.path());
-        let Some(place) = self.place else { return };
+        let Some(place) = self.0 else { return };
         PLACES[place].store(null_mut(), Ordering::Release);
         if PLACES.iter().all(|place| place.load(Ordering::Acquire).is_null()) {
             exchange_handlers(remove_and_end as *const () as usize, libc::SIG_DFL);
         }
     }
-}
-
-/// Has signals remove a folder before they end the program; none where too many are there, or a name has a zero byte.
-fn take_place(recording: &Path, folder: &Path) -> Option<usize> {
-    let name = |path: &Path| CString::new(path.as_os_str().as_bytes()).ok();
-    let file = |ending: &&str| {
-        let mut path = OsString::from(recording);
-        path.push(ending);
-        name(Path::new(&path))
-    };
-    let names = Names { files: BESIDE.iter().map(file).collect::<Option<_>>()?, folder: name(folder)? };
-    let names = Box::into_raw(Box::new(names));
-    let is_taken = |place: &AtomicPtr<Names>| {
-        place.compare_exchange(null_mut(), names, Ordering::AcqRel, Ordering::Acquire).is_ok()
-    };
-    let place = PLACES.iter().position(is_taken)?;
-    exchange_handlers(libc::SIG_DFL, remove_and_end as *const () as usize);
-    Some(place)
 }
 
 /// Puts one handler in the place of another, for each of the signals that has that one: a signal that is ignored (nohup) stays so,
@@ -105,24 +115,26 @@ fn exchange_handlers(from: libc::sighandler_t, to: libc::sighandler_t) {
     }
 }
 
-/// Removes the folders, and ends the program as the signal would have. Where there is none it does nothing: it is called by another
-/// handler then, which was put before it.
+/// Removes what passes, and ends the program as the signal would have. Where there is nothing it does nothing: it is called by
+/// another handler then, which was put before it.
 #[expect(unsafe_code, reason = "a handler of a signal calls the system by itself")]
 extern "C" fn remove_and_end(signal: c_int) {
-    let mut has_folder = false;
+    let mut has_passed = false;
     for place in &PLACES {
         let names = place.load(Ordering::Acquire);
         // SAFETY: what is in a place was made by `Box::into_raw` and is never freed.
         let Some(names) = (unsafe { names.as_ref() }) else { continue };
-        has_folder = true;
+        has_passed = true;
         for file in &names.files {
             // SAFETY: the name ends with a zero byte.
             unsafe { libc::unlink(file.as_ptr()) };
         }
-        // SAFETY: as above.
-        unsafe { libc::rmdir(names.folder.as_ptr()) };
+        if let Some(folder) = &names.folder {
+            // SAFETY: as above.
+            unsafe { libc::rmdir(folder.as_ptr()) };
+        }
     }
-    if has_folder {
+    if has_passed {
         // SAFETY: both are allowed in a handler. The signal waits until it returns.
         unsafe {
             libc::signal(signal, libc::SIG_DFL);
