@@ -7,6 +7,7 @@ use spindoctor_model::number::{self, whole};
 use spindoctor_model::{Evidence, Finding, NoSessionKind, Remedy, TroubleKind, Unavailable, Window};
 
 use crate::draft::{Draft, set_back};
+use crate::killing;
 use crate::logged;
 use crate::rank::WARNING_FROM;
 use crate::since_start::{self, SinceStart};
@@ -186,17 +187,20 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     ))
 }
 
-/// Statements that end those who have slept for long, for somebody to choose from.
+/// Statements that end those who have slept for long, for somebody to choose from. Appliers of a Galera cluster sleep, too, while nothing comes,
+/// under the server's own user.
 fn list_of_sleepers(window: &Window) -> Remedy {
-    // information_schema's locks all sessions meanwhile.
+    // information_schema's locks all sessions meanwhile; the other has no rows where performance_schema is off.
+    let is_off = window.variable("performance_schema").is_some_and(|is_on| is_on.eq_ignore_ascii_case("OFF"));
     let list = match window.server.version {
-        Some(version) if version.mysql_at_least(8, 0, 22) => "performance_schema.processlist",
+        Some(version) if version.mysql_at_least(8, 0, 22) && !is_off => "performance_schema.processlist",
         _ => "information_schema.PROCESSLIST",
     };
+    let of_server = killing::OF_THE_SERVER;
     Remedy {
         statement: format!(
-            "SELECT CONCAT('KILL ', ID, ';') FROM {list} WHERE COMMAND = 'Sleep' AND TIME > {LONG_S:.0} AND ID NOT IN \
-             (SELECT trx_mysql_thread_id FROM information_schema.INNODB_TRX); then those of them that no client misses"
+            "SELECT CONCAT('KILL ', ID, ';') FROM {list} WHERE COMMAND = 'Sleep' AND TIME > {LONG_S:.0} AND USER <> '{of_server}' AND ID \
+             NOT IN (SELECT trx_mysql_thread_id FROM information_schema.INNODB_TRX); then those of them that no client misses"
         ),
         why: "It lists who has slept for five minutes and has no open transaction; ending them makes room at once.".into(),
         dynamic: true,
@@ -363,15 +367,13 @@ pub(crate) mod examples {
 
     #[test]
     fn sessions_that_have_slept_for_long_are_listed_because_a_shorter_timeout_ends_none_of_them() {
-        let finding = |version: &str, slept_s: f64| {
+        let build = |version: &str, slept_s: f64| {
             let sleeper = move |id| ServerThread { time_s: slept_s, ..session(id, "Sleep", "", "") };
-            found(
-                &Build::busy(version)
-                    .gauge("Threads_connected", 152.0)
-                    .sessions(move |_| (0..151).map(sleeper).collect())
-                    .window(),
-            )
+            Build::busy(version)
+                .gauge("Threads_connected", 152.0)
+                .sessions(move |_| (0..151).map(sleeper).collect())
         };
+        let finding = |version: &str, slept_s: f64| found(&build(version, slept_s).window());
         let long = finding("8.0.36", 900.0);
         let [list, timeout] = [&long.remedies[0], &long.remedies[1]];
         assert!(
@@ -379,6 +381,10 @@ pub(crate) mod examples {
                 .contains("FROM performance_schema.processlist WHERE COMMAND = 'Sleep' AND TIME > 300")
         );
         assert!(list.statement.contains("INNODB_TRX"), "{}", list.statement);
+        // Idle appliers of a cluster.
+        assert!(list.statement.contains("AND USER <> 'system user'"), "{}", list.statement);
+        let off = found(&build("8.0.36", 900.0).variable("performance_schema", "OFF").window());
+        assert!(off.remedies[0].statement.contains("information_schema.PROCESSLIST"), "{:?}", off.remedies);
         assert!(timeout.why.contains("none that is there"), "{}", timeout.why);
         let older = finding("10.11.19-MariaDB", 900.0);
         assert!(older.remedies[0].statement.contains("information_schema.PROCESSLIST"));
