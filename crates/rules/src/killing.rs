@@ -42,9 +42,13 @@ pub(crate) const OF_THE_SERVER: &str = "system user";
 /// any connection's statement.
 const SCHEDULER: &str = "event_scheduler";
 
+/// The user of a thread that writes the rows of INSERT DELAYED, of a server that has it (sql/sql_insert.cc). Rows that clients were
+/// promised wait in it.
+const DELAYED: &str = "DELAYED";
+
 /// True for a thread of the server itself. A job of the event scheduler runs a statement; the scheduler never does.
 pub(crate) fn is_of_the_server(user: &str, statement: Option<&str>) -> bool {
-    user == OF_THE_SERVER || is_scheduler(user, statement)
+    user == OF_THE_SERVER || user == DELAYED || is_scheduler(user, statement)
 }
 
 /// States of an applier that no client's statement has (sql/log_event.cc, sql/rpl_replica.cc, sql/rpl_mta_submode.cc), in lower case.
@@ -70,6 +74,7 @@ pub(crate) fn state_of_applier(thread: &ServerThread) -> Option<String> {
     let is_no_client = thread.connection_id.is_some()
         && !thread.is_connection
         && thread.command != "Daemon"
+        && thread.user != DELAYED
         && !is_scheduled(&thread.user);
     match () {
         () if says_so(&thread.state) => Some(thread.state.clone()),
@@ -267,6 +272,10 @@ mod tests {
         assert!(!of(session(7, "Killed", "updating", "UPDATE t SET a = 1"), "RUNNING", false));
         assert!(!of(ServerThread { user: "system user".into(), ..works() }, "RUNNING", false));
         assert!(!of(ServerThread { is_connection: false, ..works() }, "RUNNING", false), "an applier");
+        // Who writes the rows of INSERT DELAYED, as MariaDB lists it, is no applier, and is left alone, too.
+        let delayed = session(7, "Delayed insert", "Waiting for INSERT", "");
+        let delayed = ServerThread { user: "DELAYED".into(), is_connection: false, ..delayed };
+        assert!(state_of_applier(&delayed).is_none() && !of(delayed, "RUNNING", false));
         let applies = "Applying batch of row changes (update)";
         assert!(!of(session(7, "Query", applies, ""), "RUNNING", false));
         assert!(of(session(7, "Query", applies, "BINLOG 'x'"), "RUNNING", false), "a client replays a log");
