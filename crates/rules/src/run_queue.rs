@@ -220,17 +220,20 @@ impl Counted {
             return None;
         }
         let per_s = |first: u64, last: u64| Some(last.checked_sub(first)? as f64 / 1e6 / (to_s - from_s));
-        Some(Self {
-            busy: per_s(first.busy_us, last.busy_us)?,
-            stolen: per_s(first.steal_us, last.steal_us)?,
-        })
+        let stolen = per_s(first.steal_us, last.steal_us)?;
+        let busy = per_s(first.busy_us, last.busy_us)?;
+        // A counter of steal that jumped.
+        (stolen <= f64::from(allowed)).then_some(Self { busy, stolen })
     }
 }
 
-/// CPUs that the hypervisor gave to others, of all of the host's.
+/// CPUs that the hypervisor gave to others, of all of the host's. None where these were more than there are: the counter jumps where a
+/// virtual machine is moved to another host while it runs (kernel bugs with Xen and with KVM).
 fn stolen_of_host(window: &Window) -> Option<f64> {
     let host = window.change(|s| &s.host.cpu_times)?;
-    Some(host.last.steal_us.saturating_sub(host.first.steal_us) as f64 / 1e6 / host.seconds)
+    let stolen = host.last.steal_us.saturating_sub(host.first.steal_us) as f64 / 1e6 / host.seconds;
+    let online = window.latest(|s| &s.host.effective_cpus).map(|cpus| f64::from(cpus.online));
+    online.is_none_or(|online| stolen <= online).then_some(stolen)
 }
 
 /// CPUs that the hypervisor gave to others while threads of the server, which used so many itself, were to run on them: its part of

@@ -422,6 +422,22 @@ pub(crate) mod examples {
         assert!((stolen - 1.2 * 0.8 / 3.8).abs() < 1e-6, "{stolen}");
     }
 
+    /// As where a virtual machine is moved while it runs: of four CPUs nobody takes nine.
+    #[test]
+    fn a_count_of_steal_that_jumped_is_no_neighbour() {
+        let jumped = with_steal(0.0).each(|at_s, _, host| {
+            if let Reading::Available { value, .. } = &mut host.cpu_times
+                && at_s >= 5.0
+            {
+                value.steal_us = 90_000_000;
+            }
+        });
+        let window = jumped.without_profile().window();
+        assert_eq!((evaluate(&window), stolen_from_server(&window, 0.8)), (Outcome::Clear, None));
+        let time = crate::session_time(&window).unwrap();
+        assert_eq!(share_of(&time, TimeClass::CpuTaken), 0.0, "{time:?}");
+    }
+
     /// One of four CPUs is the server's, and a program with a real-time priority has two thirds of it.
     #[test]
     fn a_neighbour_on_the_part_of_the_cpus_that_the_server_may_use_is_one_though_the_host_has_idle_ones() {
