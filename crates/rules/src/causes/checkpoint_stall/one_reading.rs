@@ -1,7 +1,7 @@
 //! What a single reading that somebody gave says: how full the redo log was then, and what else says that pages are written too slowly.
 
 use spindoctor_model::number::{bytes, whole, whole_percent};
-use spindoctor_model::{Evidence, Finding, Remedy, Window};
+use spindoctor_model::{Evidence, Finding, Remedy, ServerVersion, Window};
 
 use super::filling::{checkpoint_ages, limit, redo_per_s};
 use super::{AT_LIMIT, CAUSE, larger_log_anywhere};
@@ -96,6 +96,14 @@ fn is_of_one_file(window: &Window) -> bool {
         || version.is_some_and(|version| version.mariadb_at_least(10, 5, 0))
 }
 
+/// True for a server that frees pages ahead of need (innodb_lru_scan_depth, MySQL 5.6.3). Of an older one the list of free pages is empty as
+/// a rule, once the pool is full.
+fn keeps_pages_free(window: &Window) -> bool {
+    let keeps =
+        |version: ServerVersion| version.mysql_at_least(5, 6, 3) || version.mariadb_at_least(10, 0, 0);
+    window.server.version.is_none_or(keeps)
+}
+
 /// What else says that pages are written too slowly.
 fn signs(window: &Window) -> Vec<Evidence> {
     let pool = window.latest(|sample| &sample.server.innodb_status).map(|status| &status.buffer_pool);
@@ -108,6 +116,7 @@ fn signs(window: &Window) -> Vec<Evidence> {
         .filter(|&pages| pages > 0.0);
     let free = of_pool(pool.and_then(|pool| pool.free_pages), "Innodb_buffer_pool_pages_free")
         .filter(|&(free, _)| free < FREE_PAGES && all.is_none_or(|all| all >= POOL_PAGES))
+        .filter(|_| keeps_pages_free(window))
         .map(|(free, by)| {
             Evidence::new("free pages of the pool", free, "", by).expected(format!(">= {FREE_PAGES:.0}"))
         });

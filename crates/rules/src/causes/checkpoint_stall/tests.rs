@@ -227,8 +227,8 @@ fn one_reading_that_was_given_shows_a_full_log() {
 
 #[test]
 fn the_status_alone_says_how_full_the_log_is() {
-    let at = |files: Option<&'static str>, free_pages: u64| {
-        let build = Build::busy("5.7.44").each(move |at_s, server, _| {
+    let of_version = |version: &str, files: Option<&'static str>, free_pages: u64| {
+        let build = Build::busy(version).each(move |at_s, server, _| {
             let mut status = spindoctor_model::InnodbStatus::default();
             status.log.current_lsn = Some(5_000_000_000);
             status.log.checkpoint_lsn = Some(4_904_000_000);
@@ -244,6 +244,7 @@ fn the_status_alone_says_how_full_the_log_is() {
         });
         of_capture(&one_reading(build))
     };
+    let at = |files, free_pages| of_version("5.7.44", files, free_pages);
     let severity = |finding: Option<Finding>| finding.map(|finding| finding.severity);
     let unknown = at(None, 0).expect("a finding");
     assert!(unknown.why.contains("innodb_log_files_in_group"), "{}", unknown.why);
@@ -251,6 +252,8 @@ fn the_status_alone_says_how_full_the_log_is() {
     assert_eq!(severity(at(None, 9_000)), Some(spindoctor_model::Severity::Note), "there may be two files");
     assert_eq!(severity(at(Some("1"), 9_000)), Some(spindoctor_model::Severity::Warning));
     assert_eq!(at(Some("2"), 0), None);
+    // No free page is usual to 5.5.
+    assert_eq!(severity(of_version("5.5.62", None, 0)), Some(spindoctor_model::Severity::Note));
 }
 
 #[test]
