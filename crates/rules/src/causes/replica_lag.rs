@@ -347,8 +347,8 @@ fn finding(window: &Window, seen: &KeepingUp, score: f64) -> Finding {
         }
     };
     let scan = Scan::from_window(window).filter(|_| said.is_none() && blocked.is_none());
-    let suspect =
-        Suspect::from_channel(channel).filter(|_| said.is_none() && blocked.is_none() && scan.is_none());
+    let suspect = Suspect::from_channel(window, channel)
+        .filter(|_| said.is_none() && blocked.is_none() && scan.is_none());
     let ends = [
         blocked.as_ref().and_then(Blocked::who),
         scan.as_ref().map(Scan::headline),

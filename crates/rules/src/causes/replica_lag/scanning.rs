@@ -26,12 +26,8 @@ pub(super) struct Scan {
 
 impl Scan {
     pub(super) fn from_window(window: &Window) -> Option<Self> {
-        let profile = window.profile.value()?;
-        let applying = || observations(profile).filter(|seen| applier_scans::applies(profile, seen));
-        let all = applying().count();
-        let scanning = applying().filter(|seen| applier_scans::scans(profile, seen)).count();
-        let share = scanning as f64 / all.max(1) as f64;
-        (all >= STACKS && share >= LEAST).then(|| Self { share, table: table(window) })
+        let share = scanning(window).filter(|&share| share >= LEAST)?;
+        Some(Self { share, table: table(window) })
     }
 
     /// The end of a headline.
@@ -69,6 +65,15 @@ impl Scan {
     }
 }
 
+/// Of the appliers' stacks, the part that lies in a scan, 0 to 1; None where they are too few.
+fn scanning(window: &Window) -> Option<f64> {
+    let profile = window.profile.value()?;
+    let applying = || observations(profile).filter(|seen| applier_scans::applies(profile, seen));
+    let all = applying().count();
+    let scanning = applying().filter(|seen| applier_scans::scans(profile, seen)).count();
+    (all >= STACKS).then(|| scanning as f64 / all as f64)
+}
+
 /// What MariaDB's state of an applier says where no stacks were read: ``Delete_rows_log_event::find_row(-1) on table `visit` ``
 /// (sql/log_event_server.cc). It is seen there for long where each row is looked for in the whole table.
 pub(super) struct Suspect {
@@ -78,16 +83,20 @@ pub(super) struct Suspect {
 }
 
 impl Suspect {
-    /// None of another state, and of a lag that one large event explains.
-    pub(super) fn from_channel(channel: &ReplicaChannel) -> Option<Self> {
+    /// None of another state, of a lag that one large event explains, and where stacks say whether it scans.
+    pub(super) fn from_channel(window: &Window, channel: &ReplicaChannel) -> Option<Self> {
         const EVENTS: [&str; 2] = ["delete_rows_log_event", "update_rows_log_event"];
         let state = channel.applier_state.to_ascii_lowercase();
         let is_such = EVENTS.iter().any(|event| state.starts_with(event));
         let is_behind = channel.behind_s.is_some_and(|behind_s| behind_s >= LISTED_BEHIND_S);
         let table = channel.applier_state.split_once("on table `").and_then(|(_, rest)| rest.split_once('`'));
-        (is_such && is_behind).then(|| Self {
+        // It stands in a statement that somebody is to run.
+        let is_word = |table: &&str| {
+            !table.is_empty() && table.chars().all(|letter| letter.is_alphanumeric() || "_$".contains(letter))
+        };
+        (is_such && is_behind && scanning(window).is_none()).then(|| Self {
             state: channel.applier_state.clone(),
-            table: table.map(|(table, _)| table.to_owned()).filter(|table| !table.is_empty()),
+            table: table.map(|(table, _)| table).filter(is_word).map(str::to_owned),
         })
     }
 

@@ -331,7 +331,32 @@ fn an_applier_that_is_seen_at_a_change_of_rows_names_its_table() {
     );
     assert!(finding.remedies[0].statement.starts_with("SHOW CREATE TABLE visit"), "{:?}", finding.remedies);
     assert!(finding.evidence.iter().any(|one| one.reading == "the applier"), "{:?}", finding.evidence);
+    let of_odd_name = at(9_000.0, "Delete_rows_log_event::find_row(-1) on table `visit; DROP TABLE stock`");
+    assert!(of_odd_name.headline.contains("rows of a table, which may"), "{}", of_odd_name.headline);
+    assert!(of_odd_name.remedies.iter().all(|remedy| !remedy.statement.contains("DROP")), "{of_odd_name:#?}");
     // One event may take so long.
     assert!(!at(9.0, deletes).headline.contains("visit"));
     assert!(!at(9_000.0, "Reading event from the relay log").headline.contains("primary key"));
+}
+
+#[test]
+fn an_applier_whose_stacks_show_no_scan_is_not_said_to_lack_a_key() {
+    let by_key: &[&str] =
+        &["handler::ha_index_read_map", "Rows_log_event::find_row", crate::applier_scans::APPLIES];
+    let headline = |build: Build| {
+        let build = build.each(|at_s, server, _| {
+            let state = "Update_rows_log_event::find_row(-1) on table `visit`";
+            let channel = ReplicaChannel { applier_state: state.into(), ..channel(9_000.0) };
+            server.replication = answer(at_s, vec![channel]);
+        });
+        found(&build.window()).headline
+    };
+    let without_stacks = headline(replica(|_| 0.0).without_profile());
+    assert!(without_stacks.contains("may have no primary key"), "{without_stacks}");
+    let with_stacks = headline(replica(|_| 0.0).only_snapshots(&[(
+        1,
+        spindoctor_model::stack::ThreadState::Running,
+        by_key,
+    )]));
+    assert!(!with_stacks.contains("primary key"), "{with_stacks}");
 }
