@@ -289,7 +289,8 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
     let is_taken = (is_mostly || moments.is_some()) && taken >= all && waiting(time_then) >= WAITING * taken;
     // Threads that run let nobody through either, and are another matter; so is a pool of which threads are seen to be free.
     let has_room = stood.is_some_and(|pool| pool.full < LATE);
-    let is_late = own.late_share >= LATE && running(time) < WAITING * all && !has_room;
+    let is_seen = is_mostly || at_limit >= SEVERAL;
+    let is_late = is_seen && own.late_share >= LATE && running(time) < WAITING * all && !has_room;
     if !is_taken && !is_late {
         // What the questions took while it was at its limit is of that.
         let is_below = |sample: &&Sample| pool_threads(sample).is_some_and(|threads| threads < limit);

@@ -195,6 +195,8 @@ fn a_pool_that_is_full_in_a_part_of_the_samples_is_starved_for_that_part_of_the_
     // Questions that waited are asked there, too.
     let late = found(&full_in(|at| at >= 7, 2, "User sleep").late(4, 1_800.0).window()).unwrap();
     assert!(late.headline.contains("again and again: 4 of spindoctor's own"), "{}", late.headline);
+    // Of one sample alone: they may have waited for something else.
+    assert_eq!(found(&full_in(|at| at == 7, 2, "User sleep").late(4, 1_800.0).window()), None);
 }
 
 /// In half of the snapshots all are taken, in the others most are free.
