@@ -1,5 +1,6 @@
 use spindoctor_model::TroubleKind;
 
+use super::death::{failed_check, until_blank};
 use super::*;
 
 #[test]
