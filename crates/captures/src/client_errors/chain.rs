@@ -17,6 +17,8 @@ pub(crate) struct Chain {
     had: Vec<usize>,
     /// A line says that what follows is of the exception above.
     is_linked: bool,
+    /// The line above is the cause of another exception: the functions of one stand between two of a chain.
+    is_cause_above: bool,
 }
 
 impl Chain {
@@ -24,6 +26,8 @@ impl Chain {
     pub(crate) fn repeats(&mut self, line: &str, entry: Option<usize>) -> bool {
         const LINKS: [&str; 2] = ["The above exception was ", "During handling of the above exception"];
         let bare = line.trim_start();
+        let is_cause = bare.starts_with("Caused by: ");
+        let is_cause_above = std::mem::replace(&mut self.is_cause_above, is_cause);
         let Some(entry) = entry else {
             let goes_on = line.is_empty() || bare.len() < line.len() || is_of_trace(line);
             if LINKS.iter().any(|link| bare.starts_with(link)) {
@@ -34,7 +38,7 @@ impl Chain {
             return false;
         };
         let is_next =
-            bare.starts_with("Caused by: ") || bare.starts_with("Next ") && bare.contains("Exception: ");
+            is_cause && !is_cause_above || bare.starts_with("Next ") && bare.contains("Exception: ");
         let is_linked = std::mem::take(&mut self.is_linked) || is_next;
         if !is_linked {
             self.had.clear();
@@ -74,5 +78,9 @@ mod tests {
             1,
         );
         assert_eq!(times(&format!("{java}{second}")), [2]);
+        // What somebody searched a log for: each line is of a chain of its own.
+        let cause =
+            "Caused by: java.sql.SQLException: Lock wait timeout exceeded; try restarting transaction\n";
+        assert_eq!(times(&cause.repeat(3)), [3]);
     }
 }
