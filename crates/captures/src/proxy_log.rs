@@ -89,9 +89,15 @@ fn is_of_router(module: &str, level: &str, thread: &str) -> bool {
 }
 
 fn is_of_orchestrator(line: &str) -> bool {
-    ["topology_recovery: ", "orchestrator", " DeadMaster", "executeCheckAndRecoverFunction"]
-        .iter()
-        .any(|sign| line.contains(sign))
+    /// Programs of other kinds have an orchestrator, too.
+    const SIGNS: [&str; 5] = [
+        "topology_recovery: ",
+        "starting orchestrator, version",
+        "orchestrator/raft: ",
+        " DeadMaster",
+        "executeCheckAndRecoverFunction",
+    ];
+    SIGNS.iter().any(|sign| line.contains(sign))
 }
 
 /// True for a line that such a program writes and no server.

@@ -164,6 +164,7 @@ fn lines_of_servers_and_of_other_programs_are_none_of_its() {
         "2024-03-04 10:11:12",
         "20é",
         "2024-03-04 10:11:12 ERROR payment failed",
+        "2024-03-04 10:11:12 ERROR c.a.orchestrator.Main: Communications link failure",
         "2024-03-04 10:11:12 main INFO [7f1a2c7fe640] started",
         "2024-03-04 10:11:12 routing INFO [main] started",
         "2024-03-04 10:11:12 notice : Server changed state: a: master_down. ",
