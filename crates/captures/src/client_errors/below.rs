@@ -32,8 +32,9 @@ const CAUSES: [&str; 10] = [
 const RECEIVED: &str = "The last packet successfully received from the server was ";
 /// From so long on a connection may have been closed because it was idle, milliseconds: the load balancers of AWS end one after 60 s.
 const SILENT_MS: u64 = 60_000;
-/// Lines below an error that are looked at.
+/// Lines below an error that are looked at, and those of them that say why.
 const MOST_BELOW: usize = 300;
+const MOST_SAYING: usize = 20;
 
 /// True for a line of the functions that a program prints below an exception, and of what stands beside them.
 pub(crate) fn is_of_trace(line: &str) -> bool {
@@ -102,11 +103,11 @@ pub(crate) fn with_causes(text: &str) -> Cow<'_, str> {
 /// What is said of the failure in a line by those below it.
 fn causes(lines: &[&str], head: usize) -> Vec<&'static str> {
     let below = (head + 1..lines.len()).take(MOST_BELOW).take_while(|at| goes_on(lines, *at));
+    let says = |line: &&str| {
+        ["Caused by: ", "The last packet ", "The driver "].iter().any(|begin| line.starts_with(begin))
+    };
     let mut found: Vec<&'static str> = Vec::new();
-    for line in below.map(|at| lines[at].trim_start()) {
-        if !["Caused by: ", "The last packet ", "The driver "].iter().any(|begin| line.starts_with(begin)) {
-            continue;
-        }
+    for line in below.map(|at| lines[at].trim_start()).filter(says).take(MOST_SAYING) {
         let is_silent = silent_ms(line).is_some_and(|ms| ms >= SILENT_MS);
         let said = CAUSES.into_iter().filter(|cause| line.contains(cause));
         for cause in said.chain(is_silent.then_some(SILENT_FOR_LONG)) {

@@ -269,6 +269,7 @@ fn entries(text: &str, status: &InnodbStatus) -> (Vec<ServerThread>, Vec<Entry>)
     let mut in_statement = false;
     let mut is_below_wait = false;
     let lines: Vec<&str> = text.lines().collect();
+    let has_deadlock = lines.iter().any(|line| line.starts_with("***") || line.contains("DETECTED DEADLOCK"));
     for (at, line) in lines.iter().enumerate() {
         if entries.len() > MOST_ENTRIES {
             break;
@@ -293,8 +294,9 @@ fn entries(text: &str, status: &InnodbStatus) -> (Vec<ServerThread>, Vec<Entry>)
             }
         } else {
             if entries.is_empty() {
-                let waiter = waiter_without_head(&lines, at).or_else(|| waiter_without_lock(&lines, at));
-                entries.extend(waiter);
+                // Of a deadlock it is over.
+                let without_lock = || waiter_without_lock(&lines, at).filter(|_| !has_deadlock);
+                entries.extend(waiter_without_head(&lines, at).or_else(without_lock));
             }
             let Some(entry) = entries.last_mut() else { continue };
             if is_thread_line(line) {
@@ -400,7 +402,7 @@ fn waiter_without_head(lines: &[&str], at: usize) -> Option<Entry> {
 }
 
 /// The transaction that waits in a text that was cut behind its first line and has not the lock either: its connection stands for its
-/// number, below the line that says that it waits or above the one that says for how long. Of a deadlock it is over.
+/// number, below the line that says that it waits or above the one that says for how long.
 fn waiter_without_lock(lines: &[&str], at: usize) -> Option<Entry> {
     /// Lines of one transaction that are looked at.
     const FARTHEST: usize = 40;
@@ -417,7 +419,7 @@ fn waiter_without_lock(lines: &[&str], at: usize) -> Option<Entry> {
         waited(line).is_some()
             && own.get(at + 1).and_then(|below| lock(below)).is_some_and(|(_, waits)| waits)
     });
-    if has_lock || lines.iter().any(|line| line.starts_with("***") || line.contains("DETECTED DEADLOCK")) {
+    if has_lock {
         return None;
     }
     let mut entry = heading(", ACTIVE 0 sec");
