@@ -6,6 +6,7 @@ use std::{env, fs};
 
 use libfuzzer_sys::fuzz_target;
 use spindoctor_record::Recording;
+use spindoctor_record::span::Span;
 
 fuzz_target!(|bytes: &[u8]| {
     let path = env::temp_dir().join(format!("spindoctor-fuzz-recording-{}", std::process::id()));
@@ -19,6 +20,7 @@ fuzz_target!(|bytes: &[u8]| {
         }
         if let Ok(Some((first, last))) = recording.extent() {
             let _ = recording.samples(first, last);
+            let _ = recording.pieces(Span::new(first, last)).take(100).count();
             let _ = recording.window(first, last);
             let _ = recording.settings(last);
             let _ = recording.nearest(first);

@@ -2,7 +2,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use spindoctor_sql::{Mode, check_reads, compared_columns, digest, first_table, kind, lex, shape, tags};
+use spindoctor_sql::{
+    Mode, check_reads, compared_columns, digest, first_table, kind, lex, may_use_a_table, shape, tags,
+};
 
 fuzz_target!(|data: &[u8]| {
     let text = String::from_utf8_lossy(data);
@@ -10,6 +12,7 @@ fuzz_target!(|data: &[u8]| {
     digest(&digest(&text));
     kind(&text);
     first_table(&text);
+    may_use_a_table(&text);
     compared_columns(&text);
     tags(&text);
     for mode in Mode::ALL.into_iter().chain([Mode::UNKNOWN]) {
