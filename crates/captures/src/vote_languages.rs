@@ -6,6 +6,8 @@
 //! Member 1(db2) initiates vote on 8dde4cf6-89f1-11ed:419,acab2faf:  Unknown table 'a', Error_code: 1051;
 //! ```
 
+use crate::votes;
+
 /// What a node voted about: the change, and the error with which it ended there.
 struct Vote<'l> {
     change: &'l str,
@@ -32,9 +34,7 @@ pub(crate) fn sentence(text: &str) -> Option<String> {
 
 impl<'l> Vote<'l> {
     fn from_line(line: &'l str) -> Option<Self> {
-        let (_, rest) = line.split_once(" initiates vote on ")?;
-        let (change, rest) = rest.split_once(',')?;
-        let (_, errors) = rest.split_once(':')?;
+        let (change, errors) = votes::asked(line)?;
         // Of several errors the first is that of the statement.
         let (words, rest) = errors.split_once(", Error_code: ")?;
         let code = rest.split(|c: char| !c.is_ascii_digit()).next().filter(|code| !code.is_empty())?;

@@ -17,13 +17,19 @@ pub(crate) fn add_detail(troubles: &mut [LoggedTrouble], text: &str) {
     }
 }
 
+/// The change that a line asks for a vote on, and the errors with which it ended.
+pub(crate) fn asked(line: &str) -> Option<(&str, &str)> {
+    let (_, rest) = line.split_once(" initiates vote on ")?;
+    let (change, rest) = rest.split_once(',')?;
+    let (_, errors) = rest.split_once(':')?;
+    Some((change, errors))
+}
+
 /// The error of a line that asks for a vote, without values of rows.
 fn error(line: &str) -> Option<String> {
     /// How errors about files begin (mysys/errors.cc), whose names are no values.
     const OF_FILES: [&str; 2] = ["File '", "Can't create/write to file '"];
-    let (_, rest) = line.split_once(" initiates vote on ")?;
-    let (_, rest) = rest.split_once(',')?;
-    let (_, error) = rest.split_once(':')?;
+    let (_, error) = asked(line)?;
     let error = error.split(';').next().unwrap_or(error).trim();
     let is_of_file = OF_FILES.iter().any(|begin| error.starts_with(begin));
     let shown = if is_of_file { error.to_owned() } else { spindoctor_sql::error_without_values(error) };
