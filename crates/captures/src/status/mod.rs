@@ -3,6 +3,7 @@
 //! What the server prints of its sessions and their locks is in no other reading of a capture, so it is read here as the lists
 //! that a live server gives: threads, transactions, and who waits for whose lock.
 
+mod shortened;
 mod waits;
 
 use std::borrow::Cow;
@@ -119,7 +120,8 @@ pub(crate) fn is_heading(line: &str) -> bool {
 pub(crate) fn read(text: &str) -> Option<StatusText> {
     let text = &text[..text.floor_char_boundary(LONGEST_STATUS)];
     let text = with_headings(&with_history_first(text));
-    let status = innodb_status::parse(&text);
+    let mut status = innodb_status::parse(&text);
+    shortened::add_sections(&text, &mut status);
     let (threads, entries) = entries(&text, &status);
     let waits = waits::between(&entries, &status);
     let transactions =
