@@ -5,7 +5,7 @@ use spindoctor_model::mysql::NamedValues;
 use spindoctor_model::{ServerVersion, number};
 
 /// Beginnings of names that `SHOW STATUS` has and `SHOW VARIABLES` has not, in lower case.
-const STATUS: [&str; 40] = [
+const STATUS: [&str; 45] = [
     "wsrep_cluster_",
     "wsrep_flow_control_",
     "wsrep_local_",
@@ -23,6 +23,7 @@ const STATUS: [&str; 40] = [
     "innodb_buffer_pool_read",
     "innodb_buffer_pool_wait",
     "innodb_buffer_pool_write",
+    "innodb_checkpoint_",
     "innodb_data_read",
     "innodb_data_writ",
     "innodb_data_fsyncs",
@@ -30,8 +31,12 @@ const STATUS: [&str; 40] = [
     "innodb_history_list",
     "innodb_log_waits",
     "innodb_log_writes",
+    "innodb_lsn_",
     "innodb_os_log_",
     "innodb_page",
+    "innodb_redo_log_checkpoint",
+    "innodb_redo_log_current",
+    "innodb_redo_log_logical",
     "innodb_row_lock",
     "innodb_rows_",
     "key_read",
@@ -375,6 +380,16 @@ const LONGEST_UNIT: usize = 3;
 mod tests {
     use super::*;
     use crate::intervals::of_pairs;
+
+    #[test]
+    fn rows_of_a_status_without_their_head_begin_with_the_age_of_the_checkpoint() {
+        let text = "| Innodb_checkpoint_age          | 1610612736 |\n| Innodb_checkpoint_max_age      | 1739461754 |\n\
+                    | Innodb_buffer_pool_pages_dirty | 711200     |\n| Innodb_buffer_pool_wait_free   | 88122      |\n";
+        let parts = crate::recognise("x", text);
+        assert_eq!(parts.len(), 1, "{parts:?}");
+        let found = spindoctor_rules::diagnose(&crate::window(&parts)).findings;
+        assert!(found[0].headline.starts_with("The redo log is full"), "{found:?}");
+    }
 
     #[test]
     fn a_size_ends_in_any_character() {
