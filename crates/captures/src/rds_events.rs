@@ -18,6 +18,11 @@ const FULL: [&str; 3] = [
     "has been consumed. to resolve this issue, allocate",
     "reached the storage-full threshold",
 ];
+/// That there is more now. The console lists the newest events first, so that the order says nothing.
+const ENLARGED: [&str; 2] = [
+    "finished applying modification to allocated storage",
+    "finished applying autoscaling-initiated modification to allocated storage",
+];
 const NEARLY_FULL: [&str; 2] =
     ["free storage capacity for db instance", "free storage capacity for the db instance"];
 const KILLED: [&str; 2] =
@@ -85,7 +90,11 @@ pub(crate) fn read(text: &str, found: &mut SystemText) {
         return;
     }
     let times = |signs: &[&str]| count(&events, signs);
-    if times(&FULL) > 0 {
+    let is_enlarged = ENLARGED.iter().any(|sign| lower.contains(sign));
+    if times(&FULL) > 0 && is_enlarged {
+        let sentence = "The storage of the RDS instance was used up, and an event says that it has more: where that is the later one, it is over";
+        found.add(SOURCE, None, sentence.to_owned());
+    } else if times(&FULL) > 0 {
         let sentence = "The storage of the RDS instance is used up: the server stops, or takes no writes, until it has more";
         found.add(SOURCE, Some(TroubleKind::DiskFull), sentence.to_owned());
     } else if times(&NEARLY_FULL) > 0 {
@@ -152,6 +161,22 @@ mod tests {
             assert_eq!(causes(text), ["disk-full"], "{text}");
             assert_eq!(says(&text.replace("shop", "postgres-1")), Vec::<String>::new());
         }
+    }
+
+    #[test]
+    fn storage_that_was_made_larger_is_no_finding() {
+        let event = |time: &str, message: &str| {
+            format!(
+                "EVENTS  2024-03-04T{time}:12.120000+00:00  arn:aws:rds:eu-west-1:1:db:shop  {message}  shop  db-instance\n"
+            )
+        };
+        let text = [
+            event("10:11", "The allocated storage for the DB instance shop has been exhausted. Allocate additional storage to resolve."),
+            event("10:31", "Finished applying modification to allocated storage"),
+        ]
+        .concat();
+        assert!(says(&text)[0].ends_with("where that is the later one, it is over"), "{:?}", says(&text));
+        assert_eq!(causes(&text), Vec::<String>::new());
     }
 
     #[test]
