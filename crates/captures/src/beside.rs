@@ -53,7 +53,7 @@ pub(crate) fn say_connections(parts: &mut [Part], text: &str) {
         .map_or_else(String::new, |s| format!(" (now {})", number::duration(s)));
     part.says.push(format!(
         "{connected:.0} connections are open and max_connections is {limit:.0}; {running:.0} are at work, the others rest and keep their places. \
-         Smaller pools of the clients, or a shorter wait_timeout{after}, give them back; a larger max_connections only adds more that rest"
+         Smaller pools of the clients, or a shorter wait_timeout{after}, give them back; a larger max_connections helps until as many more rest"
     ));
 }
 
