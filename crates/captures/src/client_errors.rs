@@ -18,7 +18,7 @@ use crate::log_troubles::{
 
 pub(crate) use below::{goes_on, is_of_trace, silence, with_causes};
 pub(crate) use chain::Chain;
-pub(crate) use pool::counts;
+pub(crate) use pool::add_counts;
 
 /// What lines of the others mean.
 const LOCK_TIMEOUT: &str = "statements gave up their wait for a row's lock (error 1205)";

@@ -234,7 +234,7 @@ pub(crate) fn read(text: &str) -> ErrorLog {
     add_checked_table(&mut log.troubles, text);
     log.says.extend(unknown.sentence());
     log.says.extend(client_errors::silence(text));
-    log.says.extend(client_errors::counts(text));
+    client_errors::add_counts(&mut log.says, text);
     log.says.extend(lost_connections::who(text));
     log.says.extend(vote_languages::sentence(text));
     log.says.extend(crashed_tables::named(text));

@@ -6,8 +6,25 @@ use super::{POOL, entry, meaning};
 /// Characters of the counts that are shown.
 const LONGEST: usize = 120;
 
+/// Drivers of servers of other kinds, to which a pool's connections may lead as well.
+const OTHERS: [&str; 6] =
+    ["org.postgresql", "psycopg", "PG::", "oracle.jdbc", "com.microsoft.sqlserver", "org.mongodb"];
+const OWN: [&str; 4] = ["mysql", "MySQL", "mariadb", "MariaDB"];
+
+/// Adds what a pool counted to what is said of it. Of one of another kind of server nothing is said.
+pub(crate) fn add_counts(says: &mut Vec<String>, text: &str) {
+    let names = |signs: &[&str]| signs.iter().any(|sign| text.contains(sign));
+    if !says.iter().any(|said| said.starts_with(POOL)) {
+        return;
+    }
+    match names(&OTHERS) && !names(&OWN) {
+        true => says.retain(|said| !said.starts_with(POOL)),
+        false => says.extend(counts(text)),
+    }
+}
+
 /// The counts of the last such error, in a sentence.
-pub(crate) fn counts(text: &str) -> Option<String> {
+fn counts(text: &str) -> Option<String> {
     let is_of_pool = |line: &str| entry(line).is_some_and(|at| meaning(at) == POOL);
     let last = text.lines().rev().find_map(|line| of_line(line).filter(|_| is_of_pool(line)))?;
     Some(format!("the pool counted then: {last}"))
@@ -48,6 +65,11 @@ mod tests {
             counts(hikari).as_deref(),
             Some("the pool counted then: total=8, active=8, idle=0, waiting=31")
         );
+        let parts = crate::recognise(
+            "x",
+            &format!("{hikari}\nCaused by: org.postgresql.util.PSQLException: refused\n"),
+        );
+        assert!(parts.iter().all(|part| part.says.is_empty()), "{parts:#?}");
         for line in [
             "(total=8, active=8)",
             "shop - Connection is not available, request timed out after 9ms (total='x')",
