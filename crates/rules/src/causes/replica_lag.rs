@@ -89,7 +89,9 @@ fn evaluate(window: &Window) -> Outcome {
 
 fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let channels = replica::keeping_up(window)?;
-    let is_stopped = |seen: &KeepingUp| at_rest(window, seen).is_some();
+    let waiting = Waiting::from_window(window);
+    let at_rest = |seen: &KeepingUp| at_rest(window, seen, &waiting);
+    let is_stopped = |seen: &KeepingUp| at_rest(seen).is_some();
     let bad = |seen: &&KeepingUp| seen.shape.lags() || failure(seen).is_some() || is_stopped(seen);
     let score = |seen: &KeepingUp| match failure(seen) {
         None if is_stopped(seen) => NOTE,
@@ -102,8 +104,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     }
     let worst = channels.iter().filter(bad).max_by(|a, b| score(a).total_cmp(&score(b)));
     Ok(worst.map(|worst| {
-        let waiting = Waiting::from_window(window);
-        let found = match at_rest(window, worst) {
+        let found = match at_rest(worst) {
             Some(rests) => stopped_on_purpose(window, worst, rests, waiting.most(NOTE)),
             None => finding(window, worst, waiting.most(score(worst))),
         };
@@ -209,9 +210,10 @@ enum AtRest {
     Connecting,
 }
 
-/// What does not run, and was stopped by somebody: of a live server the applier while what it would apply arrives; of one list that
-/// somebody captured, who did so because something is wrong, whatever does not run.
-fn at_rest(window: &Window, seen: &KeepingUp) -> Option<AtRest> {
+/// What does not run, and was stopped by somebody: of a live server the applier while what it would apply arrives, and whatever does not
+/// run while sessions wait for what it brings; of one list that somebody captured, who did so because something is wrong,
+/// whatever does not run.
+fn at_rest(window: &Window, seen: &KeepingUp, waiting: &Waiting) -> Option<AtRest> {
     let channel = &seen.channel;
     // The channels of a group come and go with it.
     if failure(seen).is_some() || channel.name.starts_with("group_replication_") {
@@ -219,7 +221,7 @@ fn at_rest(window: &Window, seen: &KeepingUp) -> Option<AtRest> {
     }
     let receiver = |is: &str| channel.receiver_running.eq_ignore_ascii_case(is);
     let has_applier_stopped = seen.shape == Shape::Stopped;
-    if !window.is_given() {
+    if !window.is_given() && !waiting.is_for_it() {
         let grows = seen.received_per_s.is_some_and(|bytes| bytes > 0.0);
         return (has_applier_stopped && receiver("Yes") && grows).then_some(AtRest::Applier);
     }
@@ -256,7 +258,7 @@ fn stopped_on_purpose(window: &Window, seen: &KeepingUp, rests: AtRest, score: f
         ),
         AtRest::Receiver => (
             format!("The receiver is stopped, and no error is named: nothing comes from {source}"),
-            "It does not run, and no error is named in what was given. What the applier has is all that there is, so that the replica may \
+            "It does not run, and no error is named. What the applier has is all that there is, so that the replica may \
              say that it is 0 seconds behind.",
             " IO_THREAD",
             "It fetches what the source has written since.",
@@ -265,7 +267,7 @@ fn stopped_on_purpose(window: &Window, seen: &KeepingUp, rests: AtRest, score: f
             format!(
                 "The replica is stopped, and no error is named: it gets nothing from {source} and applies nothing"
             ),
-            "Its receiver and its applier do not run, and no error is named in what was given: STOP REPLICA, a start with \
+            "Its receiver and its applier do not run, and no error is named: STOP REPLICA, a start with \
              --skip-replica-start, or a replica that was set up and never started. It falls behind by a second each second.",
             "",
             "Both go on from where they were stopped.",

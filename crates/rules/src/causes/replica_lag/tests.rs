@@ -107,21 +107,34 @@ fn reads_that_wait_for_the_replica_are_what_its_lag_costs() {
     assert!((one.score - LAG_SCORE).abs() < 1e-9 && !one.headline.contains("until"), "{one:#?}");
 }
 
+/// What waits holds up the clients that would write more: that nothing arrives meanwhile says nothing.
 #[test]
-fn reads_that_wait_for_an_applier_that_somebody_stopped_are_no_note() {
-    let stopped = with_readers(20, "Waiting for GTID to be committed").each(|at_s, server, _| {
-        let channel = ReplicaChannel {
-            applier_running: "No".into(),
-            behind_s: None,
-            received_file: "binlog.000007".into(),
-            received_position: Some((1e6 + 5e4 * at_s) as u64),
-            ..channel(0.0)
-        };
-        server.replication = answer(at_s, vec![channel]);
-    });
-    let finding = found(&stopped.window());
-    assert!(finding.headline.starts_with("The applier was stopped by somebody"), "{}", finding.headline);
-    assert_eq!(finding.severity, spindoctor_model::Severity::Critical);
+fn reads_that_wait_for_a_replica_that_somebody_stopped_are_no_note() {
+    let stopped = |receiver: &'static str, received_per_s: f64| {
+        let readers = with_readers(20, "Waiting for GTID to be committed").each(move |at_s, server, _| {
+            let channel = ReplicaChannel {
+                receiver_running: receiver.into(),
+                applier_running: "No".into(),
+                behind_s: None,
+                received_file: "binlog.000007".into(),
+                received_position: Some((1e6 + received_per_s * at_s) as u64),
+                ..channel(0.0)
+            };
+            server.replication = answer(at_s, vec![channel]);
+        });
+        crate::diagnose(&readers.window()).findings.swap_remove(0)
+    };
+    for (receiver, received_per_s, says, start) in [
+        ("Yes", 5e4, "The applier was stopped by somebody", "START REPLICA SQL_THREAD"),
+        ("Yes", 0.0, "The applier was stopped by somebody", "START REPLICA SQL_THREAD"),
+        ("No", 0.0, "The replica is stopped, and no error is named", "START REPLICA"),
+    ] {
+        let finding = stopped(receiver, received_per_s);
+        assert_eq!(finding.cause, CAUSE.name);
+        assert!(finding.headline.starts_with(says), "{}", finding.headline);
+        assert_eq!(finding.severity, spindoctor_model::Severity::Critical);
+        assert_eq!(finding.remedies[0].statement, start);
+    }
 }
 
 pub(super) fn found(window: &Window) -> Finding {

@@ -23,6 +23,11 @@ impl Waiting {
         Self { of_them, sessions }
     }
 
+    /// True where several sessions wait so.
+    pub(super) fn is_for_it(&self) -> bool {
+        self.of_them.is_some()
+    }
+
     /// What a replica costs that costs so much of itself: their part of the session time, where that is more.
     pub(super) fn most(&self, score: f64) -> f64 {
         self.of_them.as_ref().map_or(score, |one| score.max(one.share))
