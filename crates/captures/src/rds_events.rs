@@ -9,6 +9,7 @@
 //! Instances of PostgreSQL have the same events: where a text names it, nothing is said.
 
 use spindoctor_model::{TroubleKind, number};
+use spindoctor_rules::EVENTS_OF_RDS;
 
 use crate::system::{MOST_ROWS, SystemText};
 
@@ -79,7 +80,6 @@ fn count(lower: &str, signs: &[&str]) -> u64 {
 
 /// Says what happened to the instance.
 pub(crate) fn read(text: &str, found: &mut SystemText) {
-    const SOURCE: &str = "events of RDS";
     let events: String =
         text.lines().take(MOST_ROWS).filter(|line| is_line(line)).collect::<Vec<_>>().join("\n");
     if events.is_empty() {
@@ -93,22 +93,22 @@ pub(crate) fn read(text: &str, found: &mut SystemText) {
     let is_enlarged = ENLARGED.iter().any(|sign| lower.contains(sign));
     if times(&FULL) > 0 && is_enlarged {
         let sentence = "The storage of the RDS instance was used up, and an event says that it has more: where that is the later one, it is over";
-        found.add(SOURCE, None, sentence.to_owned());
+        found.add(EVENTS_OF_RDS, None, sentence.to_owned());
     } else if times(&FULL) > 0 {
         let sentence = "The storage of the RDS instance is used up: the server stops, or takes no writes, until it has more";
-        found.add(SOURCE, Some(TroubleKind::DiskFull), sentence.to_owned());
+        found.add(EVENTS_OF_RDS, Some(TroubleKind::DiskFull), sentence.to_owned());
     } else if times(&NEARLY_FULL) > 0 {
         let sentence = "The storage of the RDS instance is nearly used up: without more the server will stop";
-        found.add(SOURCE, None, sentence.to_owned());
+        found.add(EVENTS_OF_RDS, None, sentence.to_owned());
     }
     if times(&KILLED) > 0 {
         let sentence =
             "The server was killed by the OOM killer, as RDS says: its instance had no memory left";
-        found.add(SOURCE, Some(TroubleKind::KilledForMemory), sentence.to_owned());
+        found.add(EVENTS_OF_RDS, Some(TroubleKind::KilledForMemory), sentence.to_owned());
     }
     if times(&SHORT_OF_MEMORY) > 0 {
         let sentence = "The instance ran low on memory, and Aurora refused connections or ended statements for that (aurora_oom_response)";
-        found.add(SOURCE, None, sentence.to_owned());
+        found.add(EVENTS_OF_RDS, None, sentence.to_owned());
     }
     let failovers = times(&FAILOVER_BEGINS).max(times(&FAILOVER_ENDS));
     if failovers > 0 {
@@ -117,12 +117,12 @@ pub(crate) fn read(text: &str, found: &mut SystemText) {
         let sentence = format!(
             "The instance failed over {times}{reason}. Connections were lost, and the new primary's buffer pool is cold"
         );
-        found.add(SOURCE, None, sentence);
+        found.add(EVENTS_OF_RDS, None, sentence);
     }
     let restarts = times(&RESTARTED);
     if restarts > 0 {
         let times = number::counted(restarts, "time", "times");
-        found.add(SOURCE, None, format!("The server was started again {times}, as RDS says"));
+        found.add(EVENTS_OF_RDS, None, format!("The server was started again {times}, as RDS says"));
     }
 }
 

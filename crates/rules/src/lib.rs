@@ -66,7 +66,7 @@ use spindoctor_model::{Finding, SessionTime, TimeClass, Unavailable, Window};
 pub use causes::CAUSES;
 pub use diagnose::diagnose;
 pub use frame_states::FRAME_STATES;
-pub use managed::ending_for;
+pub use managed::{EVENTS_OF_RDS, ending_for};
 pub use spin_samples::Whose;
 pub use stack_evidence::Stacks;
 pub use time_model::session_time;

@@ -4,11 +4,16 @@
 use spindoctor_model::wait_graph::WaitRoot;
 use spindoctor_model::{Finding, Flavor, Remedy, ServerSample, ServerVersion, Window};
 
+use crate::causes::disk_full::FREES_SPACE;
+
 /// Where Amazon's servers have their programs.
 const BASEDIR: &str = "/rdsdbbin";
 
 /// The account of Amazon's own that watches each of its servers: the list of threads always has it.
 const ACCOUNT: &str = "rdsadmin";
+
+/// The source of what its events say.
+pub const EVENTS_OF_RDS: &str = "events of RDS";
 
 /// How a statement begins that sets variables.
 const SET_GLOBAL: &str = "SET GLOBAL ";
@@ -31,9 +36,14 @@ fn is_amazon(window: &Window) -> bool {
         || window.samples.iter().any(|sample| is_of_amazon(version, &sample.server))
 }
 
+/// True where Amazon itself says something of the server.
+fn has_events(window: &Window) -> bool {
+    window.error_log.iter().any(|trouble| trouble.source == EVENTS_OF_RDS)
+}
+
 /// Writes the remedies of findings as the window's server takes them.
 pub(crate) fn adapt(window: &Window, findings: &mut [Finding]) {
-    if is_amazon(window) {
+    if is_amazon(window) || has_events(window) {
         findings.iter_mut().flat_map(|finding| &mut finding.remedies).for_each(adapted);
     }
 }
@@ -54,6 +64,9 @@ pub fn ending_for(window: &Window, statement: &str) -> String {
 }
 
 fn adapted(remedy: &mut Remedy) {
+    if remedy.statement.starts_with(FREES_SPACE) {
+        larger_storage(remedy);
+    }
     remedy.statement = with_replication(&with_calls(&remedy.statement));
     remedy.undo = with_replication(&remedy.undo);
     match in_group(&remedy.statement) {
@@ -84,6 +97,17 @@ fn adapted(remedy: &mut Remedy) {
             *text = adapted;
         }
     }
+}
+
+/// Nobody but Amazon reaches the files there: the storage is made larger, which needs no restart and cannot be undone (Amazon RDS User
+/// Guide, Increasing DB instance storage capacity). That of Aurora grows by itself.
+fn larger_storage(remedy: &mut Remedy) {
+    remedy.statement = "aws rds modify-db-instance --db-instance-identifier NAME --allocated-storage GIBIBYTES --apply-immediately, with at \
+                        least a tenth more than it has; --max-allocated-storage lets it grow by itself"
+        .into();
+    remedy.risk = "It costs more, cannot be made smaller, and cannot be changed again for some hours. Of Aurora, whose volume grows by itself, \
+                   temporary files fill the local storage: a larger instance class has more."
+        .into();
 }
 
 /// The variables that leave out what an applier has next: no parameter group has them.
@@ -172,8 +196,8 @@ fn with_calls(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use spindoctor_model::Reading;
     use spindoctor_model::mysql::ServerThread;
+    use spindoctor_model::{LoggedTrouble, Reading, TroubleKind};
 
     use super::*;
     use crate::causes::{purge_lag, row_lock_pileup};
@@ -244,6 +268,29 @@ mod tests {
         super::adapted(&mut stopped);
         assert_eq!(stopped.undo, "CALL mysql.rds_start_replication");
         assert!(risk.contains("no parameter does"), "{risk}");
+    }
+
+    #[test]
+    fn the_storage_of_an_instance_is_made_larger_and_no_file_is_moved() {
+        let window = |source: &str| Window {
+            error_log: vec![LoggedTrouble {
+                kind: TroubleKind::DiskFull,
+                times: 1,
+                line: "The storage of the RDS instance is used up".to_owned(),
+                source: source.to_owned(),
+                ..LoggedTrouble::default()
+            }],
+            ..Window::default()
+        };
+        let statement = |source: &str| {
+            let finding = crate::diagnose(&window(source)).findings.remove(0);
+            assert_eq!(finding.cause, "disk-full");
+            finding.remedies[0].statement.clone()
+        };
+        let larger = statement(EVENTS_OF_RDS);
+        assert!(larger.contains("modify-db-instance") && larger.contains("--allocated-storage"), "{larger}");
+        assert!(!larger.contains("backups"), "{larger}");
+        assert!(statement("df").starts_with(FREES_SPACE));
     }
 
     #[test]

@@ -226,11 +226,14 @@ fn path(line: &str) -> Option<&str> {
 /// What follows where a thread waits for space.
 const TRIES_AGAIN: &str = "The thread that waits tries again within a minute, and all commits go on.";
 
+/// How the remedy begins that makes room.
+pub(crate) const FREES_SPACE: &str = "Free space on that file system";
+
 fn free_space(then: &str) -> Remedy {
     Remedy {
-        statement: "Free space on that file system: move old backups, dumps and logs of other programs away, or make the \
-                    volume larger"
-            .into(),
+        statement: format!(
+            "{FREES_SPACE}: move old backups, dumps and logs of other programs away, or make the volume larger"
+        ),
         why: then.into(),
         dynamic: true,
         risk: "Files of the server itself are not to be removed by hand.".into(),
