@@ -5,6 +5,9 @@
 //! ```
 
 use spindoctor_model::{LoggedTrouble, TroubleKind};
+use spindoctor_rules::causes::cluster_partition::IN_OTHER_WORDS;
+
+use crate::vote_languages;
 
 /// Characters of an error that are shown.
 const LONGEST: usize = 200;
@@ -12,7 +15,10 @@ const LONGEST: usize = 200;
 /// Says beside a node that leaves its cluster what the last vote was about.
 pub(crate) fn add_detail(troubles: &mut [LoggedTrouble], text: &str) {
     let mut left = troubles.iter_mut().filter(|trouble| trouble.kind == TroubleKind::NodeDiffers).peekable();
-    if let Some(error) = left.peek().and_then(|_| text.lines().rev().find_map(error)) {
+    if let Some(mut error) = left.peek().and_then(|_| text.lines().rev().find_map(error)) {
+        if vote_languages::sentence(text).is_some() {
+            error = format!("{error}, {IN_OTHER_WORDS}");
+        }
         left.for_each(|trouble| trouble.detail.clone_from(&error));
     }
 }
@@ -57,7 +63,28 @@ mod tests {
         assert!(!whole.contains("wsrep_on"), "{whole}");
         let of_row = finding("Duplicate entry 'secret' for key 'PRIMARY', Error_code: 1062;");
         assert!(!format!("{of_row:?}").contains("secret"), "{of_row:#?}");
+        let with_compared = of_row.remedies.iter().any(|remedy| remedy.statement.contains("SST"));
+        assert!(with_compared, "{of_row:#?}");
         let without = finding("").headline;
         assert!(without.starts_with("This node could not apply a change"), "{without}");
+    }
+
+    #[test]
+    fn a_vote_about_one_error_in_two_languages_is_no_reason_for_an_sst() {
+        let vote = |node: &str, error: &str| {
+            format!(
+                "2024-05-02 09:01:31 0 [Note] WSREP: Member 1({node}) initiates vote on e234baca-17b2:419,cd3bd7de:  {error}, Error_code: 1051;\n"
+            )
+        };
+        let text = format!(
+            "{}{}2024-05-02 09:01:31 2 [ERROR] WSREP: Inconsistency detected: Inconsistent by consensus on e234baca-17b2:419\n",
+            vote("db3", "Unbekannte Tabelle 'shop.a'"),
+            vote("db2", "Unknown table 'shop.a'"),
+        );
+        let found = spindoctor_rules::diagnose(&window(&recognise("a.txt", &text))).findings.remove(0);
+        assert!(found.headline.contains("in different words"), "{}", found.headline);
+        let remedies = format!("{:?}", found.remedies);
+        assert!(remedies.contains("lc_messages") && !remedies.contains("SST"), "{remedies}");
+        assert!(!remedies.contains("GRA_"), "{remedies}");
     }
 }

@@ -56,6 +56,9 @@ pub const CAUSE: Cause = Cause {
     examples: crate::Examples { fires: tests::fires, near_miss: tests::near_miss, missing: tests::missing },
 };
 
+/// Stands in what a vote was about where the nodes had one error in different words.
+pub const IN_OTHER_WORDS: &str = "in other words on another node";
+
 /// Where Galera's status is read.
 const STATUS: &str = "SHOW GLOBAL STATUS wsrep_*";
 

@@ -4,7 +4,9 @@ use spindoctor_model::{Evidence, Finding, LoggedTrouble, Remedy, TroubleKind, Wi
 
 use super::super::server_stopped;
 use super::remedies::{bootstrap_group, of_galera, of_galeras_start, of_group, reach_members};
-use super::{CAUSE, COMMITS_UNTIL_GIVEN_UP, EXPLAINS, NO_MAJORITY_OF_GROUP, NO_MAJORITY_WAITS};
+use super::{
+    CAUSE, COMMITS_UNTIL_GIVEN_UP, EXPLAINS, IN_OTHER_WORDS, NO_MAJORITY_OF_GROUP, NO_MAJORITY_WAITS,
+};
 use crate::draft::Draft;
 use crate::logged;
 use crate::rank::{CRITICAL_FROM, WARNING_FROM};
@@ -253,6 +255,9 @@ fn of_node_that_differs(window: &Window) -> Option<Finding> {
         ),
     };
     let vote = all().map(|other| &other.detail).find(|detail| !detail.is_empty()).filter(|_| !is_ahead);
+    if let Some(vote) = vote.filter(|vote| vote.contains(IN_OTHER_WORDS)) {
+        return Some(of_languages(vote, score, logged::evidence(trouble, times)));
+    }
     let (headline, why) = match vote {
         Some(_) => (
             "This node leaves its cluster after a vote that it lost: a statement ended here in another way than on the others",
@@ -307,6 +312,31 @@ fn of_node_that_differs(window: &Window) -> Option<Finding> {
             .explains(&[server_stopped::CAUSE.name])
             .finding(),
     )
+}
+
+/// A node that lost a vote in which all had one error, each in its own language.
+fn of_languages(vote: &str, score: f64, lines: impl IntoIterator<Item = Evidence>) -> Finding {
+    Draft::new(
+        &CAUSE,
+        score,
+        "This node leaves its cluster after a vote that it lost: a statement ended with one error on all nodes, in different words",
+    )
+    .why(
+        "The nodes compare how a statement ended by the error's text, and those whose text is that of the fewer leave. Messages of servers are in \
+         the language of lc_messages.",
+    )
+    .evidence(Evidence::new("the vote was about", vote.to_owned(), "", "error log"))
+    .evidence_all(lines.into_iter())
+    .remedy(Remedy {
+        statement: "lc_messages = en_US in the option file of every node, then start this one: it joins again".into(),
+        why: "The same error then has the same words on each, and none loses the vote. The data of the nodes need not differ.".into(),
+        dynamic: true,
+        risk: "Programs that read the messages get them in another language.".into(),
+        ..Remedy::default()
+    })
+    .explains(EXPLAINS)
+    .explains(&[server_stopped::CAUSE.name])
+    .finding()
 }
 
 /// A member that the group does not let in, because it was written to alone (MY-011526).
