@@ -47,6 +47,15 @@ pub(crate) struct SlowLog {
     pub(crate) version: Option<ServerVersion>,
 }
 
+/// True for a statement that waits for a table and for no row.
+fn is_ddl(statement: &str) -> bool {
+    const VERBS: [&str; 9] =
+        ["ALTER", "CREATE", "DROP", "TRUNCATE", "RENAME", "OPTIMIZE", "ANALYZE", "REPAIR", "LOCK"];
+    let shape = spindoctor_sql::digest(statement);
+    let verb = shape.split_whitespace().next().unwrap_or_default();
+    VERBS.iter().any(|ddl| verb.eq_ignore_ascii_case(ddl))
+}
+
 /// True for a line that stands before a statement of a slow query log and nowhere else.
 pub(crate) fn is_head(line: &str) -> bool {
     let Some(rest) = line.strip_prefix("# ") else { return is_of_start(line) };
@@ -257,7 +266,7 @@ impl Reader {
         self.has_setting = false;
         let statement = std::mem::take(&mut self.statement);
         let Some(mut numbers) = self.open.take() else { return };
-        numbers.given_up = u64::from(numbers.is_given_up());
+        numbers.given_up = u64::from(numbers.is_given_up() && !is_ddl(&statement));
         let began = |ended: DateTime| {
             let took = SignedDuration::try_from_secs_f64(numbers.time_s).ok()?;
             Some((ended.checked_sub(took).ok()?, ended))
@@ -449,6 +458,12 @@ mod tests {
             [("49.2", "49.1", 0), ("50.4", "12.0", 0), ("50.4", "50.3", 1), ("61.0", "61.0", 0)]
         {
             assert!(!says(time, locked, rows).contains("it ended after"), "{time}");
+        }
+        let head =
+            "# Query_time: 50.004  Lock_time: 50.003 Rows_sent: 0  Rows_examined: 0  Rows_affected: 0\n";
+        for ddl in ["ALTER TABLE stock ADD n2 INT;", "/* app */ truncate TABLE stock;"] {
+            let said = read(&entry(head, ddl)).unwrap().says;
+            assert!(!said[1].contains("it ended after"), "{said:?}");
         }
     }
 
