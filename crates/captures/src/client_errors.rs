@@ -537,6 +537,8 @@ fn named_number(line: &str) -> Option<&str> {
 /// of MySQL Workbench `Error Code: 1040. `.
 fn is_begin(before: &str, number: &str) -> bool {
     const NAMES: [&str; 4] = ["Error: ", "Exception: ", "ERROR: ", "from server: \""];
+    /// Words that programs with indexes of their own have behind such a name, too: only an exception of SQL is the server's.
+    const OF_OTHERS: [&str; 1] = ["1712"];
     /// Of an SQLSTATE.
     const LETTERS: usize = 5;
     let before = before.split_once(") at line ").map_or(before, |(before, _)| before);
@@ -544,7 +546,9 @@ fn is_begin(before: &str, number: &str) -> bool {
     let bare =
         bare.rsplit_once(" (").filter(|(_, state)| state.len() == LETTERS).map_or(bare, |(bare, _)| bare);
     let is_number = |rest: &str| !rest.ends_with(|c: char| c.is_ascii_digit());
-    NAMES.iter().any(|name| before.ends_with(name)) || bare.strip_suffix(number).is_some_and(is_number)
+    let is_of_sql = || !OF_OTHERS.contains(&number) || before.to_ascii_lowercase().contains("sql");
+    NAMES.iter().any(|name| before.ends_with(name)) && is_of_sql()
+        || bare.strip_suffix(number).is_some_and(is_number)
 }
 
 #[cfg(test)]

@@ -57,7 +57,7 @@ fn program(line: &str) -> Option<Program> {
         ["[INFO]", rest @ ..] => rest.contains(&"ProxySQL").then_some(Program::ProxySql),
         [place, ..] if place.contains(".cpp:") && place.ends_with(':') => Some(Program::ProxySql),
         _ if is_of_maxscale(line) => Some(Program::MaxScale),
-        [module, level, thread, ..] if is_of_router(module, level, thread) => Some(Program::Router),
+        [module, level, thread, ..] if is_of_router(line, module, level, thread) => Some(Program::Router),
         [level, ..] if is_level(level) && is_of_orchestrator(line) => Some(Program::Orchestrator),
         _ => None,
     }
@@ -79,13 +79,15 @@ fn is_of_maxscale(line: &str) -> bool {
 }
 
 /// `metadata_cache WARNING [7f1a2c7fe640]`
-fn is_of_router(module: &str, level: &str, thread: &str) -> bool {
-    const MODULES: [&str; 6] =
-        ["routing", "metadata_cache", "io", "sql", "http_server", "destination_status"];
+fn is_of_router(line: &str, module: &str, level: &str, thread: &str) -> bool {
+    const MODULES: [&str; 3] = ["routing", "metadata_cache", "destination_status"];
+    /// What the module `io` says at the start: other programs have modules of that name, too.
+    const IO_STARTS: &str = " io-threads, using backend ";
     let number = thread.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
     let is_thread = number
         .is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_hexdigit()));
-    MODULES.contains(&module) && is_level(level) && is_thread
+    let is_module = MODULES.contains(&module) || module == "io" && line.contains(IO_STARTS);
+    is_module && is_level(level) && is_thread
 }
 
 fn is_of_orchestrator(line: &str) -> bool {

@@ -312,6 +312,9 @@ fn what_a_statement_was_refused_for_is_said() {
         assert_eq!(kinds(line), [TroubleKind::TableCrashed], "{line}");
         assert_eq!(read(line).says, [INDEX_REFUSED], "{line}");
     }
+    assert_eq!(entry("java.io.IOException: Index shop_7 is corrupted"), None);
+    assert_eq!(entry("org.search.CorruptIndexException: Index _8a.cfs is corrupted (checksum failed)"), None);
+    assert!(entry("java.sql.SQLException: Index by_name is corrupted").is_some());
     let logged = read("2024-03-04 10:11:12 7 [ERROR] Got error 126 when reading table './shop/stock'");
     assert!(logged.says.len() == 1 && logged.says[0].starts_with(INDEX_DAMAGED), "{:?}", logged.says);
 }

@@ -167,10 +167,16 @@ fn lines_of_servers_and_of_other_programs_are_none_of_its() {
         "2024-03-04 10:11:12 ERROR c.a.orchestrator.Main: Communications link failure",
         "2024-03-04 10:11:12 main INFO [7f1a2c7fe640] started",
         "2024-03-04 10:11:12 routing INFO [main] started",
+        "2024-03-04 10:11:12 io ERROR [7f1a2c7fe640] cannot read the queue",
+        "2024-03-04 10:11:12 sql WARNING [1f] query took 3 s",
+        "2024-03-04 10:11:12 http_server INFO [2a] listening",
         "2024-03-04 10:11:12 notice : Server changed state: a: master_down. ",
     ] {
         assert!(!is_line(line), "{line}");
     }
+    assert!(is_line(
+        "2024-03-04 10:11:12 io INFO [7f1a2c7fe640] starting 4 io-threads, using backend 'linux_epoll'"
+    ));
 }
 
 proptest::proptest! {
