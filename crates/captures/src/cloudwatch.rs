@@ -10,6 +10,13 @@
 //! Label,CPUUtilization,DiskQueueDepth
 //! 2024/03/04 10:00:00,12.1,0.2
 //! ```
+//!
+//! Scripts print the same names in rows, and as pairs:
+//!
+//! ```text
+//! | CPUCreditBalance | 0.0 | 0.0 | Count |
+//! 2024-03-04T10:00:00Z shop BurstBalance=0% WriteLatency=0.412 DiskQueueDepth=212
+//! ```
 
 use spindoctor_model::number::{bytes, duration};
 
@@ -35,7 +42,47 @@ const NO_VOLUME_CREDITS: &str =
 /// True for a line that such a text has, and no other.
 pub(crate) fn is_of_metric(line: &str) -> bool {
     let is_known = || label(line).is_some_and(|label| KNOWN.contains(&label));
-    line.trim_start().starts_with("\"Datapoints\": [") || is_known() || columns(line).is_some()
+    line.trim_start().starts_with("\"Datapoints\": [")
+        || is_known()
+        || columns(line).is_some()
+        || row(line).is_some()
+        || !pairs(line).is_empty()
+}
+
+/// The name of a framed row and its numbers, in the metric's own unit, which stands last.
+fn row(line: &str) -> Option<(&str, Vec<f64>)> {
+    const UNITS: [&str; 5] = ["Percent", "Seconds", "Bytes", "Count", "Count/Second"];
+    let line = line.trim().strip_prefix('|')?.strip_suffix('|')?;
+    let cells: Vec<&str> = line.split('|').take(MOST_WORDS).map(str::trim).collect();
+    let [name, numbers @ .., unit] = cells.as_slice() else { return None };
+    let numbers: Vec<f64> = numbers.iter().filter_map(|cell| amount(cell)).collect();
+    (KNOWN.contains(name) && UNITS.contains(unit) && !numbers.is_empty()).then_some((*name, numbers))
+}
+
+/// The metrics of a line that has two and more of them as `WriteLatency=0.412`. A number with a unit other than the metric's own is none.
+fn pairs(line: &str) -> Vec<(&'static str, f64)> {
+    if !line.contains('=') || !KNOWN.iter().any(|name| line.contains(name)) {
+        return Vec::new();
+    }
+    let words: Vec<&str> = line.split_whitespace().take(MOST_WORDS).collect();
+    let has_unit = |at: usize| {
+        words.get(at + 1).is_some_and(|next| ["KB", "MB", "GB", "KiB", "MiB", "GiB", "ms"].contains(next))
+    };
+    let pair = |(at, word): (usize, &&str)| -> Option<(usize, usize, f64)> {
+        let (name, value) = word.split_once('=')?;
+        let value = value.trim_end_matches([',', ';']);
+        let place = KNOWN.iter().position(|known| *known == name)?;
+        Some((at, place, amount(value.strip_suffix('%').unwrap_or(value))?))
+    };
+    let found: Vec<(usize, usize, f64)> = words.iter().enumerate().filter_map(pair).collect();
+    if found.len() < 2 {
+        return Vec::new();
+    }
+    found
+        .into_iter()
+        .filter(|(at, ..)| !has_unit(*at))
+        .map(|(_, place, number)| (KNOWN[place], number))
+        .collect()
 }
 
 /// The cells of a line of CSV, without their quotes.
@@ -85,9 +132,20 @@ pub(crate) fn read(text: &str, found: &mut SystemText) {
     }
     metrics.push(metric);
     metrics.extend(exported(text));
+    metrics.extend(text.lines().take(MOST_ROWS).filter_map(row));
+    metrics.extend(paired(text));
     for sentence in metrics.iter().filter_map(|(name, numbers)| said(name, numbers)) {
         found.add("CloudWatch", None, sentence);
     }
+}
+
+/// The metrics of lines of pairs, each with its numbers.
+fn paired(text: &str) -> Vec<(&'static str, Vec<f64>)> {
+    let mut all: Vec<(&'static str, Vec<f64>)> = KNOWN.iter().map(|name| (*name, Vec::new())).collect();
+    for (name, number) in text.lines().take(MOST_ROWS).flat_map(pairs) {
+        all.iter_mut().filter(|(known, _)| *known == name).for_each(|(_, numbers)| numbers.push(number));
+    }
+    all
 }
 
 /// The metrics of exports in CSV, each with its numbers.
@@ -184,5 +242,24 @@ mod tests {
             system::read(&csv.replace("99.8", "9.8").replace("0.2", "0.002")).says,
             Vec::<String>::new()
         );
+    }
+    #[test]
+    fn rows_and_pairs_of_a_script_say_the_same() {
+        let credits = "The volume's credits were used up (BurstBalance): it has no more requests a second than its baseline";
+        let late = "Requests to the storage took up to 400 ms in the mean (WriteLatency)";
+        let table = "| Metric         | Avg  | Max  | Unit    |\n|----------------|------|------|---------|\n\
+                     | CPUUtilization | 19.8 | 20.1 | Percent |\n| BurstBalance   | 0.0  | 1.0  | Percent |\n\
+                     | WriteLatency   | 0.09 | 0.4  | Seconds |\n";
+        let lines = "2024-03-04T10:00:00Z shop FreeableMemory=88 MB BurstBalance=0% WriteLatency=0.4 CPUUtilization=11%\n";
+        for text in [table, lines] {
+            assert_eq!(system::read(text).says, [credits, late], "{text}");
+            let parts = recognise("x", text);
+            assert!(parts.iter().any(|part| part.says == [credits, late]), "{text}: {parts:?}");
+        }
+        for other in
+            ["alarm: BurstBalance=0%\n", "| BurstBalance | 0 | low |\n", "| BurstBalance | Percent |\n"]
+        {
+            assert_eq!(system::read(other).says, Vec::<String>::new(), "{other}");
+        }
     }
 }
