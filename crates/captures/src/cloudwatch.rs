@@ -243,6 +243,7 @@ mod tests {
             Vec::<String>::new()
         );
     }
+
     #[test]
     fn rows_and_pairs_of_a_script_say_the_same() {
         let credits = "The volume's credits were used up (BurstBalance): it has no more requests a second than its baseline";
