@@ -89,6 +89,7 @@ mod open_tables;
 mod option_remarks;
 mod other_programs;
 mod own_checks;
+mod packets;
 pub mod part;
 #[cfg(test)]
 mod pasted;

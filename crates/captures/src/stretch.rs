@@ -4,7 +4,7 @@ use crate::rows::{header_of, is_border, row_number};
 use crate::{
     advisors, atop, client_errors, clock, cloudwatch, container_states, containers, cpu_counters,
     deadlock_rows, deleted_files, dump_slow, heartbeat, iotop, kernel_waits, latency_bars, load_tests,
-    log_lines, memory_nodes, named, other_programs, plan, plan_json, pressure, process_files, prose,
+    log_lines, memory_nodes, named, other_programs, packets, plan, plan_json, pressure, process_files, prose,
     proxy_log, rds_events, screens, server_status, slow_log, socket_counts, stacks, statement_report, status,
     sysstat, sysstat_io, system, tool_errors, topology, traced_calls, tuner, unit_status, unix_disks,
 };
@@ -403,6 +403,7 @@ pub(crate) fn is_of_system(line: &str) -> bool {
         || load_tests::is_report(line)
         || cloudwatch::is_of_metric(line)
         || rds_events::is_line(line)
+        || packets::is_line(line)
         || memory_nodes::is_of_nodes(line)
         || traced_calls::is_head(line)
         || screens::is_other_view(line)

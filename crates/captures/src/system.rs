@@ -11,9 +11,9 @@ use crate::amounts::amount;
 use crate::cpu_shares::Shares;
 use crate::{
     atop, busy_threads, cloudwatch, container_states, containers, cpu_counters, cpu_shares, deleted_files,
-    iotop, kernel_waits, latency_bars, load_tests, memory_left, memory_nodes, nameless_disks, pressure,
-    process_files, rds_events, screens, socket_counts, sysstat, sysstat_io, traced_calls, unit_status,
-    unix_disks,
+    iotop, kernel_waits, latency_bars, load_tests, memory_left, memory_nodes, nameless_disks, packets,
+    pressure, process_files, rds_events, screens, socket_counts, sysstat, sysstat_io, traced_calls,
+    unit_status, unix_disks,
 };
 
 /// Swapped in from this on sessions wait for it: 25 pages a second, KiB/s (vmstat's unit). By judgement.
@@ -152,6 +152,7 @@ pub(crate) fn read(text: &str) -> SystemText {
     load_tests::read(text, &mut found);
     cloudwatch::read(text, &mut found);
     rds_events::read(text, &mut found);
+    packets::read(text, &mut found);
     pressure::read(text, &mut found);
     memory_nodes::read(text, &mut found);
     traced_calls::read(text, &mut found);
