@@ -54,7 +54,7 @@ pub(crate) use host::{
     ENDED_BY_KILL, ENDED_LATE, STOP_ENDED, STOPPED_LATE, TIMED_OUT, is_event_of_probe, is_evicted,
     is_of_panel, is_of_script, is_of_supervisord, is_probe_failed,
 };
-pub(crate) use over::takes_back;
+pub(crate) use over::{outlasts_a_start, takes_back};
 pub(crate) use server::{
     DEADLOCKS, FULL, NO_MEMORY, NO_ROOM_IN_TABLE, NO_THREAD, TOO_MANY, WAITS_FOR_ROOM, begins_start,
     duration_ms, is_refused_operation, log_not_written, still_waits,

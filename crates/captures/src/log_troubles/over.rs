@@ -51,3 +51,31 @@ pub(crate) fn takes_back(line: &str, lower: &str) -> Option<impl Fn(TroubleKind)
     is_any
         .then_some(move |kind: TroubleKind| over.contains(&kind) || has_started && kind.keeps_from_starting())
 }
+
+/// True for a line about system tables of another version: a server starts with them, and has them still.
+pub(crate) fn outlasts_a_start(line: &str) -> bool {
+    line.contains("Column count of mysql.")
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::error_log::read;
+
+    #[test]
+    fn tables_of_another_version_are_not_over_with_the_start() {
+        let says = |error: &str| {
+            let text = format!(
+                "2024-03-04T10:11:12.1Z 0 [ERROR] {error}\n2024-03-04T10:11:14.1Z 0 [Note] /usr/sbin/mysqld: ready for connections.\n"
+            );
+            read(&text).says.into_iter().find(|said| said.starts_with("system tables")).unwrap_or_default()
+        };
+        let older = says(
+            "Column count of mysql.user is wrong. Expected 45, found 43. Created with MySQL 50642, now running 50733. Please use mysql_upgrade \
+             to fix this error.",
+        );
+        assert!(!older.is_empty() && !older.ends_with("that is over"), "{older}");
+        let crashed =
+            says("Fatal error: Can't open and lock privilege tables: Table 'user' is marked as crashed");
+        assert!(crashed.ends_with("that is over"), "{crashed}");
+    }
+}
