@@ -203,6 +203,11 @@ fn plugin(line: &str) -> Option<&str> {
     file.ends_with(".so").then_some(file)
 }
 
+/// Where InnoDB ends the server because the system refused it an operation on a file (os0file.cc).
+const FILE_ERROR: &str = "os_file_handle_error";
+const OF_FILE: &str = ": the system refused an operation on a file, and InnoDB ended the server for it. The error log names the file and the \
+                       error, and the kernel's log may say what the storage has";
+
 /// The functions of a backtrace in which a thread died, in a sentence.
 pub(crate) fn death_in(trace: &str) -> Option<String> {
     let functions = functions_of_death(trace);
@@ -210,5 +215,7 @@ pub(crate) fn death_in(trace: &str) -> Option<String> {
         return None;
     }
     let shown = functions[..functions.len().min(FUNCTIONS)].join(", called by ");
-    Some(format!("the thread that died was in {shown}"))
+    let has_failed_call = functions.iter().any(|function| function.starts_with(FILE_ERROR));
+    let of_file = if has_failed_call { OF_FILE } else { "" };
+    Some(format!("the thread that died was in {shown}{of_file}"))
 }

@@ -185,5 +185,13 @@ mod tests {
             let headline = found.first().map(|finding| finding.headline.as_str());
             assert_eq!(headline, Some("The server crashed: it died in log_t::persist"), "{text}");
         }
+        let says = |dump: &str| {
+            let text = format!("Message: Process 71 (mariadbd) of user 27 dumped core.\n\n{dump}");
+            crate::recognise("x", &text).into_iter().flat_map(|part| part.says).collect::<Vec<_>>().concat()
+        };
+        let refused = "the system refused an operation on a file";
+        assert!(!says(dump).contains(refused), "{}", says(dump));
+        let of_file = dump.replace("_ZN5log_t7persistEm", "os_file_handle_error_cond_exit");
+        assert!(says(&of_file).contains(refused), "{}", says(&of_file));
     }
 }
