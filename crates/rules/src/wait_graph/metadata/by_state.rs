@@ -177,8 +177,20 @@ impl Situation<'_> {
     /// those began that wait as this one does. None where that may be several: that one came to rest just before they began says
     /// nothing, for a session that reads goes on until then, too.
     fn was_there_before(&self, builder: &Builder<'_>, kinds: &[LockKind]) -> Option<Who> {
+        // Of one at work it is not known whether it waits for what nobody lists.
+        let (at, _) = only(self.there_before(builder, kinds).into_iter())
+            .filter(|(_, thread)| thread.command == "Sleep")?;
+        Some(Who::Listed(at))
+    }
+
+    /// All that may be who was there before, with their places.
+    fn there_before<'b>(
+        &self,
+        builder: &'b Builder<'_>,
+        kinds: &[LockKind],
+    ) -> Vec<(usize, &'b ServerThread)> {
         if builder.readings.server.metadata_locks.value().is_some() {
-            return None;
+            return Vec::new();
         }
         let of_kind = || self.waiting.iter().filter(|other| kinds.contains(&other.kind));
         // Who holds a table most likely uses the schema of those that want it. One without a schema, as an applier of rows, may want a
@@ -191,9 +203,9 @@ impl Situation<'_> {
         // server copies it: who waits for a row waits with the others.
         let is_of_the_server = !kinds.iter().any(|kind| matches!(kind, LockKind::Metadata | LockKind::User));
         let waits = |who: &Who| self.is_waiting(who) || (is_of_the_server && builder.waits(who));
-        let first_s = of_kind().map(|other| other.thread.time_s).max_by(f64::total_cmp)?;
+        let first_s = of_kind().map(|other| other.thread.time_s).fold(0.0, f64::max);
         if first_s < HELD_S {
-            return None;
+            return Vec::new();
         }
         let there = builder.listed().iter().enumerate().filter(|(at, thread)| {
             thread.is_connection
@@ -203,9 +215,7 @@ impl Situation<'_> {
                 && !waits(&Who::Listed(*at))
                 && matches!(thread.command.as_str(), "Sleep" | "Query" | "Execute")
         });
-        // Of one at work it is not known whether it waits for what nobody lists.
-        let (at, _) = only(there).filter(|(_, thread)| thread.command == "Sleep")?;
-        Some(Who::Listed(at))
+        there.collect()
     }
 
     fn of_user_lock(&self, builder: &Builder<'_>, waiter: &Waiter<'_>) -> Vec<(Who, Option<String>)> {
@@ -423,7 +433,7 @@ impl Situation<'_> {
                 let dumps = self.dumps_with_tables(builder, waiter);
                 match dumps.as_slice() {
                     [] => self.was_there_before(builder, &[LockKind::Metadata]),
-                    [dump] if builder.readings.server.transactions.value().is_some() => Some(dump.clone()),
+                    [dump] => self.has_its_tables(builder, dump).then(|| dump.clone()),
                     _ => None,
                 }
             })
@@ -473,6 +483,19 @@ impl Situation<'_> {
                 && !has_snapshot(thread)
         });
         dumps.map(|(at, _)| Who::Listed(at)).collect()
+    }
+
+    /// True for the only dump, where nobody but it may have the tables of those that wait. One with --single-transaction has no lock of
+    /// a table by name, but in its first table it looks the same: its transaction is then as old as its statement. One without a
+    /// transaction is none of these.
+    fn has_its_tables(&self, builder: &Builder<'_>, dump: &Who) -> bool {
+        let has_transaction = || {
+            self.at_work(builder)
+                .any(|(at, thread)| Who::Listed(at) == *dump && builder.transaction(thread).is_some())
+        };
+        let before = || self.there_before(builder, &[LockKind::Metadata]);
+        builder.readings.server.transactions.value().is_some()
+            && (!has_transaction() || before().iter().all(|(at, _)| Who::Listed(*at) == *dump))
     }
 
     /// The transaction that was open before the wait of a DDL began, if it is the only one, or the only one whose statement names the

@@ -113,9 +113,8 @@ fn who_goes_on_where_others_wait_has_locked_the_table_and_not_who_rests() {
     const SELECT: &str = "SELECT a FROM t1 WHERE id = 4";
     for (at_work, waits, opened_s, holder) in [
         // mysqldump --lock-tables reads table by table, each in a transaction of its own.
-        (DUMP, INSERT, Some(2.0), 11),
         (DUMP, INSERT, None, 11),
-        (DUMP, "ALTER TABLE t1 ADD b INT", Some(2.0), 11),
+        (DUMP, "ALTER TABLE t1 ADD b INT", None, 11),
         ("UPDATE t1 SET a = 1", INSERT, None, 11),
         ("SELECT * FROM t1", SELECT, None, 11),
         // With --single-transaction it has no lock of a table; and LOCK TABLES ... READ lets others read.
@@ -133,4 +132,21 @@ fn who_goes_on_where_others_wait_has_locked_the_table_and_not_who_rests() {
     let dump = beside_one_that_rests(DUMP, INSERT, None);
     assert_eq!(dump.remedies[0].statement, "KILL 11");
     assert!(dump.why.contains("dumps its schema"), "{}", dump.why);
+}
+
+/// With --single-transaction in its first table: its transaction is as old as its statement, as of one that has locked its tables.
+#[test]
+fn a_dump_that_may_have_no_lock_is_not_ended_where_another_session_rests() {
+    const DUMP: &str = "SELECT /*!40001 SQL_NO_CACHE */ * FROM `t5`";
+    for waits in ["INSERT INTO t1 VALUES (1)", "ALTER TABLE t1 ADD b INT"] {
+        let finding = beside_one_that_rests(DUMP, waits, Some(2.0));
+        let root = finding.root.as_ref().and_then(|root| root.connection_id);
+        assert!(!matches!(root, Some(11 | 12)), "{waits}: {}", finding.headline);
+        let mut statements = finding.remedies.iter().map(|remedy| remedy.statement.as_str());
+        assert!(
+            !statements.any(|one| ["KILL 11", "KILL 12"].contains(&one)),
+            "{waits}: {:?}",
+            finding.remedies
+        );
+    }
 }
