@@ -428,22 +428,30 @@ impl Situation<'_> {
             // A statement that tries again, as OPTIMIZE does, has lasted for longer than its wait.
             .or_else(|| of_statement(&|_| true))
             // LOCK TABLES and HANDLER hold a table without a transaction, and who has run them may be at work.
-            .or_else(|| self.goes_on(builder, waiter))
-            .or_else(|| {
-                let dumps = self.dumps_with_tables(builder, waiter);
-                match dumps.as_slice() {
-                    [] => self.was_there_before(builder, &[LockKind::Metadata]),
-                    [dump] => self.has_its_tables(builder, dump).then(|| dump.clone()),
-                    _ => None,
-                }
+            .or_else(|| match self.go_on(builder, waiter).as_slice() {
+                // Else it may wait for a table that its trigger or foreign key uses, and the other's statement does not.
+                [(at, thread)] => uses_the_same(waiter.thread, thread).then_some(Who::Listed(*at)),
+                _ => self.there_with_tables(builder, waiter),
             })
+    }
+
+    /// The dump at work that has its tables, or who was there before the waits.
+    fn there_with_tables(&self, builder: &Builder<'_>, waiter: &Waiter<'_>) -> Option<Who> {
+        let dumps = self.dumps_with_tables(builder, waiter);
+        match dumps.as_slice() {
+            [] => self.was_there_before(builder, &[LockKind::Metadata]),
+            [dump] => self.has_its_tables(builder, dump).then(|| dump.clone()),
+            _ => None,
+        }
     }
 
     /// The sessions at work that do not wait for a metadata lock or the like, with their places.
     fn at_work<'b>(&'b self, builder: &'b Builder<'_>) -> impl Iterator<Item = (usize, &'b ServerThread)> {
-        builder.listed().iter().enumerate().filter(move |(at, thread)| {
-            thread.is_connection && thread.is_at_work() && !self.is_waiting(&Who::Listed(*at))
-        })
+        builder.listed().iter().enumerate().filter(move |(at, thread)| self.is_at_work(*at, thread))
+    }
+
+    fn is_at_work(&self, at: usize, thread: &ServerThread) -> bool {
+        thread.is_connection && thread.is_at_work() && !self.is_waiting(&Who::Listed(at))
     }
 
     /// Statements that wait for metadata locks.
@@ -451,21 +459,24 @@ impl Situation<'_> {
         self.waiting.iter().filter(|other| other.kind == LockKind::Metadata).map(|other| other.thread)
     }
 
-    /// The only session that goes on with the table of a waiter where no DDL waits: the table is locked by name, and another's statement
-    /// would wait, too. LOCK TABLES ... READ lets others read.
-    fn goes_on(&self, builder: &Builder<'_>, waiter: &Waiter<'_>) -> Option<Who> {
+    /// The sessions that go on with the table of a waiter where no DDL waits, with their places. Where it is one alone, the table is locked
+    /// by name, and another's statement would wait, too. LOCK TABLES ... READ lets others read.
+    fn go_on<'b>(&self, builder: &'b Builder<'_>, waiter: &Waiter<'_>) -> Vec<(usize, &'b ServerThread)> {
         // Which of several tables it waits for is not known; and a statement that is not known may be a DDL.
-        let wanted = qualified(waiter.thread).filter(|_| names_one_table(waiter.thread))?;
+        let Some(wanted) = qualified(waiter.thread).filter(|_| names_one_table(waiter.thread)) else {
+            return Vec::new();
+        };
         if self.wants_tables().any(|thread| thread.statement.is_none() || is_ddl(thread)) {
-            return None;
+            return Vec::new();
         }
-        let goes_on = self.at_work(builder).filter(|(_, thread)| {
-            // One that has just begun has not come to its tables.
-            thread.time_s >= HELD_S
+        let go_on = builder.listed().iter().enumerate().filter(|(at, thread)| {
+            self.is_at_work(*at, thread)
+                // One that has just begun has not come to its tables.
+                && thread.time_s >= HELD_S
                 && qualified(thread).as_ref() == Some(&wanted)
                 && (reads(waiter.thread) || !reads(thread))
         });
-        only(goes_on).map(|(at, _)| Who::Listed(at))
+        go_on.collect()
     }
 
     /// Dumps at work in the schema of a waiter, that may have their tables by LOCK TABLES ... READ: it keeps out who writes. One that reads
@@ -575,6 +586,13 @@ fn names_one_table(thread: &ServerThread) -> bool {
     let before =
         spindoctor_sql::names(statement(thread)).filter(|word| BEFORE_TABLE.contains(&word.as_str()));
     before.count() == 1
+}
+
+/// True where what a statement waits for is a table that another's uses, too: a SELECT waits for those that it names, and one that
+/// changes rows for those of triggers and foreign keys as well (sql/sql_base.cc, prelocking), which the same statement has.
+fn uses_the_same(waiter: &ServerThread, other: &ServerThread) -> bool {
+    spindoctor_sql::kind(statement(waiter)) == "SELECT"
+        || spindoctor_sql::digest(statement(waiter)) == spindoctor_sql::digest(statement(other))
 }
 
 /// True for a statement that is known, and only reads.

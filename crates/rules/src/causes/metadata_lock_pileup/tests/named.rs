@@ -115,7 +115,8 @@ fn who_goes_on_where_others_wait_has_locked_the_table_and_not_who_rests() {
         // mysqldump --lock-tables reads table by table, each in a transaction of its own.
         (DUMP, INSERT, None, 11),
         (DUMP, "ALTER TABLE t1 ADD b INT", None, 11),
-        ("UPDATE t1 SET a = 1", INSERT, None, 11),
+        ("INSERT INTO t1 VALUES (2)", INSERT, None, 11),
+        ("UPDATE t1 SET a = 1", SELECT, None, 11),
         ("SELECT * FROM t1", SELECT, None, 11),
         // With --single-transaction it has no lock of a table; and LOCK TABLES ... READ lets others read.
         (DUMP, INSERT, Some(80.0), 12),
@@ -149,4 +150,13 @@ fn a_dump_that_may_have_no_lock_is_not_ended_where_another_session_rests() {
             finding.remedies
         );
     }
+}
+
+/// Of a child that is inserted its parent's row is looked at, and who locked the parent keeps that out; the other changes the child alone.
+#[test]
+fn who_goes_on_by_another_statement_may_use_fewer_tables_and_is_not_named() {
+    let finding = beside_one_that_rests("UPDATE t1 SET a = 1", "INSERT INTO t1 VALUES (1)", None);
+    let root = finding.root.as_ref().and_then(|root| root.connection_id);
+    assert_eq!(root, None, "{}", finding.headline);
+    assert!(!finding.remedies.iter().any(|one| one.statement.starts_with("KILL")), "{:?}", finding.remedies);
 }
