@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt as _;
 use std::time::{Duration, Instant};
 
 use spindoctor_model::Unavailable;
@@ -96,15 +97,16 @@ struct Counts {
 }
 
 impl Counts {
-    /// Of the newest processes first, which have the highest numbers until these begin at the lowest again: what began of late is more
+    /// Of our own user's processes first, whose files we may read: refusals of others leave none of them out. And of the newest first, which have the highest numbers until these begin at the lowest again: what began of late is more
     /// often what a host is busy with than what has run for months.
     fn newest_first(
         mut pids: Vec<u32>,
+        is_ours: impl Fn(u32) -> bool,
         read: impl Fn(u32) -> std::io::Result<Vec<u8>>,
         has_time: impl Fn() -> bool,
     ) -> Self {
         let mut counts = Self::default();
-        pids.sort_unstable_by_key(|&pid| std::cmp::Reverse(pid));
+        pids.sort_by_cached_key(|&pid| (!is_ours(pid), std::cmp::Reverse(pid)));
         for pid in pids {
             if counts.io.len() >= MOST_PROCESSES || counts.refused >= MOST_REFUSED || !has_time() {
                 counts.left_out.insert(pid);
@@ -126,6 +128,11 @@ impl Counts {
     }
 }
 
+/// The user whose process it is; None where it has ended. Of one that changed its user it is root (proc_pid_inode, fs/proc/base.c).
+fn owner(target: &Target, pid: u32) -> Option<u32> {
+    Some(std::fs::metadata(target.proc.join(pid.to_string())).ok()?.uid())
+}
+
 fn collect(target: &Target) -> Result<DiskUsers, Unavailable> {
     let begun = Instant::now();
     collect_while(target, |within| begun.elapsed() < within)
@@ -137,7 +144,10 @@ fn collect_while(target: &Target, has_time: impl Fn(Duration) -> bool) -> Result
     let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let pids = pids.filter(|&pid| pid != target.pid && pid != INIT).collect();
     let read = |pid: u32| kernel_file::read_bytes(&target.proc.join(format!("{pid}/io")));
-    let Counts { io, refused, left_out } = Counts::newest_first(pids, read, || has_time(LONGEST_COUNTING));
+    let user = rustix::process::geteuid();
+    let is_ours = |pid: u32| user.is_root() || owner(target, pid) == Some(user.as_raw());
+    let Counts { io, refused, left_out } =
+        Counts::newest_first(pids, is_ours, read, || has_time(LONGEST_COUNTING));
     if io.is_empty() && refused > 0 {
         return Err(kernel_file::no_right_to("read what other processes read and write"));
     }
@@ -406,7 +416,8 @@ mod tests {
             asked.borrow_mut().push(pid);
             Ok(b"read_bytes: 1\nwrite_bytes: 2\n".to_vec())
         };
-        let counts = Counts::newest_first(vec![40, 4_000, 3, 700], read, || asked.borrow().len() < 2);
+        let counts =
+            Counts::newest_first(vec![40, 4_000, 3, 700], |_| true, read, || asked.borrow().len() < 2);
         assert_eq!((counts.io.len(), counts.left_out), (2, HashSet::from([40, 3])));
         assert_eq!(*asked.borrow(), [4_000, 700]);
     }
@@ -438,12 +449,23 @@ mod tests {
             asked.set(asked.get() + 1);
             Err(ErrorKind::PermissionDenied.into())
         };
-        let counts = Counts::newest_first((2..1_002).collect(), refuse, || true);
+        let counts = Counts::newest_first((2..1_002).collect(), |_| false, refuse, || true);
         assert_eq!(
             (counts.refused, counts.left_out.len() as u64, asked.get()),
             (MOST_REFUSED, 1_000 - MOST_REFUSED, MOST_REFUSED)
         );
         assert!(counts.io.is_empty());
+    }
+
+    #[test]
+    fn refusals_leave_out_no_process_of_our_own_user() {
+        let ours = |pid: u32| [3, 40].contains(&pid);
+        let read = |pid: u32| match ours(pid) {
+            true => Ok(b"read_bytes: 1\nwrite_bytes: 2\n".to_vec()),
+            false => Err(ErrorKind::PermissionDenied.into()),
+        };
+        let counts = Counts::newest_first((2..1_002).collect(), ours, read, || true);
+        assert_eq!((counts.io.len(), counts.refused), (2, MOST_REFUSED));
     }
 
     #[test]
