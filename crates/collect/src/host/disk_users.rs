@@ -97,8 +97,9 @@ struct Counts {
 }
 
 impl Counts {
-    /// Of our own user's processes first, whose files we may read: refusals of others leave none of them out. And of the newest first, which have the highest numbers until these begin at the lowest again: what began of late is more
-    /// often what a host is busy with than what has run for months.
+    /// Of our own user's processes first, whose files we may read: refusals of others leave none of them out. And of the newest first,
+    /// which have the highest numbers until these begin at the lowest again: what began of late is more often what a host is busy with
+    /// than what has run for months.
     fn newest_first(
         mut pids: Vec<u32>,
         is_ours: impl Fn(u32) -> bool,
@@ -460,9 +461,11 @@ mod tests {
     #[test]
     fn refusals_leave_out_no_process_of_our_own_user() {
         let ours = |pid: u32| [3, 40].contains(&pid);
-        let read = |pid: u32| match ours(pid) {
-            true => Ok(b"read_bytes: 1\nwrite_bytes: 2\n".to_vec()),
-            false => Err(ErrorKind::PermissionDenied.into()),
+        let read = |pid: u32| -> std::io::Result<Vec<u8>> {
+            match ours(pid) {
+                true => Ok(b"read_bytes: 1\nwrite_bytes: 2\n".to_vec()),
+                false => Err(ErrorKind::PermissionDenied.into()),
+            }
         };
         let counts = Counts::newest_first((2..1_002).collect(), ours, read, || true);
         assert_eq!((counts.io.len(), counts.refused), (2, MOST_REFUSED));

@@ -236,7 +236,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
                 ..Remedy::default()
             })
             .remedy_if(others.map(|_| match is_steal {
-                true => noisy_neighbour::move_away(),
+                true => noisy_neighbour::another_machine(),
                 false => noisy_neighbour::bound(
                     &neighbours.as_ref().map(|found| found.programs.clone()).unwrap_or_default(),
                 ),

@@ -133,8 +133,8 @@ fn of_capture(window: &Window) -> Option<Finding> {
     logged::printed(window, &CAUSE, TroubleKind::CpusTaken, WARNING_FROM, why, remedy)
 }
 
-/// What helps against steal.
-fn another_machine() -> Remedy {
+/// What helps against steal: of an instance that has spent its CPU credits it is all that is seen.
+pub(super) fn another_machine() -> Remedy {
     Remedy {
         statement: "Look at the instance's CPU credits where it has any (CPUCreditBalance of T2 to T4g, a B series, an e2 or shared-core machine): \
                     unlimited credits, or an instance with CPUs of its own. With credits left, or none by its kind: stop and start the \
@@ -246,7 +246,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         .evidence_all(programs.iter().take(NAMED).map(|program| {
             Evidence::new(&format!("CPUs of {}", description(program)), program.cpus, "CPUs", "/proc/*/stat")
         }))
-        .remedy(if is_steal { move_away() } else { bound(&programs) })
+        .remedy(if is_steal { another_machine() } else { bound(&programs) })
         .remedy_if(confined.map(|_| more_cpus()))
         .finding(),
     ))
@@ -291,20 +291,9 @@ fn by_steal(window: &Window, queue: &RunQueue) -> Option<Finding> {
                 .expected(format!("< {STOLEN_RATIO}")),
         )
         .evidence(Evidence::new("CPUs used by the server", queue.running, "CPUs", queue.source))
-        .remedy(move_away())
+        .remedy(another_machine())
         .finding(),
     )
-}
-
-/// Other virtual machines have the CPUs.
-pub(super) fn move_away() -> Remedy {
-    Remedy {
-        statement: "Move the virtual machine to a host with CPUs to spare, or get CPUs of its own".into(),
-        why: "The hypervisor gives the CPUs to other machines; nothing on this one changes that.".into(),
-        dynamic: true,
-        risk: "A move interrupts the server for a moment.".into(),
-        undo: String::new(),
-    }
 }
 
 /// Let the server use the CPUs that are free.
@@ -398,7 +387,7 @@ pub(crate) mod examples {
                 "{}",
                 finding.headline
             );
-            assert!(finding.remedies[0].statement.starts_with("Move the virtual machine"));
+            assert!(finding.remedies[0].statement.starts_with("Look at the instance's CPU credits"));
             // It is no time on a CPU, and no wait without a name.
             let time = diagnosis.time.as_ref().unwrap();
             let taken = share_of(time, TimeClass::CpuTaken);

@@ -108,7 +108,7 @@ fn other_virtual_machines_are_no_programs() {
     assert!(finding.why.contains("Other virtual machines have 2.2 CPUs (steal)"), "{}", finding.why);
     assert!(!finding.why.contains("Other programs"), "{}", finding.why);
     let statements = finding.remedies.iter().map(|remedy| &remedy.statement);
-    assert!(statements.clone().any(|statement| statement.starts_with("Move the virtual machine")));
+    assert!(statements.clone().any(|statement| statement.starts_with("Look at the instance's CPU credits")));
     assert!(!statements.clone().any(|statement| statement.contains("CPUWeight")));
 }
 
