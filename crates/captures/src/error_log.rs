@@ -295,7 +295,7 @@ fn say(log: &mut ErrorLog, tallies: &[Tally<'_>], kernel_end: Option<DateTime>) 
             Some(ms) if ms > 0 => format!(" ({} at most)", number::duration(ms as f64 / 1e3)),
             _ => String::new(),
         };
-        let is_over = tally.is_over && !log_troubles::outlasts_a_start(&tally.line);
+        let is_over = tally.is_over && !log_troubles::outlasts_a_start(tally.line);
         let over = if is_over { "; that is over" } else { "" };
         log.says.push(format!("{meaning}{longest}{times}{when}{over}"));
     }
