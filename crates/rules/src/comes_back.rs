@@ -279,6 +279,6 @@ mod tests {
     fn what_ends_a_connection_or_its_statement_is_read_out_of_a_remedy() {
         assert_eq!(killing::ended_by("KILL 7; KILL QUERY 8"), [7, 8]);
         assert_eq!(killing::ended_by("KILL 77, and stop the job that runs FLUSH QUERY CACHE"), [77]);
-        assert!(killing::ended_by("KILL QUERY of these, or KILL of the holder").is_empty());
+        assert!(killing::ended_by("KILL QUERY of these, or KILL of the holder; SKILL 7").is_empty());
     }
 }

@@ -3,6 +3,8 @@
 //! The server looks for a KILL where a statement works or waits for a lock. A commit that is under way, the acknowledgement of a
 //! replica and a rollback end by themselves, and what XA has prepared outlives its connection.
 
+use std::ops::Range;
+
 use spindoctor_model::mysql::{ServerSample, ServerThread};
 use spindoctor_model::{TimeClass, Window};
 
@@ -138,13 +140,35 @@ fn waits_for_a_lock(state: &str) -> bool {
     state == "locked" || state.starts_with("waiting for table ")
 }
 
-/// The connections that a statement ends, or whose statements it ends: `KILL 12; KILL QUERY 13`.
-pub(crate) fn ended_by(statement: &str) -> Vec<u64> {
-    let id = |behind: &str| -> Option<u64> {
-        let behind = behind.strip_prefix("QUERY ").unwrap_or(behind);
-        behind.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+/// Prints a statement that ends each of the sessions that a SELECT finds.
+pub(crate) const KILL_EACH: &str = "CONCAT('KILL ', ID, ';')";
+
+/// One `KILL 12` or `KILL QUERY 13` in a text.
+pub(crate) struct Kill {
+    /// Where it stands, in bytes.
+    pub(crate) at: Range<usize>,
+    pub(crate) connection_id: u64,
+    /// It ends the statement alone.
+    pub(crate) is_of_query: bool,
+}
+
+/// All of these in a text, in their order: `KILL 12; KILL QUERY 13`. The word without a number is none.
+pub(crate) fn kills(text: &str) -> Vec<Kill> {
+    let kill = |(start, word): (usize, &str)| {
+        let is_word = !text[..start].ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
+        let behind = &text[start + word.len()..];
+        let number = behind.strip_prefix("QUERY ").unwrap_or(behind);
+        let digits = number.len() - number.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        let connection_id = number[..digits].parse().ok().filter(|_| is_word)?;
+        let end = text.len() - number.len() + digits;
+        Some(Kill { at: start..end, connection_id, is_of_query: number.len() < behind.len() })
     };
-    statement.split("KILL ").skip(1).filter_map(id).collect()
+    text.match_indices("KILL ").filter_map(kill).collect()
+}
+
+/// The connections that a statement ends, or whose statements it ends.
+pub(crate) fn ended_by(statement: &str) -> Vec<u64> {
+    kills(statement).into_iter().map(|kill| kill.connection_id).collect()
 }
 
 /// True where a KILL of that connection would end what it does, as the server's own lists show it.

@@ -5,6 +5,7 @@ use spindoctor_model::wait_graph::WaitRoot;
 use spindoctor_model::{Finding, Flavor, Remedy, ServerSample, ServerVersion, Window};
 
 use crate::causes::disk_full::FREES_SPACE;
+use crate::killing;
 
 /// Where Amazon's servers have their programs.
 const BASEDIR: &str = "/rdsdbbin";
@@ -169,29 +170,20 @@ fn in_group(text: &str) -> Option<String> {
     })
 }
 
-/// `KILL 7` and `KILL QUERY 7`, wherever they stand in a text, as calls of Amazon's procedures.
+/// `KILL 7` and `KILL QUERY 7`, wherever they stand in a text, and what prints such for each session of a list, as calls of Amazon's
+/// procedures.
 fn with_calls(text: &str) -> String {
-    const KILL: &str = "KILL ";
+    const CALL_EACH: &str = "CONCAT('CALL mysql.rds_kill(', ID, ');')";
     let mut written = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((before, behind)) = rest.split_once(KILL) {
-        written.push_str(before);
-        let (procedure, number) = match behind.strip_prefix("QUERY ") {
-            Some(number) => ("rds_kill_query", number),
-            None => ("rds_kill", behind),
-        };
-        let after = number.trim_start_matches(|c: char| c.is_ascii_digit());
-        let id = number.strip_suffix(after).unwrap_or_default();
-        let is_word = !written.ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
-        if id.is_empty() || !is_word {
-            written.push_str(KILL);
-            rest = behind;
-        } else {
-            written.push_str(&format!("CALL mysql.{procedure}({id})"));
-            rest = after;
-        }
+    let mut done = 0;
+    for kill in killing::kills(text) {
+        let procedure = if kill.is_of_query { "rds_kill_query" } else { "rds_kill" };
+        written.push_str(&text[done..kill.at.start]);
+        written.push_str(&format!("CALL mysql.{procedure}({})", kill.connection_id));
+        done = kill.at.end;
     }
-    written + rest
+    written.push_str(&text[done..]);
+    written.replace(killing::KILL_EACH, CALL_EACH)
 }
 
 #[cfg(test)]
@@ -214,6 +206,10 @@ mod tests {
                 "KILL of the holder; KILL QUERY NUMBER; SKILL 7",
             ),
             ("kill -CONT 7; KILL ", "kill -CONT 7; KILL "),
+            (
+                "SELECT CONCAT('KILL ', ID, ';') FROM information_schema.PROCESSLIST",
+                "SELECT CONCAT('CALL mysql.rds_kill(', ID, ');') FROM information_schema.PROCESSLIST",
+            ),
         ] {
             assert_eq!(with_calls(text), wanted, "{text}");
         }

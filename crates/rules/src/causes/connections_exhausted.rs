@@ -199,8 +199,9 @@ fn list_of_sleepers(window: &Window) -> Remedy {
     let of_server = killing::OF_THE_SERVER;
     Remedy {
         statement: format!(
-            "SELECT CONCAT('KILL ', ID, ';') FROM {list} WHERE COMMAND = 'Sleep' AND TIME > {LONG_S:.0} AND USER <> '{of_server}' AND ID \
-             NOT IN (SELECT trx_mysql_thread_id FROM information_schema.INNODB_TRX); then those of them that no client misses"
+            "SELECT {} FROM {list} WHERE COMMAND = 'Sleep' AND TIME > {LONG_S:.0} AND USER <> '{of_server}' AND ID \
+             NOT IN (SELECT trx_mysql_thread_id FROM information_schema.INNODB_TRX); then those of them that no client misses",
+            killing::KILL_EACH
         ),
         why: "It lists who has slept for five minutes and has no open transaction; ending them makes room at once.".into(),
         dynamic: true,
