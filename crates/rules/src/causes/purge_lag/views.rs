@@ -48,6 +48,16 @@ impl Oldest<'_> {
         )
     }
 
+    /// `the read view of connection 7 keeps`
+    pub(super) fn view_keeps(&self) -> String {
+        let likely = if self.has_view { "" } else { "most likely " };
+        let whose = self
+            .open
+            .connection_id
+            .map_or_else(|| "an old transaction".to_owned(), |id| format!("connection {id}"));
+        format!("the read view of {whose} {likely}keeps")
+    }
+
     /// Ending it, where that ends anything.
     pub(super) fn kill(&self, window: &Window) -> Option<Remedy> {
         let mut samples = window.samples.iter().rev();
