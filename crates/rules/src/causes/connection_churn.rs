@@ -80,6 +80,9 @@ const LOGIN_CPU_S: f64 = 200e-6;
 /// CPU samples that are too few to give a share.
 const SAMPLES: usize = 100;
 
+/// Share of the connections that end without a goodbye, from which on that is said. Chosen: half is most.
+const MOST_ABORTED: f64 = 0.5;
+
 /// Effective CPUs assumed where the host cannot be read.
 const CPUS_ASSUMED: f64 = 4.0;
 
@@ -139,6 +142,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         return Ok(None);
     }
     let failed = window.status_growth("Aborted_connects").unwrap_or(0.0) / found.seconds;
+    let aborted = aborted(window, &found);
     let accounts = connections::accounts(window).unwrap_or_default();
     let estimated = found.per_s * LOGIN_CPU_S / found.cpus;
     let sampled = login_cpus(window).map(|cpus| cpus / found.cpus).filter(|sampled| *sampled > estimated);
@@ -152,7 +156,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             format!("{} new connections a second, {:.1} statements on each", whole(found.per_s), found.statements_each),
         )
         .why(format!(
-            "Logins take {}{} The statements that follow could go over connections that are there already.",
+            "Logins take {}{} The statements that follow could go over connections that are there already.{}",
             match sampled {
                 Some(sampled) => format!("{:.0} % of {:.1} CPUs, by the CPU samples.", 100.0 * sampled, found.cpus),
                 None => format!(
@@ -161,7 +165,8 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
                     found.cpus
                 ),
             },
-            if has_tls { " Most begin with a TLS handshake." } else { "" }
+            if has_tls { " Most begin with a TLS handshake." } else { "" },
+            aborted.map(|per_s| aborted_sentence(per_s, &found)).unwrap_or_default()
         ))
         .evidence(
             Evidence::new("new connections", found.per_s, "1/s", "SHOW GLOBAL STATUS Connections")
@@ -180,6 +185,9 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             (failed > 0.0)
                 .then(|| Evidence::new("failed logins", failed, "1/s", "SHOW GLOBAL STATUS Aborted_connects").expected("0")),
         )
+        .evidence_if(aborted.map(|per_s| {
+            Evidence::new("connections that end without a goodbye", per_s, "1/s", "SHOW GLOBAL STATUS Aborted_clients")
+        }))
         .evidence_if((!accounts.is_empty()).then(|| {
             Evidence::new("who connects", busiest_text(&accounts), "", "connections by account")
         }))
@@ -213,11 +221,27 @@ fn login_cpus(window: &Window) -> Option<f64> {
     (samples.len() >= SAMPLES).then_some(share * cpus_used(window)?)
 }
 
+/// Connections a second that ended without a goodbye, where half of those that are made and more did.
+fn aborted(window: &Window, found: &Connecting) -> Option<f64> {
+    let per_s = window.status_growth("Aborted_clients")? / found.seconds;
+    (per_s > 0.0 && per_s >= MOST_ABORTED * found.per_s).then_some(per_s)
+}
+
+/// A sentence about them.
+fn aborted_sentence(per_s: f64, found: &Connecting) -> String {
+    format!(
+        " {} connections a second end without a goodbye (Aborted_clients), of {} made: the client goes away without one, or the server ends \
+         them, as after a packet that is larger than max_allowed_packet.",
+        whole(per_s),
+        whole(found.per_s)
+    )
+}
+
 /// Accounts that are named.
 const NAMED: usize = 3;
 
 /// `web@10.0.0.7 190 /s with 1.1 statements each, cron@localhost 2.0 /s`.
-fn busiest_text(accounts: &[AccountRate]) -> String {
+pub(super) fn busiest_text(accounts: &[AccountRate]) -> String {
     let one = |account: &AccountRate| {
         let AccountRate { user, host, per_s, .. } = account;
         let at = if host.is_empty() { "" } else { "@" };
@@ -334,6 +358,25 @@ pub(crate) mod examples {
         let Outcome::Fired(finding) = evaluate(&window) else { panic!() };
         let who = finding.evidence.iter().find(|evidence| evidence.reading == "who connects").unwrap();
         assert_eq!(who.value, "web@10.0.0.7 1200 /s with 1.1 statements each".into());
+    }
+
+    #[test]
+    fn connections_that_end_without_a_goodbye_are_counted_where_they_are_half_and_more() {
+        let of = |aborted: f64| {
+            let build = Build::busy("9.7.4").counter("Connections", 20.0).counter("Questions", 60.0);
+            let Outcome::Fired(finding) = evaluate(&build.counter("Aborted_clients", aborted).window())
+            else {
+                panic!("it fires")
+            };
+            finding.why
+        };
+        let most = of(15.0);
+        assert!(
+            most.contains("15 connections a second end without a goodbye (Aborted_clients), of 20 made"),
+            "{most}"
+        );
+        let few = of(3.0);
+        assert!(!few.contains("goodbye"), "{few}");
     }
 
     /// Who stays connected is not who comes and goes, and refused logins are in no list.

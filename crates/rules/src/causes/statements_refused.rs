@@ -6,6 +6,7 @@ mod error_log;
 mod kinds;
 mod known;
 mod meaning;
+mod packets;
 mod printed;
 mod remedies;
 #[cfg(test)]
@@ -25,8 +26,9 @@ use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
 use counted::{Failing, Failures, of_status, of_summary};
 pub(super) use error_log::of_damage;
-use kinds::Kind;
+use kinds::{Kind, TOO_LARGE};
 use meaning::{meaning, why};
+use packets::Packets;
 use remedies::remedies;
 use writes::{of_writes, source_of};
 
@@ -36,8 +38,8 @@ pub const CAUSE: Cause = Cause {
     title: "clients' statements end with errors at a high rate",
     what: "Statements reach the server and end with an error at once: the server is read-only (1290, 1792, 1836), a table or column is not \
            there after half of a deployment (1146, 1054), the account lacks a right (1142, 1044), a table or the disk is full (1114), an \
-           account has used up its statements of the hour (1226), a time limit ends them (3024, 1969), a table is damaged (1034, 1194, \
-           1932), or many clients insert a key that is there (1062).",
+           account has used up its statements of the hour (1226), a packet is too large (1153), a time limit ends them (3024, 1969), a \
+           table is damaged (1034, 1194, 1932), or many clients insert a key that is there (1062).",
     why_it_hurts: "The clients get nothing done. Nobody waits, so no list shows it: the server looks idle, or busy and well, while its \
                    users see every request fail. Most clients try again at once, which adds load.",
     evidence: "What is read: the growth of SUM_ERROR_RAISED by number (events_errors_summary_global_by_error, MySQL 8.0), held \
@@ -45,6 +47,8 @@ pub const CAUSE: Cause = Cause {
                Where errors are not counted by number: SUM_ERRORS of all statements, Access_denied_errors without refused logins, \
                Max_statement_time_exceeded, Max_execution_time_exceeded; and on a server that is read-only Questions without all \
                Com_* counters, for what is refused so is in no Com_* (seen on MySQL 9.7 and MariaDB 10.11).\n\n\
+               A packet larger than max_allowed_packet (1153) is refused before it is a statement and ends its connection: it is counted by \
+               number and in Aborted_clients, and is a warning at most.\n\n\
                It fires from one error a second, ten in the window and 1 % of the statements on. Below ten a second it is a note, as \
                a monitor or a forgotten job has errors, too, unless half of the statements or writes fail because the server is \
                read-only or full.\n\n\
@@ -105,6 +109,9 @@ const LEAST_EXPECTED: f64 = 0.05;
 /// An insert that fails and the update after it are half and half, so that more than half is not that.
 const HALF: f64 = 0.5;
 
+/// What packets that are too large explain: their clients connect again for each.
+const OF_PACKETS: &[&str] = &[connection_churn::CAUSE.name];
+
 /// How many numbers, and how many statements, stand in the evidence.
 const SHOWN: usize = 4;
 
@@ -142,6 +149,7 @@ fn finding(window: &Window, failures: &Failures) -> Option<Finding> {
     let (count, per_s) = sum(&|error| !error.kind.is_expected());
     let (_, expected_per_s) = sum(&|error| error.kind.is_expected());
     let (_, read_only_per_s) = sum(&|error| error.kind == Kind::ReadOnly);
+    let (_, too_large_per_s) = sum(&|error| error.number == Some(TOO_LARGE));
     let (_, shut_per_s) = sum(&|error| matches!(error.kind, Kind::ReadOnly | Kind::Full));
     let source = source_of(window);
     // A replica is read-only as it should be: the writes are clients' that came to the wrong server.
@@ -151,7 +159,9 @@ fn finding(window: &Window, failures: &Failures) -> Option<Finding> {
         0.0
     } else if per_s >= SURE_PER_S {
         let is_sure = read_only_per_s >= SURE_PER_S;
-        share(per_s).max(if is_sure { of_primary } else { 0.0 })
+        let share = share(per_s).max(if is_sure { of_primary } else { 0.0 });
+        // The server refuses what is too large and serves all else.
+        if too_large_per_s >= HALF * per_s { share.min(CRITICAL_FROM - 0.01) } else { share }
     } else if share(shut_per_s).max(of_primary) >= HALF && shut_per_s >= LEAST_PER_S {
         CRITICAL_FROM - 0.01
     } else {
@@ -175,6 +185,7 @@ fn finding(window: &Window, failures: &Failures) -> Option<Finding> {
     let worst = errors.iter().filter(of_them).max_by(|a, b| a.per_s.total_cmp(&b.per_s))?;
     let insert = insert.map(|(table, _)| table);
     let polls = polls.filter(|_| worst.kind.is_expected());
+    let packets = (worst.number == Some(TOO_LARGE)).then(|| Packets::from_window(window));
     let mut shown: Vec<&Failing> = errors.iter().filter(|error| error.per_s >= LEAST_PER_S).collect();
     shown.sort_by(|a, b| b.per_s.total_cmp(&a.per_s));
     let headline = format!(
@@ -189,7 +200,10 @@ fn finding(window: &Window, failures: &Failures) -> Option<Finding> {
     );
     Some(
         Draft::new(&CAUSE, unexpected.max(expected), headline)
-            .why(why(window, worst, source.as_deref(), insert.as_deref(), polls.as_ref()))
+            .why(match &packets {
+                Some(packets) => packets.why(),
+                None => why(window, worst, source.as_deref(), insert.as_deref(), polls.as_ref()),
+            })
             .evidence_all(shown.into_iter().take(SHOWN).map(|error| {
                 Evidence::new(&error.name, error.per_s, "1/s", error.source)
                     .expected(format!("< {LEAST_PER_S:.0}"))
@@ -221,8 +235,13 @@ fn finding(window: &Window, failures: &Failures) -> Option<Finding> {
                 )
             }))
             .evidence_all(polls.iter().flat_map(Poll::evidence))
+            .evidence_all(packets.iter().flat_map(|packets| packets.evidence(window)))
             .evidence_all(statements(window).into_iter())
-            .remedies(remedies(window, worst, source.as_deref(), insert.as_deref(), polls.as_ref()))
+            .remedies(match &packets {
+                Some(packets) => packets.remedies(window),
+                None => remedies(window, worst, source.as_deref(), insert.as_deref(), polls.as_ref()),
+            })
+            .explains(if packets.is_some() { OF_PACKETS } else { &[] })
             .finding(),
     )
 }

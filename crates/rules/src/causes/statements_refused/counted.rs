@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use spindoctor_model::mysql::{ErrorCount, ErrorSummary};
 use spindoctor_model::{Unavailable, Window};
 
-use super::kinds::{Kind, OF_BOTH, OF_CONNECTIONS, OF_FILES, OF_LOGINS, OF_OTHER_CAUSES};
+use super::kinds::{Kind, OF_BOTH, OF_CONNECTIONS, OF_FILES, OF_LOGINS, OF_OTHER_CAUSES, TOO_LARGE};
 use super::writes::read_only;
 use super::{HALF, known};
 use crate::{open_files, temporary_room};
@@ -114,7 +114,8 @@ fn raised(first: &[ErrorCount], last: &[ErrorCount], failed: f64) -> f64 {
     let grew = |error: &ErrorCount| {
         error.raised.saturating_sub(before.get(&error.number).copied().unwrap_or(0)) as f64
     };
-    last.iter().map(grew).filter(|&count| count <= MORE_THAN_FAILED * failed).sum()
+    let of_statements = last.iter().filter(|error| error.number != TOO_LARGE);
+    of_statements.map(grew).filter(|&count| count <= MORE_THAN_FAILED * failed).sum()
 }
 
 /// True where no statement can be prepared, which is a cause of its own.
@@ -164,6 +165,7 @@ pub(super) fn by_number(
             false => known::kind(number),
         };
         let is_of_statements = match failed {
+            _ if number == TOO_LARGE => true,
             Some(failed) => count <= MORE_THAN_FAILED * failed,
             // Some of the expected ones are warnings, and nothing says how many.
             None => kind != Kind::Expected && kind != Kind::Other,
@@ -198,7 +200,7 @@ fn without_companion(mut errors: Vec<Failing>, failed: Option<f64>, nowait: f64)
         errors.iter().filter(|error| is_such(error)).map(|error| error.count).sum()
     };
     let of_engine = sum(&|error| error.number == Some(OF_ENGINE));
-    let others = sum(&|error| error.number != Some(OF_ENGINE));
+    let others = sum(&|error| ![Some(OF_ENGINE), Some(TOO_LARGE)].contains(&error.number));
     let alone = failed.map_or(of_engine - nowait, |failed| failed - others);
     if alone < HALF * of_engine {
         errors.retain(|error| error.number != Some(OF_ENGINE));

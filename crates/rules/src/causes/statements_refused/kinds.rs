@@ -10,6 +10,10 @@ pub(super) const OF_BOTH: [u32; 3] = [1044, 1049, 1226];
 /// The network, of which no statement fails: connections that broke, and pools that were idle for too long.
 pub(super) const OF_CONNECTIONS: [u32; 8] = [1152, 1158, 1159, 1160, 1161, 1184, 3032, 4031];
 
+/// A packet that is too large is refused before it is a statement, and its connection ends: it is in no count of statements (seen on
+/// MySQL 9.7; sql/sql_parse.cc, do_command).
+pub(super) const TOO_LARGE: u32 = 1153;
+
 /// Errors of other causes: a lock wait of at least a second, a deadlock, no room for a prepared statement.
 pub(super) const OF_OTHER_CAUSES: [u32; 3] = [1205, 1213, 1461];
 

@@ -359,3 +359,42 @@ fn statements_that_fail_at_the_limit_of_open_files_say_so() {
     assert_eq!(uncounted.severity, Severity::Critical);
     assert!(!found(failing(1016, 900.0)).unwrap().headline.contains("open files"));
 }
+
+/// The server refuses the packet before it is a statement: of all statements that it counts none fails.
+#[test]
+fn packets_that_are_too_large_are_named_with_the_limit_and_the_connections_that_end() {
+    let of = |too_large_per_s: f64, limit: &str| {
+        Build::busy("9.7.4")
+            .variable("max_allowed_packet", limit)
+            .counter("Connections", 17.0)
+            .counter("Aborted_clients", 15.0)
+            .counter("Questions", 100.0)
+            .errors(0.0, &[(1153, "ER_NET_PACKET_TOO_LARGE", too_large_per_s)])
+            .statements(100.0)
+    };
+    let finding = found(of(15.0, "1048576")).unwrap();
+    assert_eq!(finding.severity, Severity::Warning);
+    assert_eq!(
+        finding.headline,
+        "15 statements a second fail with error 1153, 15 % of all: a statement or value is larger than max_allowed_packet \
+         (ER_NET_PACKET_TOO_LARGE)"
+    );
+    let why = &finding.why;
+    assert!(
+        why.contains("15 connections a second end without a goodbye (Aborted_clients), of 17 made"),
+        "{why}"
+    );
+    assert!(why.contains("1.00 MiB") || why.contains("1 MiB"), "{why}");
+    assert_eq!(finding.remedies[0].statement, "SET GLOBAL max_allowed_packet = 67108864");
+    assert_eq!(finding.remedies[0].undo, "SET GLOBAL max_allowed_packet = 1048576");
+    assert!(finding.remedies.iter().any(|remedy| remedy.statement.contains("by_account_by_error")));
+    assert_eq!(finding.explains, ["connection-churn"]);
+    // All that its clients send is too large: who sends less is served.
+    assert_eq!(severity(of(90.0, "1048576")), Some(Severity::Warning));
+    let large = found(of(15.0, "134217728")).unwrap();
+    assert_eq!(large.remedies[0].statement, "SET GLOBAL max_allowed_packet = 536870912");
+    // There is no more than that.
+    let most = found(of(15.0, "1073741824")).unwrap();
+    assert!(!most.remedies.iter().any(|remedy| remedy.statement.starts_with("SET GLOBAL")), "{most:?}");
+    assert_eq!(severity(of(0.5, "1048576")), None);
+}
