@@ -159,7 +159,7 @@ pub(crate) fn kills(text: &str) -> Vec<Kill> {
         let behind = &text[start + word.len()..];
         let number = behind.strip_prefix("QUERY ").unwrap_or(behind);
         let digits = number.len() - number.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-        let connection_id = number[..digits].parse().ok().filter(|_| is_word)?;
+        let connection_id = number[..digits].parse::<u64>().ok().filter(|_| is_word)?;
         let end = text.len() - number.len() + digits;
         Some(Kill { at: start..end, connection_id, is_of_query: number.len() < behind.len() })
     };

@@ -41,7 +41,9 @@ pub(super) fn full(window: &Window) -> Option<Finding> {
         return None;
     }
     let signs = signs(window);
-    let score = if ratio >= FULL || !signs.is_empty() { WARNING_FROM } else { NOTE };
+    // The metric is that age itself.
+    let full = if limit_by.ends_with("log_max_modified_age_sync") { 1.0 } else { FULL };
+    let score = if ratio >= full || !signs.is_empty() { WARNING_FROM } else { NOTE };
     let files = match is_of_one_file(window) {
         true => "",
         false => {

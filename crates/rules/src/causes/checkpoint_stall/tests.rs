@@ -273,3 +273,17 @@ fn the_log_section_of_percona_server_has_its_own_limit() {
     let found = of_capture(&one_reading(build)).expect("a finding");
     assert!(found.headline.contains("98 % of what is usable"), "{}", found.headline);
 }
+
+/// The metric says from which age on everything old is flushed: 15/16 of that is no such age.
+#[test]
+fn of_the_age_of_sync_flushing_no_sixteenth_is_taken_off_again() {
+    let severity = |age: f64| {
+        let build = Build::busy("8.0.20").lsn(1e9, age, 8e6).each(|at_s, server, _| {
+            let metric = InnodbMetric { count: 80e6, enabled: true };
+            server.innodb_metrics = answer(at_s, [("log_max_modified_age_sync".to_owned(), metric)].into());
+        });
+        of_capture(&one_reading(build)).map(|finding| finding.severity)
+    };
+    assert_eq!(severity(76e6), Some(spindoctor_model::Severity::Note));
+    assert_eq!(severity(81e6), Some(spindoctor_model::Severity::Warning));
+}
