@@ -301,6 +301,9 @@ const FULL_WITHIN_S: f64 = 600.0;
 /// Chosen.
 const GROWS: f64 = 0.0025;
 
+/// Part of the window from which on two readings lie far enough apart to say how it grew. Chosen.
+const APART: f64 = 0.5;
+
 /// A group that is nearly full of memory that the kernel cannot take back, without swap: nobody waits, and the next growth ends the server.
 fn near_limit(
     window: &Window,
@@ -363,7 +366,8 @@ fn near_limit(
 }
 
 /// How fast memory that stays grows, bytes a second; None where it does not in both halves of the window, as after one large statement.
-/// The free pages of the buffer pool count as if they were filled: what fills them ends with them.
+/// The free pages of the buffer pool count as if they were filled: what fills them ends with them. Two readings have no halves: it is their
+/// growth where they are half of the window apart or more, as of a recording that keeps few.
 fn growth_per_s(window: &Window, limit: f64) -> Option<f64> {
     let free_bytes = |sample: &Sample| {
         let status = sample.server.status.value()?;
@@ -377,10 +381,15 @@ fn growth_per_s(window: &Window, limit: f64) -> Option<f64> {
     };
     let all: Vec<(f64, f64)> = window.samples.iter().filter_map(of_sample).collect();
     let (&(from_s, from), &(to_s, to)) = (all.first()?, all.last()?);
+    let least = GROWS * limit;
+    let per_s = (to - from) / (to_s - from_s);
+    if all.len() == 2 {
+        let is_far = to_s > from_s && to_s - from_s >= APART * window.seconds();
+        return (is_far && to - from >= 2.0 * least).then_some(per_s);
+    }
     let from_middle = |&&(at_s, _): &&(f64, f64)| (at_s - f64::midpoint(from_s, to_s)).abs();
     let &(_, middle) = all.iter().min_by(|a, b| from_middle(a).total_cmp(&from_middle(b)))?;
-    let least = GROWS * limit;
-    (middle - from >= least && to - middle >= least).then(|| (to - from) / (to_s - from_s))
+    (middle - from >= least && to - middle >= least).then_some(per_s)
 }
 
 /// Buffers that do not fit, before they are filled.

@@ -278,7 +278,13 @@ fn the_log_section_of_percona_server_has_its_own_limit() {
 #[test]
 fn of_the_age_of_sync_flushing_no_sixteenth_is_taken_off_again() {
     let severity = |age: f64| {
-        let build = Build::busy("8.0.20").lsn(1e9, age, 8e6).each(|at_s, server, _| {
+        let build = Build::busy("8.0.20")
+            .lsn(1e9, age, 8e6)
+            .gauge("Innodb_buffer_pool_pages_total", 65_528.0)
+            .gauge("Innodb_buffer_pool_pages_free", 4_000.0)
+            .gauge("Innodb_buffer_pool_pages_dirty", 9_000.0)
+            .gauge("Innodb_buffer_pool_wait_free", 0.0);
+        let build = build.each(|at_s, server, _| {
             let metric = InnodbMetric { count: 80e6, enabled: true };
             server.innodb_metrics = answer(at_s, [("log_max_modified_age_sync".to_owned(), metric)].into());
         });

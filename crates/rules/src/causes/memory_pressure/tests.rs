@@ -247,6 +247,22 @@ fn memory_that_grew_once_or_fills_the_buffer_pool_is_no_growth() {
     assert_eq!(severity(fills(full(92, |at_s| at_s * 22e6, 0))), Severity::Warning);
 }
 
+/// As of a recording that keeps the memory of few samples.
+#[test]
+fn of_two_readings_that_lie_far_apart_the_growth_counts() {
+    let severity = |second_s: f64| {
+        let mut window = full(92, |at_s| at_s * 20e6, 0).window();
+        for sample in &mut window.samples {
+            if ![0.0, second_s].contains(&sample.at_s) {
+                sample.host.memory = Reading::NotAsked;
+            }
+        }
+        examine(&window).unwrap().unwrap().severity
+    };
+    assert_eq!(severity(7.0), Severity::Warning);
+    assert_eq!(severity(3.0), Severity::Note);
+}
+
 #[test]
 fn swap_that_the_group_may_not_use_is_none() {
     let of = |left: Option<u64>| {
