@@ -58,11 +58,13 @@ fn resizing(window: &Window) -> Option<String> {
 
 /// Instead of remedies that set the pool's size or its instances: to wait. Sessions that wait for the pool meanwhile wait for that.
 fn until_it_is_resized(finding: &mut Finding, state: &str) {
-    let sets_pool = |remedy: &Remedy| {
+    let names_pool = |remedy: &Remedy| {
         [SIZE, "innodb_buffer_pool_instances"].iter().any(|name| remedy.statement.contains(name))
     };
-    let Some(at) = finding.remedies.iter().position(sets_pool) else { return };
-    finding.remedies.retain(|remedy| !sets_pool(remedy));
+    // What only shows the size may be looked at meanwhile.
+    let shows = |remedy: &Remedy| ["SHOW ", "SELECT "].iter().any(|verb| remedy.statement.starts_with(verb));
+    let Some(at) = finding.remedies.iter().position(names_pool) else { return };
+    finding.remedies.retain(|remedy| shows(remedy) || !names_pool(remedy));
     let wait = Remedy {
         statement:
             "Wait until the buffer pool is resized: SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_resize%'"
@@ -196,6 +198,19 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn what_only_shows_the_size_stays_while_it_is_resized() {
+        let remedy = |statement: &str| Remedy { statement: statement.into(), ..Remedy::default() };
+        let mut finding = found("free-page-wait", |_| ());
+        let shows = "SHOW GLOBAL VARIABLES LIKE 'innodb_io_capacity%'; SHOW GLOBAL VARIABLES LIKE 'innodb_buffer_pool_size'";
+        let sets = "SET GLOBAL innodb_buffer_pool_size = 20";
+        finding.remedies = vec![remedy(shows), remedy(sets)];
+        until_it_is_resized(&mut finding, "");
+        let statements: Vec<&str> = finding.remedies.iter().map(|one| one.statement.as_str()).collect();
+        assert_eq!(statements.len(), 2, "{statements:?}");
+        assert!(statements[0].starts_with("Wait until") && statements[1] == shows, "{statements:?}");
     }
 
     #[test]
