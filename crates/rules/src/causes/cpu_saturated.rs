@@ -7,7 +7,7 @@ use spindoctor_model::mysql::ServerThread;
 use spindoctor_model::window::Change;
 use spindoctor_model::{Evidence, Finding, Remedy, TimeClass, TroubleKind, Unavailable, Window, number};
 
-use super::noisy_neighbour;
+use super::{index_dive_waste, noisy_neighbour};
 use crate::draft::Draft;
 use crate::killing;
 use crate::logged;
@@ -103,6 +103,9 @@ const NEARLY_ALWAYS: f64 = 0.9;
 /// a tenth of a second).
 const FELT_S: f64 = 0.1;
 
+/// What a stored function that takes most of the CPU explains.
+const OF_FUNCTIONS: &[&str] = &[index_dive_waste::CAUSE.name];
+
 /// What `top` shows: that the server has the CPUs and none is left.
 fn of_capture(window: &Window) -> Option<Finding> {
     let why = "What comes next waits for a CPU. Whether that costs anything is not said: full CPUs with few that wait are well used.";
@@ -161,12 +164,12 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     };
     // What they wait for others is the neighbours', where it is known who that is.
     let own = neighbours.as_ref().map_or(1.0, |_| 1.0 - behind_others);
-    let most = SeenMost::from_window(window, AT_WORK_RATIO);
+    let most = SeenMost::caller_from_window(window, AT_WORK_RATIO);
     let running_long = most.as_ref().and_then(|most| Some((most.longest?.connection_id?, most.longest?)));
     let too_many = (runnable - WELL_USED * cpus).max(0.0) / runnable.max(f64::MIN_POSITIVE);
     let functions = Functions::from_window(window, most.as_ref());
     // One statement that could cost less, and not many that could not. While others have the CPUs it is they.
-    let one = SeenMost::from_window(window, NEARLY_ALWAYS).filter(|_| behind_others < OTHERS_MATTER);
+    let one = SeenMost::caller_from_window(window, NEARLY_ALWAYS).filter(|_| behind_others < OTHERS_MATTER);
     let takes_s = one.as_ref().and_then(|one| one_takes_s(window, one)).filter(|&takes_s| takes_s >= FELT_S);
     let is_one = one.is_some() && (functions.is_some() || takes_s.is_some());
     let score = LATENCY_COUNTS * too_many * own;
@@ -221,6 +224,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
                 Evidence::new("Threads_running", mean, "", "SHOW GLOBAL STATUS").series(series)
             }))
             .evidence_if(most.as_ref().map(seen_most))
+            .evidence_if(most.as_ref().and_then(SeenMost::who))
             .evidence_if(most.as_ref().and_then(SeenMost::runs_at_once))
             .evidence_if(functions.as_ref().map(Functions::evidence))
             .remedy_if(most.as_ref().and_then(SeenMost::disable_event))
@@ -242,6 +246,8 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
                 ),
             }))
             .remedy_if(concurrency_limit(window, runnable, cpus))
+            // The statements within the function are planned at each call.
+            .explains(if functions.is_some() { OF_FUNCTIONS } else { &[] })
             .finding(),
     ))
 }

@@ -12,7 +12,7 @@ use crate::below::is_below;
 use crate::dives::{DIVES, Estimating, lists_values};
 use crate::draft::Draft;
 use crate::rank::WARNING_FROM;
-use crate::seen_most::SeenMost;
+use crate::seen_most::{SeenMost, is_within_program};
 use crate::sessions;
 use crate::spin_samples::{self, SpinSamples};
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
@@ -173,9 +173,10 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let headline = format!(
         "{headline}{}{}",
         partitions.as_ref().map_or("", |_| Partitions::headline(is_of_lists)),
-        statement
-            .as_ref()
-            .map_or_else(String::new, |(text, _)| format!("; seen most: {}", sessions::shortened(text)))
+        statement.as_ref().map_or_else(String::new, |(text, _)| {
+            let within = if is_within_program(text) { ", within a stored program" } else { "" };
+            format!("; seen most: {}{within}", sessions::shortened(text))
+        })
     );
     let text = statement.as_ref().map(|(text, _)| text.as_str());
     let of_partitions: Vec<Remedy> =

@@ -3,7 +3,7 @@
 use spindoctor_model::{Evidence, Remedy, Window, number};
 use spindoctor_sql::{Mode, Token, lex};
 
-use crate::seen_most::SeenMost;
+use crate::seen_most::{SeenMost, is_within_program};
 use crate::sessions;
 use crate::spin_samples::{SpinSamples, names};
 
@@ -41,6 +41,13 @@ impl Functions {
         let Some(statement) = &self.statement else {
             return format!("; stored functions take {part} of the CPU");
         };
+        // What calls the function was not seen.
+        if is_within_program(statement) {
+            let statement = sessions::shortened(statement);
+            return format!(
+                "; a stored function takes {part} of the CPU; seen most within a stored program: {statement}"
+            );
+        }
         let name = self.name.as_ref().map_or_else(String::new, |name| format!("{name}, "));
         // Without a table there are no rows.
         let has_rows =
@@ -153,6 +160,40 @@ mod tests {
         let little = of(0.2, SUM);
         assert!(!little.headline.contains("stored function"), "{}", little.headline);
         assert_eq!(little.severity, Severity::Note);
+    }
+
+    #[test]
+    fn a_statement_within_the_function_is_not_what_calls_it_and_its_index_dives_stand_behind() {
+        const WITHIN: &str = "SELECT price INTO p FROM prices WHERE article = NAME_CONST('a', 7)";
+        const DIVES: &[&str] = &["handler::multi_range_read_info_const", "sp_head::execute_function"];
+        let of = |outer: &'static str| {
+            let sessions = move |second: usize| {
+                let text = if second.is_multiple_of(3) { outer } else { WITHIN };
+                (20..26).map(|id| session(id, "Query", "executing", text)).collect()
+            };
+            let build = Build::busy("10.11.18-MariaDB").sessions(sessions).running(1000, 0.9, DIVES);
+            build.runs(3.8, 8.2).host_cpu(3.8, 0.2).window()
+        };
+        let findings = crate::diagnose(&of("SELECT SUM(price_of(article)) FROM baskets")).findings;
+        let at = |cause: &str| findings.iter().position(|finding| finding.cause == cause);
+        let saturated = &findings[at("cpu-saturated").unwrap()];
+        assert!(
+            saturated
+                .headline
+                .ends_with("most likely for each row of SELECT SUM(price_of(article)) FROM baskets"),
+            "{}",
+            saturated.headline
+        );
+        assert_eq!(saturated.explains, ["index-dive-waste"]);
+        assert!(at("cpu-saturated") < at("index-dive-waste"), "{findings:#?}");
+        let dives = &findings[at("index-dive-waste").unwrap()].headline;
+        assert!(dives.ends_with(", within a stored program"), "{dives}");
+        let crate::Outcome::Fired(unseen) = super::super::evaluate(&of(WITHIN)) else { panic!() };
+        assert!(
+            unseen.headline.contains("; seen most within a stored program: SELECT price INTO p"),
+            "{}",
+            unseen.headline
+        );
     }
 
     #[test]
