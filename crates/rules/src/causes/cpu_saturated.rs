@@ -1,5 +1,6 @@
 //! `cpu-saturated`: more runnable threads than effective CPUs, doing real work.
 
+mod costly;
 mod functions;
 
 use spindoctor_model::host::CpuTimes;
@@ -18,6 +19,7 @@ use crate::sessions;
 use crate::throttled::throttled;
 use crate::{Cause, Costs, Outcome, Rule, Stacks};
 
+use costly::Costly;
 use functions::Functions;
 
 /// The catalogue entry.
@@ -35,8 +37,9 @@ pub const CAUSE: Cause = Cause {
                times the effective CPUs or more, the CPUs the server may use are at least 90 % busy, and the \
                server uses at least half of the busy time. Up to four runnable threads for each CPU it is a note: CPUs that \
                are fully used are no trouble. It is a warning where one statement is at work in nine of ten lists of threads, and \
-               takes a tenth of a second or more each time or stored functions take half of the CPU. The estimate is a third of the \
-               share of those that are more, among the runnable: latency is lost, work still gets done at the full rate.",
+               takes a tenth of a second or more each time or stored functions take half of the CPU. Regular expressions, JSON \
+               functions and hashes are named from 30 % of the CPU on. The estimate is a third of the share of those that are \
+               more, among the runnable: latency is lost, work still gets done at the full rate.",
     looks_alike: "Under a quota that is used up the run queue fills as well: then it is cpu-throttled and this \
                   is clear. When other processes or the hypervisor (steal) take the CPUs, more than half of the \
                   busy time is not the server's, and this is clear. CPU burnt in spin loops is \
@@ -168,34 +171,32 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let running_long = most.as_ref().and_then(|most| Some((most.longest?.connection_id?, most.longest?)));
     let too_many = (runnable - WELL_USED * cpus).max(0.0) / runnable.max(f64::MIN_POSITIVE);
     let functions = Functions::from_window(window, most.as_ref());
+    // What a stored function does is the function's.
+    let costly = Costly::from_window(window).filter(|_| functions.is_none());
     // One statement that could cost less, and not many that could not. While others have the CPUs it is they.
     let one = SeenMost::caller_from_window(window, NEARLY_ALWAYS).filter(|_| behind_others < OTHERS_MATTER);
     let takes_s = one.as_ref().and_then(|one| one_takes_s(window, one)).filter(|&takes_s| takes_s >= FELT_S);
     let is_one = one.is_some() && (functions.is_some() || takes_s.is_some());
     let score = LATENCY_COUNTS * too_many * own;
     let headline = format!("{} threads want to run on {}", number::plain(few(runnable)), cpus_text(cpus));
-    let headline = match (&functions, &one) {
-        (Some(functions), _) => {
+    let headline = match (&functions, &costly, &one) {
+        (Some(functions), ..) => {
             let in_runs = most.as_ref().map_or("", SeenMost::in_runs_of_event);
             headline + &functions.headline() + in_runs
         }
-        (None, Some(one)) if takes_s.is_some() => {
-            format!(
-                "{headline}; seen most: {}{}",
-                sessions::shortened(&one.statement),
-                one.in_runs_of_event()
-            )
-        }
-        (None, _) => headline,
+        (None, Some(costly), _) => headline + &costly.headline() + &seen_most_text(most.as_ref()),
+        (None, None, Some(one)) if takes_s.is_some() => headline + &seen_most_text(Some(one)),
+        (None, None, _) => headline,
     };
     let why = format!(
-        "On average {} threads ran and {} waited for a CPU: {:.0} % of their runnable time went into the queue.{}{}{}{}",
+        "On average {} threads ran and {} waited for a CPU: {:.0} % of their runnable time went into the queue.{}{}{}{}{}",
         number::plain(few(used)),
         number::plain(few(queue.queued)),
         queued_ratio * 100.0,
         takes_s.map_or_else(String::new, one_statement),
         most.as_ref().and_then(SeenMost::overlap).unwrap_or_default(),
         functions.as_ref().map_or("", Functions::why),
+        costly.as_ref().map_or("", Costly::why),
         others.as_deref().unwrap_or_default()
     );
     Ok(Some(
@@ -227,8 +228,10 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
             .evidence_if(most.as_ref().and_then(SeenMost::who))
             .evidence_if(most.as_ref().and_then(SeenMost::runs_at_once))
             .evidence_if(functions.as_ref().map(Functions::evidence))
+            .evidence_if(costly.as_ref().map(Costly::evidence))
             .remedy_if(most.as_ref().and_then(SeenMost::disable_event))
             .remedy_if(functions.as_ref().map(Functions::remedy))
+            .remedies(costly.iter().flat_map(|costly| costly.remedies(window)))
             .remedy_if(running_long.as_ref().and_then(|(id, session)| plan_of(window, *id, session)))
             .remedy_if(
                 running_long.as_ref().and_then(|(id, session)| end_of(window, most.as_ref()?, *id, session)),
@@ -328,6 +331,14 @@ fn stolen_too(behind_others: f64, stolen: f64) -> Option<String> {
     (behind_others >= OTHERS_MATTER).then(|| {
         format!(" Other virtual machines have {stolen:.1} CPUs (steal): the hypervisor gives them away.")
     })
+}
+
+/// The end of a headline: the statement that is at work in the most lists.
+fn seen_most_text(most: Option<&SeenMost<'_>>) -> String {
+    let text = |most: &SeenMost<'_>| {
+        format!("; seen most: {}{}", sessions::shortened(&most.statement), most.in_runs_of_event())
+    };
+    most.map(text).unwrap_or_default()
 }
 
 /// The statement that is at work in the most lists, and how long one of its executions has gone on.
