@@ -95,6 +95,9 @@ pub(crate) struct Neighbours<'a> {
     pub(crate) clients_cpus: f64,
     /// The others, the busiest first, those of any weight. None where most of what others had was on CPUs that the server may not use.
     pub(crate) programs: Vec<&'a OtherProgram>,
+    /// Those that may be these neighbours, the busiest first, with what they had of the whole host: where most of what others had was on
+    /// CPUs that the server may not use, and which CPUs a program had is not read.
+    pub(crate) likely: Vec<&'a OtherProgram>,
 }
 
 /// Part of the CPUs of others that is most of them. Chosen: more than half, with room for two counts that differ.
@@ -119,15 +122,18 @@ impl<'a> Neighbours<'a> {
         }
         let of = |is_client| found.programs.iter().filter(move |one| one.is_client == Some(is_client));
         let clients_cpus: f64 = of(true).map(|program| program.cpus).sum();
-        let programs = of(false).filter(|program| program.cpus >= NEIGHBOUR_CPUS).collect();
+        let programs: Vec<&OtherProgram> =
+            of(false).filter(|program| program.cpus >= NEIGHBOUR_CPUS).collect();
         match Confined::from_window(window, own) {
-            None => Some(Self { clients_cpus, programs }),
+            None => Some(Self { clients_cpus, programs, likely: Vec::new() }),
             Some(confined) if confined.has_most_of_others() => {
-                Some(Self { clients_cpus: clients_cpus.min(confined.others), programs })
+                Some(Self { clients_cpus: clients_cpus.min(confined.others), programs, likely: Vec::new() })
             }
-            Some(_) => {
-                (clients_cpus < NEIGHBOUR_CPUS).then_some(Self { clients_cpus: 0.0, programs: Vec::new() })
-            }
+            Some(_) => (clients_cpus < NEIGHBOUR_CPUS).then_some(Self {
+                clients_cpus: 0.0,
+                programs: Vec::new(),
+                likely: programs,
+            }),
         }
     }
 }

@@ -184,7 +184,7 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let cost = queued / queue.runnable().max(f64::MIN_POSITIVE);
     let stolen = confined.as_ref().map_or(stolen_us / host.seconds / 1e6, |confined| confined.stolen);
     let others = busy_cpus - stolen - queue.running - clients_cpus;
-    let programs = neighbours.map(|found| found.programs).unwrap_or_default();
+    let (programs, likely) = neighbours.map(|found| (found.programs, found.likely)).unwrap_or_default();
     let is_steal = stolen > others;
     let who = match programs.first() {
         _ if is_steal => "Other virtual machines have".into(),
@@ -246,7 +246,15 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
         .evidence_all(programs.iter().take(NAMED).map(|program| {
             Evidence::new(&format!("CPUs of {}", description(program)), program.cpus, "CPUs", "/proc/*/stat")
         }))
-        .remedy(if is_steal { another_machine() } else { bound(&programs) })
+        .evidence_all(likely.iter().take(NAMED).map(|program| {
+            let reading = format!("CPUs of {}, of the whole host", description(program));
+            Evidence::new(&reading, program.cpus, "CPUs", "/proc/*/stat")
+        }))
+        .remedy(match likely.first() {
+            _ if is_steal => another_machine(),
+            Some(_) => bound_one_of(&likely),
+            None => bound(&programs),
+        })
         .remedy_if(confined.map(|_| more_cpus()))
         .finding(),
     ))
@@ -319,6 +327,23 @@ pub(super) fn bound(programs: &[&OtherProgram]) -> Remedy {
         dynamic: true,
         risk: "The other work takes longer.".into(),
         undo: "Set the weight back to 100.".into(),
+    }
+}
+
+/// The same where which CPUs these had is not known.
+fn bound_one_of(likely: &[&OtherProgram]) -> Remedy {
+    let named: Vec<String> = likely
+        .iter()
+        .take(NAMED)
+        .map(|program| {
+            format!("{} (process {}) had {:.2} CPUs", description(program), program.pid, program.cpus)
+        })
+        .collect();
+    let general = bound(&[]);
+    Remedy {
+        statement: format!("{}. Of the whole host, {}: taskset -cp PID shows where each may run", general.statement, named.join(", ")),
+        why: "The server's threads wait for CPUs that others have. Which CPUs a program had is not read: one of these is likely.".into(),
+        ..general
     }
 }
 
@@ -537,7 +562,7 @@ pub(crate) mod examples {
     }
 
     #[test]
-    fn a_program_that_may_have_other_cpus_is_not_named() {
+    fn a_program_that_may_have_other_cpus_is_not_said_to_be_the_neighbour_but_a_likely_one() {
         let beside = |host_busy| {
             let build = on_two_of_eight(host_busy, Some(2.0));
             let build = build.other_programs(&[program("gzip", host_busy - 0.75, Some(false))]);
@@ -547,6 +572,8 @@ pub(crate) mod examples {
         let (headline, remedy) = beside(6.9);
         assert!(headline.starts_with("Other programs have 1.3 CPUs"), "{headline}");
         assert!(remedy.starts_with("Find who has the CPUs"), "{remedy}");
+        let likely = "Of the whole host, 8 processes of gzip in /batch (process 77) had 6.15 CPUs: taskset";
+        assert!(remedy.contains(likely), "{remedy}");
         let (headline, remedy) = beside(2.1);
         assert!(headline.starts_with("gzip has 1.3 CPUs"), "{headline}");
         assert!(remedy.starts_with("Bound 8 processes of gzip"), "{remedy}");
