@@ -9,6 +9,8 @@ mod starting;
 mod stuck_cpu;
 mod versions;
 
+use std::collections::BTreeSet;
+
 use spindoctor_model::host::ProcessStat;
 use spindoctor_model::{
     Evidence, Finding, NoSessionKind, Remedy, SessionTime, TimeClass, TroubleKind, Unavailable, Window,
@@ -219,13 +221,26 @@ fn examine(window: &Window) -> Result<Option<Finding>, Unavailable> {
     let goes_on = silent.is_some() || series.iter().rev().take(GOES_ON).all(|&(_, held)| held > 0.0);
     let explained = if held_ratio >= MOSTLY || goes_on { everything_else() } else { Vec::new() };
     let pid = window.server.pid.map_or_else(|| "PID".to_owned(), |pid| pid.to_string());
-    let by = latest.tracer_pid.map_or_else(String::new, |tracer| format!(" (process {tracer})"));
+    let tracers: BTreeSet<u32> = processes.iter().filter_map(|&(_, process)| process.tracer_pid).collect();
+    let by = latest.tracer_pid.map_or_else(String::new, |tracer| match tracers.len() {
+        0 | 1 => format!(" (process {tracer})"),
+        many => format!(" ({many} processes one after the other, {tracer} the last)"),
+    });
     let headline = if held_ratio >= 1.0 {
         format!("The server is stopped: it is {how}{by}")
     } else {
         format!("The server was {how}{by} in {:.0} % of the samples", held_ratio * 100.0)
     };
+    let is_there = |tracer| processes.last().is_some_and(|&(_, process)| process.tracer_pid == Some(tracer));
     let remedy = match (how, latest.tracer_pid) {
+        (_, Some(_)) if tracers.len() > 1 => end_what_starts(
+            "End what starts tracers of the server again and again",
+            "Each traced the server for a moment: a loop or a job starts them, and to end one of them ends nothing.",
+        ),
+        (_, Some(tracer)) if !is_there(tracer) => end_what_starts(
+            &format!("Process {tracer} no longer traces the server: where another one does, end what starts them"),
+            "Who looks at stacks again and again starts a tracer each time, and it has ended before anybody can end it.",
+        ),
         (_, Some(tracer)) => Remedy {
             statement: format!("End the tracer: kill {tracer}"),
             why: "The kernel lets the process go when its tracer detaches or ends.".into(),
@@ -362,6 +377,19 @@ fn traced_finding(tracer: u32) -> Finding {
         )
         .remedy(detach(tracer))
         .finding()
+}
+
+/// How the loop or the job is found whose tracers come and go.
+fn end_what_starts(what: &str, why: &str) -> Remedy {
+    Remedy {
+        statement: format!(
+            "{what}. On the server's host: ps -eo pid,ppid,lstart,args | grep -E 'pmp|gdb|pstack|stack|strace'; and the jobs of cron"
+        ),
+        why: why.into(),
+        dynamic: true,
+        risk: "Who started it may still need what it finds.".into(),
+        undo: String::new(),
+    }
 }
 
 /// What ends the tracing.
@@ -595,6 +623,34 @@ pub(crate) mod examples {
         let finding = found(&window);
         assert!((finding.score - 3.0 / 11.0).abs() < 1e-9, "{}", finding.score);
         assert!(finding.headline.contains("27 % of the samples"), "{}", finding.headline);
+        // It has gone, and what starts it may not have.
+        let statement = &finding.remedies[0].statement;
+        assert!(statement.starts_with("Process 77 no longer traces the server"), "{statement}");
+    }
+
+    #[test]
+    fn of_tracers_one_after_the_other_what_starts_them_is_to_be_ended() {
+        let window = Build::busy("8.0.36")
+            .each(|at_s, _, host| {
+                let process = ProcessStat {
+                    state: "t".into(),
+                    tracer_pid: Some(if at_s < 5.0 { 77 } else { 84 }),
+                    ..ProcessStat::default()
+                };
+                host.process = answer(at_s, process);
+            })
+            .window();
+        let finding = found(&window);
+        assert!(
+            finding.headline.ends_with("(2 processes one after the other, 84 the last)"),
+            "{}",
+            finding.headline
+        );
+        let statement = &finding.remedies[0].statement;
+        assert!(
+            statement.starts_with("End what starts tracers") && !statement.contains("kill"),
+            "{statement}"
+        );
     }
 
     #[test]
