@@ -47,7 +47,8 @@ pub const CAUSE: Cause = Cause {
                   8.0.24 for ANALYZE): then one table is stuck, not all; the root is the long query either way. \
                   read_only and super_read_only refuse writes, they make nobody wait for long.",
     remedies: "Holder at rest: UNLOCK TABLES (UNLOCK INSTANCE, BACKUP STAGE END) in its session, or KILL it: the \
-               locks go with the session. A FLUSH that waits: end the long query, and everyone goes on. KILL of the \
+               locks go with the session. A FLUSH that waits: end the long query, and everyone goes on, those that write \
+               once FLUSH TABLES WITH READ LOCK is unlocked. KILL of the \
                FLUSH frees those that wait for its lock; the copies of the tables that it flushed stay old, and a session \
                that opens one waits in Waiting for table flush until the long query ends (MySQL bug 44884). The same holds \
                of FLUSH TABLES and ANALYZE TABLE of one table. Take backups \

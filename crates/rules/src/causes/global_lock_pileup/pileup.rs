@@ -110,7 +110,7 @@ fn keeps_nobody_out(server: &ServerSample, connection_id: u64) -> bool {
 }
 
 /// A FLUSH without a lock makes copies of tables old: a session that opens one waits for who still uses it, and not for the FLUSH.
-fn takes_a_lock(flush: &ServerThread) -> bool {
+pub(super) fn takes_a_lock(flush: &ServerThread) -> bool {
     flush.statement.as_deref().is_none_or(|statement| statement.to_ascii_lowercase().contains("read lock"))
 }
 

@@ -4,7 +4,7 @@ use spindoctor_model::mysql::ServerThread;
 use spindoctor_model::wait_graph::LockKind;
 use spindoctor_model::{Remedy, ServerVersion};
 
-use super::pileup::{Pileup, locks_all, waits_for_flush};
+use super::pileup::{Pileup, locks_all, takes_a_lock, waits_for_flush};
 use super::waits;
 use crate::killing::{self, FLUSH_STAYS};
 use crate::sessions;
@@ -19,6 +19,11 @@ const STATEMENT_LOST: &str = "That statement is lost; what it changed is rolled 
 
 /// What the end of a statement brings that one waits for which wants to lock the whole server.
 const GETS_ITS_LOCK: &str = "The FLUSH gets its lock, and everyone goes on when it gives it back.";
+
+/// What the end of a statement brings behind which FLUSH TABLES WITH READ LOCK waits: its session keeps the lock when it has the tables.
+const KEEPS_ITS_LOCK: &str = "The FLUSH gets its tables, and who reads goes on. Its session keeps the lock: who writes waits on until \
+                              it runs UNLOCK TABLES, as a backup does at its end, and then everyone goes on. To free those that write \
+                              at once, end the FLUSH.";
 
 impl Pileup<'_> {
     /// What to do, the best first.
@@ -53,6 +58,7 @@ impl Pileup<'_> {
             () if self.through_flush && self.wants_all.is_none() => {
                 "It gives its copy of the table back, and those that wait open the table again."
             }
+            () if self.through_flush && self.wants_all.is_some_and(takes_a_lock) => KEEPS_ITS_LOCK,
             () if self.through_flush => "The FLUSH gets its tables, does its work, and everyone goes on.",
             () if self.is_in_the_way => GETS_ITS_LOCK,
             () if self.is_a_guess => {

@@ -87,6 +87,9 @@ fn where_the_flush_itself_waits_the_root_is_the_long_query() {
     // Tables are old when the FLUSH is gone, too.
     let (end_report, end_flush) = (&finding.remedies[0].why, &finding.remedies[1].why);
     assert!(end_report.contains("everyone goes on") && !end_report.contains("44884"), "{end_report}");
+    // Its session keeps the lock when it has it.
+    assert!(end_report.contains("who writes waits on until it runs UNLOCK TABLES"), "{end_report}");
+    assert!(end_report.contains("To free those that write at once, end the FLUSH"), "{end_report}");
     assert!(end_flush.contains("frees those that wait for its lock"), "{end_flush}");
     // It is said once, beside the KILL that it is about.
     assert!(end_flush.contains("MySQL bug 44884"), "{end_flush}");
