@@ -40,6 +40,7 @@ impl Pileup<'_> {
             .chain(self.unattached.is_some().then(look_at_unattached))
             .chain(self.look_up())
             .chain(self.likely.as_ref().and_then(Likely::remedy))
+            .chain(self.let_logins_in())
             .chain(if self.is_hot() { self.of_hot_row() } else { Vec::new() })
             .chain(timeout)
             .collect()
@@ -71,6 +72,20 @@ impl Pileup<'_> {
             dynamic: true,
             risk: "It only reads. KILL rolls the open transaction of that connection back.".into(),
             undo: String::new(),
+        })
+    }
+
+    /// Where those who wait are logins that run `init_connect`.
+    fn let_logins_in(&self) -> Option<Remedy> {
+        let init_connect = self.window.variable("init_connect")?;
+        self.waiters.as_ref().filter(|waiters| waiters.is_of_login(init_connect)).map(|_| Remedy {
+            statement: "SET GLOBAL init_connect = ''".into(),
+            why: "Most who wait run a statement of init_connect: the server runs it for each login, which hangs in it. New logins then \
+                  get through at once. For good: no row in init_connect that all logins change."
+                .into(),
+            dynamic: true,
+            risk: "What it does for each login is not done.".into(),
+            undo: "SET GLOBAL init_connect to what it was".into(),
         })
     }
 
@@ -330,6 +345,28 @@ mod tests {
 
     fn first(finding: &Finding) -> &str {
         &finding.remedies[0].statement
+    }
+
+    #[test]
+    fn logins_that_wait_in_init_connect_get_in_without_it() {
+        let is_offered = |init_connect: &str| {
+            let build = Build::busy("10.11.18-MariaDB").variable("init_connect", init_connect);
+            let build = build.sessions(|_| vec![session(7, "Sleep", "", "")]).each(|at_s, server, _| {
+                let waits = |id| spindoctor_model::mysql::Transaction {
+                    statement: Some("UPDATE audit.logins SET n = n + ? WHERE day = ?".into()),
+                    waited_s: Some(6.0),
+                    ..transaction(id, "LOCK WAIT", 6.0)
+                };
+                server.transactions = answer(at_s, (30..42).map(waits).collect());
+            });
+            let crate::Outcome::Fired(finding) = super::super::evaluate(&build.window()) else {
+                panic!("it fires")
+            };
+            finding.remedies.iter().any(|one| one.statement == "SET GLOBAL init_connect = ''")
+        };
+        assert!(is_offered("SET NAMES utf8mb4; UPDATE audit.logins SET n = n + 1 WHERE day = 1"));
+        assert!(!is_offered("SET NAMES utf8mb4"));
+        assert!(!is_offered(""));
     }
 
     #[test]

@@ -72,6 +72,13 @@ impl Commonest {
         Evidence::new(reading, text, "", source)
     }
 
+    /// True where the server runs it for each login: most run a statement of this `init_connect`.
+    pub(super) fn is_of_login(&self, init_connect: &str) -> bool {
+        // A literal with a semicolon is cut, and nothing is then equal.
+        let mut statements = init_connect.split(';').map(str::trim).filter(|one| !one.is_empty());
+        self.share >= MOST && statements.any(|one| spindoctor_sql::digest(one) == self.text)
+    }
+
     /// True where its conditions choose rows by more than a primary key, which most applications call id.
     pub(super) fn chooses_rows(&self) -> bool {
         let is_key = |name: &str| name.eq_ignore_ascii_case("id");
