@@ -158,6 +158,16 @@ impl<'a> Verdict<'a> {
         described(&self.thread, &self.root)
     }
 
+    /// Its transaction, where a statement of its is at work in it.
+    pub(crate) fn works_in(&self) -> Option<&Transaction> {
+        let server = &self.sample.server;
+        let runs = |thread: &ServerThread| {
+            thread.command != "Sleep" && thread.statement.as_deref().is_some_and(|text| !text.is_empty())
+        };
+        let is_at_work = sessions::session(server, self.connection_id).is_some_and(runs);
+        sessions::transaction(server, self.connection_id).filter(|_| is_at_work)
+    }
+
     /// True where nothing shows what it holds: neither a list of locks nor a statement of its, but that it was there before the
     /// others began to wait.
     pub(crate) fn is_a_guess(&self) -> bool {

@@ -1,6 +1,6 @@
 //! What to do about the waits.
 
-use spindoctor_model::{Remedy, Window};
+use spindoctor_model::{Remedy, Window, number};
 
 use super::likely::Likely;
 use super::meaning::{transactions, with_user};
@@ -18,20 +18,23 @@ impl Pileup<'_> {
         let may_end = is_one || !self.queue.is_queue && !self.holders.change();
         let end = self.holders.latest().filter(|_| may_end).and_then(|verdict| {
             let others = self.holders.held_up(verdict);
-            verdict.remedy(&why_to_end(verdict, "It is not waiting", others))
+            end_it(verdict, &why_to_end(verdict, "It is not waiting", others))
         });
+        let let_end = self.holders.latest().filter(|_| end.is_some()).and_then(let_it_end);
         let stop_applier = self.holders.one().and_then(|verdict| verdict.stop_applier(self.window));
         let end_between = self.holders.one().and_then(Verdict::remedy_between);
         let others = self.holders.others();
         let end_others = others.iter().filter_map(|(behind, verdict)| {
-            verdict.remedy(&why_to_end(verdict, "It is not waiting either", *behind))
+            end_it(verdict, &why_to_end(verdict, "It is not waiting either", *behind))
         });
         let ring = self.ring.as_ref();
         let end_ring = ring.and_then(|ring| ring.remedy(&self.queue.last()?.server));
         // A ring lasts as long as the wait may.
         let timeout = shorter_timeout(self.window)
             .filter(|_| ring.is_some() || self.queue.may_last(self.window, SHORT_TIMEOUT_S));
-        end.into_iter()
+        let_end
+            .into_iter()
+            .chain(end)
             .chain(stop_applier)
             .chain(end_between)
             .chain(end_others)
@@ -151,6 +154,44 @@ fn why_to_end(root: &Verdict<'_>, rests: &str, behind: usize) -> String {
     let (likely, blocked) = (root.likely(), transactions(behind));
     let first = if root.is_likely() { LOOK_FIRST } else { "" };
     format!("{first}{rests}, and {likely}blocks {blocked}.")
+}
+
+/// Changed rows from which on a rollback is no matter of an instant: InnoDB undoes them one at a time. Chosen.
+const MANY_CHANGES: u64 = 10_000;
+
+/// What it has changed so far, and about how long the undo of that takes, where its statement is at work and has changed many rows.
+fn large_undo(root: &Verdict<'_>) -> Option<(String, String)> {
+    let open = root.works_in().filter(|open| open.rows_modified >= MANY_CHANGES)?;
+    let changed = number::counted(open.rows_modified, "changed row", "changed rows");
+    Some((changed, number::roughly(open.age_s.max(1.0))))
+}
+
+/// Ending it, with what its undo takes.
+fn end_it(root: &Verdict<'_>, why: &str) -> Option<Remedy> {
+    let remedy = root.remedy(why)?;
+    let Some((changed, takes)) = large_undo(root) else { return Some(remedy) };
+    let risk = format!(
+        "{} The undo of {changed} takes about {takes}, or longer; those that wait do so until it ends.",
+        remedy.risk
+    );
+    Some(Remedy { risk, ..remedy })
+}
+
+/// What comes before a KILL that has much to undo.
+fn let_it_end(root: &Verdict<'_>) -> Option<Remedy> {
+    let (changed, takes) = large_undo(root)?;
+    Some(Remedy {
+        statement: format!(
+            "Let it end: connection {} is at work, with {changed} in {takes}",
+            root.connection_id
+        ),
+        why: "Its locks go with the end of its transaction. A KILL would undo these changes first, which takes about as long again, or \
+              longer, and frees nobody sooner where it is nearly done."
+            .into(),
+        dynamic: true,
+        risk: "How much it has still to do is not known: those that wait do so until then.".into(),
+        undo: String::new(),
+    })
 }
 
 /// For a table that is a queue, as this server takes it: SKIP LOCKED is there from MySQL 8.0.1 and MariaDB 10.6 on.

@@ -1,6 +1,6 @@
 //! Queues behind one transaction, behind several, and for a hot row.
 
-use spindoctor_model::mysql::{LastStatement, RowLockWait};
+use spindoctor_model::mysql::{LastStatement, RowLockWait, Transaction};
 
 use super::*;
 use crate::testing::{Build, answer, session, transaction};
@@ -326,6 +326,30 @@ fn the_root_is_the_holder_that_waits_for_nobody() {
     assert_eq!(finding.remedies[0].statement, "KILL 7");
     assert!(finding.remedies[0].risk.contains("1 changed row."), "{}", finding.remedies[0].risk);
     assert!(finding.score > 0.85, "{}", finding.score);
+}
+
+#[test]
+fn a_holder_at_work_that_has_changed_many_rows_is_let_end_before_it_is_ended() {
+    let holder_with = |rows_modified| {
+        let mut window = fires();
+        for sample in &mut window.samples {
+            let mut threads = sample.server.threads.value().unwrap().clone();
+            threads.retain(|thread| thread.connection_id != Some(7));
+            threads.push(session(7, "Query", "deleting from main table", "DELETE FROM stock WHERE id = 7"));
+            sample.server.threads = answer(sample.at_s, threads);
+            let open = Transaction { rows_modified, ..transaction(7, "RUNNING", 61.0) };
+            sample.server.transactions = answer(sample.at_s, vec![open]);
+        }
+        found(&window).remedies
+    };
+    let many = holder_with(612_345);
+    assert_eq!(many[0].statement, "Let it end: connection 7 is at work, with 612,345 changed rows in 61 s");
+    assert!(many[1].statement.starts_with("KILL"), "{many:?}");
+    assert!(many[1].risk.contains("The undo of 612,345 changed rows takes about 61 s"), "{}", many[1].risk);
+    let few = holder_with(7);
+    assert!(few[0].statement.starts_with("KILL") && !few[0].risk.contains("The undo"), "{few:?}");
+    // Who rests makes no progress.
+    assert_eq!(found(&fires()).remedies[0].statement, "KILL 7");
 }
 
 #[test]
