@@ -159,17 +159,19 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
     let sessions = share * time.session_seconds_per_second;
     let worst = worst(window);
     let sorts = passes_per_s > tables_per_s || writing > named / 2.0;
-    // No summary counts the merge passes of a statement: the list says which one is at work, and may well be one that sorts.
+    // No summary counts the merge passes of a statement, and where there is none, no tables: the list says which one is at work, and may
+    // well be one that sorts or groups.
     let sorted = SeenMost::from_window(window, SeenMost::NAMED_RATIO)
-        .filter(|seen| sorts && may_sort(window, &seen.statement));
+        .filter(|seen| (sorts || worst.is_none()) && may_sort(window, &seen.statement));
     let statement = match (&sorted, worst) {
         (Some(seen), _) => Some(seen.statement.as_str()),
         (None, Some((statement, _))) if !sorts => Some(spindoctor_sql::server_digest(&statement.text)),
         (None, _) => None,
     };
     let in_runs = sorted.as_ref().map_or("", SeenMost::in_runs_of_event);
+    let before = if sorts || worst.is_some() { ":" } else { "; seen most:" };
     let which =
-        statement.map_or_else(String::new, |statement| format!(": {}{in_runs}", shortened(statement)));
+        statement.map_or_else(String::new, |statement| format!("{before} {}{in_runs}", shortened(statement)));
     let (what, variable, purpose) = match sorts {
         true => (
             if passes_per_s < EACH_PER_S { "write sorts to disk" } else { "merge sorts on disk" },
@@ -234,12 +236,29 @@ fn examine(window: &Window, time: &SessionTime) -> Result<Option<Finding>, Unava
                 },
                 why: purpose.into(),
                 dynamic: true,
-                risk: "Memory for each session that does so; not globally, where many do at once.".into(),
+                risk: format!(
+                    "Memory for each session that does so; not globally, where many do at once.{}",
+                    if !sorts && has_texts_on_disk(window) { ON_DISK_AT_ANY_SIZE } else { "" }
+                ),
                 undo: format!("SET SESSION {variable} = {bytes:.0}"),
             }))
             .explains(&[rows_read_waste::CAUSE.name])
             .finding(),
     ))
+}
+
+/// Of a larger tmp_table_size, where the engine of temporary tables in memory has no long texts.
+const ON_DISK_AT_ANY_SIZE: &str = " It does not help where the temporary table has TEXT or BLOB columns: this server makes such a table \
+                                   on disk at any size. Leave them out, or group by a short hash of them.";
+
+/// True where a temporary table with TEXT or BLOB columns is on disk at any size: with the engine MEMORY, which MariaDB has, and MySQL
+/// had alone before TempTable took them (MySQL Reference Manual, Internal Temporary Table Use in MySQL: 8.0.13).
+fn has_texts_on_disk(window: &Window) -> bool {
+    let is_new = window.server.version.is_some_and(|version| version.mysql_at_least(8, 0, 13));
+    let is_of_memory = window
+        .variable("internal_tmp_mem_storage_engine")
+        .is_some_and(|engine| engine.eq_ignore_ascii_case("memory"));
+    !is_new || is_of_memory
 }
 
 /// Threads that write the parts of a sort, on average.
@@ -349,6 +368,34 @@ pub(crate) mod examples {
             finding.remedies[1].statement,
             "SET SESSION tmp_table_size = 67108864 before the statement"
         );
+    }
+
+    #[test]
+    fn without_a_summary_the_statement_seen_most_is_named_and_no_size_is_said_to_hold_texts() {
+        let groups = "SELECT body, COUNT(*) FROM comments GROUP BY body";
+        let of = |version: &str, engine: &str| {
+            let window = Build::busy(version)
+                .counter("Created_tmp_disk_tables", 4.0)
+                .counter("Sort_merge_passes", 0.0)
+                .variable("tmp_table_size", "16777216")
+                .variable("internal_tmp_mem_storage_engine", engine)
+                .sessions(move |_| vec![crate::testing::session(20, "Query", "Sending data", groups)])
+                .only_snapshots(&[(6, DiskWrite, SPILL), (2, Running, READS)]);
+            let findings = crate::diagnose(&window.window()).findings;
+            findings.into_iter().find(|finding| finding.cause == CAUSE.name).unwrap()
+        };
+        let finding = of("10.5.23-MariaDB", "");
+        assert!(finding.headline.contains("; seen most: SELECT body, COUNT(*)"), "{}", finding.headline);
+        for (version, engine, is_said) in [
+            ("10.5.23-MariaDB", "", true),
+            ("5.7.44", "", true),
+            ("8.0.12", "TempTable", true),
+            ("8.0.36", "MEMORY", true),
+            ("8.0.36", "TempTable", false),
+        ] {
+            let risk = &of(version, engine).remedies[1].risk;
+            assert_eq!(risk.contains("TEXT or BLOB columns"), is_said, "{version} {engine}: {risk}");
+        }
     }
 
     #[test]
