@@ -4,6 +4,7 @@ mod applier;
 mod by_counters;
 mod by_digests;
 mod by_polls;
+mod long_list;
 #[cfg(test)]
 mod tests;
 

@@ -4,7 +4,9 @@ use spindoctor_model::number::whole;
 use spindoctor_model::{Evidence, Finding, Remedy, Unavailable, Window};
 
 use super::super::cpu_saturated;
-use super::{CAUSE, EXAMINED_EACH, SCANNED_ROWS, applier, explain_it, grown, is_of_all_rows, looks_for_rows};
+use super::{
+    CAUSE, EXAMINED_EACH, SCANNED_ROWS, applier, explain_it, grown, is_of_all_rows, long_list, looks_for_rows,
+};
 use crate::cpus;
 use crate::draft::Draft;
 use crate::polling::{self, How};
@@ -225,6 +227,7 @@ pub(super) fn by_counters(window: &Window, of: Of) -> Result<Option<Finding>, Un
                 .map(|text| Evidence::new("statement seen most at work", text, "", "thread list")),
         )
         .remedy_if(disable_event)
+        .remedy_if(statement.as_deref().and_then(|statement| long_list::remedy(window, statement)))
         .remedy(match &statement {
             _ if by_applier.is_some() => applier::key(),
             Some(statement) if looks_for_rows(statement) => explain_it(statement),

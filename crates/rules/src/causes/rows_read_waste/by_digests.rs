@@ -5,7 +5,9 @@ use spindoctor_model::{Evidence, Finding, Window};
 use spindoctor_statements::{Counts, Grown};
 
 use super::super::cpu_saturated;
-use super::{CAUSE, EXAMINED_EACH, SCANNED_ROWS, explain_it, grown, is_of_all_rows, looks_for_rows};
+use super::{
+    CAUSE, EXAMINED_EACH, SCANNED_ROWS, explain_it, grown, is_of_all_rows, long_list, looks_for_rows,
+};
 use crate::cpus;
 use crate::draft::Draft;
 use crate::seen_most::SeenMost;
@@ -117,6 +119,7 @@ pub(super) fn by_digests(window: &Window) -> Option<Finding> {
         ))
         .evidence_if(seen.as_ref().and_then(SeenMost::runs_at_once))
         .remedy_if(seen.as_ref().and_then(SeenMost::disable_event))
+        .remedy_if(long_list::remedy(window, &worst.digest.text).filter(|_| scans))
         .remedy(explain_it(&worst.digest.text))
         .explains(&[cpu_saturated::CAUSE.name])
         .finding(),
