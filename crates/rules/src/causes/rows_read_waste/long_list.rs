@@ -54,7 +54,7 @@ mod tests {
 
     const LISTED: &str = "SELECT SUM ( `n` ) FROM `articles` WHERE `id` IN (...)";
 
-    fn of(most_bytes: &str, statement: &str, frames: &[&str]) -> Vec<String> {
+    fn remedies_for(most_bytes: &str, statement: &str, frames: &[&str]) -> Vec<String> {
         let window = Build::busy("8.0.31")
             .variable(MOST_MEMORY, most_bytes)
             .digest_scans(statement, 12.0, 150_000.0, Rows { examined: 400_000.0, sent: 1.0 }, 1.0)
@@ -68,7 +68,7 @@ mod tests {
     #[test]
     fn a_list_whose_ranges_do_not_fit_is_given_the_memory_or_made_shorter() {
         let both = ["in_longlong::find_item", "SEL_ROOT::find_range", "key_or"];
-        let remedies = of("8388608", LISTED, &both);
+        let remedies = remedies_for("8388608", LISTED, &both);
         assert!(
             remedies[0].starts_with("SET SESSION range_optimizer_max_mem_size = 33554432 "),
             "{remedies:?}"
@@ -81,7 +81,7 @@ mod tests {
             ("8388608", LISTED, &both[..1]),
             ("8388608", LISTED, &both[1..]),
         ] {
-            let remedies = of(most_bytes, statement, frames);
+            let remedies = remedies_for(most_bytes, statement, frames);
             assert!(remedies[0].starts_with("EXPLAIN"), "{most_bytes} {statement} {frames:?}: {remedies:?}");
         }
     }
