@@ -61,6 +61,24 @@ pub(super) fn scanned(window: &Window) -> Option<f64> {
     )
 }
 
+/// Part of the rows read by scans that temporary tables hold, from which on they are nearly all. Chosen: the end of each table counts, too.
+const OF_TEMPORARY_RATIO: f64 = 0.9;
+
+/// True where nearly all rows that scans read are those that statements had put into temporary tables, which are read back by the same
+/// function: no index of a table spares them. Most of the tables are then filled by no scan. MariaDB alone counts their rows; one that
+/// is there already is an attempt to write it and a change.
+fn is_of_temporary_tables(window: &Window, scanned: f64) -> bool {
+    let growth = |name: &str| window.status_growth(name);
+    let (Some(written), Some(made), Some(scans)) =
+        (growth("Handler_tmp_write"), growth("Created_tmp_tables"), growth("Select_scan"))
+    else {
+        return false;
+    };
+    let kept = written - growth("Handler_tmp_update").unwrap_or(0.0);
+    let full_joins = growth("Select_full_join").unwrap_or(0.0);
+    scans + full_joins < made / 2.0 && kept >= OF_TEMPORARY_RATIO * scanned
+}
+
 /// True for a statement that reads whole tables because that is its work: none of them has a plan that an index mends.
 fn is_of_whole_tables(text: &str) -> bool {
     let kind = spindoctor_sql::kind(spindoctor_sql::server_digest(text));
@@ -107,7 +125,7 @@ pub(super) fn by_counters(window: &Window, of: Of) -> Result<Option<Finding>, Un
     let scanned = scanned(window).unwrap_or(0.0);
     let returned = returned(window, of);
     let per_s = scanned / seconds;
-    if per_s < SCANNED_PER_S {
+    if per_s < SCANNED_PER_S || is_of_temporary_tables(window, scanned) {
         return Ok(None);
     }
     // Statements are the bound where nobody counts rows, a row each.

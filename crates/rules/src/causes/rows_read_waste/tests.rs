@@ -257,6 +257,29 @@ fn sums_over_ranges_of_an_index_are_no_scans_however_many_rows_they_read() {
     assert_eq!(evaluate(&sums_alone.window()), Outcome::Clear);
 }
 
+/// A GROUP BY of a text by an index: each row is written or found in a temporary table, whose rows are then read back.
+#[test]
+fn rows_that_are_read_back_from_temporary_tables_are_no_scans() {
+    let groups = |scans_per_s, written_per_s| {
+        let window = Build::busy("10.5.23-MariaDB")
+            .each(|_, server, _| server.digests = NotAsked)
+            .counter("Handler_read_next", 325_000.0)
+            .counter("Innodb_rows_read", 325_000.0)
+            .counter("Handler_read_rnd_next", 246_000.0)
+            .counter("Handler_tmp_write", written_per_s)
+            .counter("Handler_tmp_update", 82_000.0)
+            .counter("Created_tmp_tables", 88.0)
+            .counter("Select_scan", scans_per_s)
+            .counter("Rows_sent", 1_770.0);
+        evaluate(&window.window())
+    };
+    assert_eq!(groups(6.0, 327_000.0), Outcome::Clear);
+    // Tables that scans fill, and few rows that are written.
+    for (scans_per_s, written_per_s) in [(80.0, 327_000.0), (6.0, 90_000.0)] {
+        assert!(matches!(groups(scans_per_s, written_per_s), Outcome::Fired(_)), "{scans_per_s}");
+    }
+}
+
 #[test]
 fn executions_that_the_summary_calls_so_are_statements_too() {
     let window = Build::busy("9.7.4")
