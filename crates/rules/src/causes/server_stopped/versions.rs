@@ -76,7 +76,8 @@ pub(super) fn refusal(trouble: &LoggedTrouble, server: Option<ServerVersion>) ->
     };
     let begin = format!("another version wrote its {what}");
     let Some(writer) = writer(line) else {
-        return line.contains("nknown redo log format").then(|| of_unknown_format(&begin));
+        let is_unknown = line.to_ascii_lowercase().contains("unknown redo log format");
+        return is_unknown.then(|| of_unknown_format(&begin));
     };
     let is_mariadb = is_mariadb(line, server);
     if is_mariadb.is_some_and(|is_mariadb| is_mariadb != writer.is_mariadb) {
