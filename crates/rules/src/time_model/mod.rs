@@ -18,7 +18,6 @@ mod tests;
 
 use std::collections::BTreeSet;
 
-use spindoctor_model::mysql::{ServerSample, Transaction};
 use spindoctor_model::stack::{Observation, Profile, Spin};
 use spindoctor_model::{KnownBy, SessionTime, TimeClass, Window};
 
@@ -74,7 +73,6 @@ pub fn session_time(window: &Window) -> Option<SessionTime> {
         }
     };
     by_row_lock_time(window, &mut account);
-    add_unlisted(window, &mut account);
     account.shares()
 }
 
@@ -113,43 +111,6 @@ fn by_row_lock_time(window: &Window, account: &mut Account) {
     let seen = account.sessions(&[TimeClass::RowLock]);
     let missing = row_lock_time::counted(window).map_or(0.0, |counted| counted - seen);
     account.name_nameless(TimeClass::RowLock, missing);
-}
-
-/// Seconds of a wait from which on its session was there when the list of threads was read, some milliseconds before. Chosen.
-const UNLISTED_FROM_S: f64 = 1.0;
-
-/// Adds sessions that InnoDB lists as waiting for a row and that no list of threads has: a session is in it once its login is over, and
-/// `init_connect` runs before. What else waits without a name is taken for them first, so that none counts twice.
-fn add_unlisted(window: &Window, account: &mut Account) {
-    if window.is_given() {
-        // Somebody may have copied a part of the list.
-        return;
-    }
-    let counts: Vec<usize> = window.samples.iter().filter_map(|sample| unlisted(&sample.server)).collect();
-    let all: usize = counts.iter().sum();
-    if all == 0 {
-        return;
-    }
-    let mean = all as f64 / counts.len() as f64;
-    account.name_nameless(TimeClass::RowLock, mean - account.sessions(&[TimeClass::RowLock]));
-    let missing = mean - account.sessions(&[TimeClass::RowLock]);
-    if missing > 0.0 {
-        account.add(TimeClass::RowLock, missing, KnownBy::List);
-        account.observations += all as u64;
-    }
-}
-
-/// How many wait for a row whose connections are in no list of threads; None where one of the lists was not read.
-fn unlisted(server: &ServerSample) -> Option<usize> {
-    let threads: BTreeSet<u64> =
-        server.threads.value()?.iter().filter_map(|thread| thread.connection_id).collect();
-    let is_unlisted = |open: &&Transaction| {
-        open.state == "LOCK WAIT"
-            && !open.wants_a_table()
-            && open.waited_s.is_some_and(|waited_s| waited_s >= UNLISTED_FROM_S)
-            && open.connection_id.is_some_and(|id| !threads.contains(&id))
-    };
-    Some(server.transactions.value()?.iter().filter(is_unlisted).count())
 }
 
 /// Names commits by Group Replication's clock of the agreements: a list has one word for all that a commit waits for.

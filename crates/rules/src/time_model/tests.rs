@@ -8,7 +8,7 @@ use spindoctor_model::{Finding, Reading, Severity};
 use super::*;
 use crate::causes::unnamed_wait;
 use crate::diagnose;
-use crate::testing::{Build, answer, session, transaction};
+use crate::testing::{Build, session};
 
 /// Sessions in a state in each list, and nothing of the host.
 fn listed(count: u64, state: &'static str) -> Window {
@@ -43,28 +43,6 @@ fn sessions_that_wait_are_never_met_with_silence() {
     }
     let finding = unnamed_wait(&listed(40, "Waiting for something unheard of")).unwrap();
     assert!(finding.why.contains("Waiting for something unheard of"), "{}", finding.why);
-}
-
-/// As where `init_connect` waits for a row: the logins of these sessions are not over.
-#[test]
-fn who_waits_for_a_row_in_no_list_of_threads_is_at_work_all_the_same() {
-    let with_waits = |waited_s: f64| {
-        let build = Build::busy("10.11.18-MariaDB").sessions(|_| vec![session(7, "Sleep", "", "")]);
-        let build = build.remote().without_profile().each(move |at_s, server, _| {
-            let waits =
-                |id| Transaction { waited_s: Some(waited_s), ..transaction(id, "LOCK WAIT", waited_s) };
-            server.transactions = answer(at_s, (30..42).map(waits).collect());
-        });
-        build.window()
-    };
-    let window = with_waits(6.0);
-    assert_eq!(shares(&window), [(TimeClass::RowLock, 100.0)]);
-    assert!((session_time(&window).unwrap().session_seconds_per_second - 12.0).abs() < 1e-9);
-    let findings = diagnose(&window).findings;
-    assert_eq!(findings[0].cause, "row-lock-pileup", "{findings:#?}");
-    assert_eq!(findings[0].severity, Severity::Critical, "{findings:#?}");
-    // A list and the other are some milliseconds apart.
-    assert!(shares(&with_waits(0.0)).is_empty());
 }
 
 #[test]
